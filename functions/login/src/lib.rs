@@ -1,0 +1,22 @@
+//! Logging in and out, and choosing a name.
+
+mod check_username;
+mod generate_usernames;
+mod login;
+mod logout;
+mod request_code;
+mod suggest;
+mod verify_code;
+
+use touchline::{App, Router};
+
+#[must_use]
+pub fn router(app: App) -> Router {
+    Router::new(app)
+        .on(request_code::handle)
+        .on(verify_code::handle)
+        .on(login::handle)
+        .on(check_username::handle)
+        .on(generate_usernames::handle)
+        .on(logout::handle)
+}

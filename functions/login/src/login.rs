@@ -1,0 +1,9 @@
+use touchline::api::login::{LoggedIn, Login};
+use touchline::{App, Call, Error, Reply};
+
+use crate::verify_code;
+
+/// The other way in: everything as in [`verify_code`].
+pub async fn handle(app: App, call: Call<Login>) -> Result<Reply<LoggedIn>, Error> {
+    Ok(verify_code::log_in(&app, call.input).await?.into())
+}

@@ -1,0 +1,173 @@
+use touchline::api::Message;
+use touchline::api::login::{CodeSent, RequestCode};
+use touchline::domain::Purpose;
+use touchline::{App, Call, Error, Reply, codes};
+
+/// The answer is the same for phones that are known and phones that are not.
+pub async fn handle(app: App, call: Call<RequestCode>) -> Result<Reply<Message<CodeSent>>, Error> {
+    let request = codes::Request {
+        phone: &call.input.phone,
+        purpose: Purpose::Login,
+        user: None,
+        again: false,
+        address: call.address,
+    };
+    let expires_in = codes::send(&app, request).await?;
+    Ok(Message { message: "The code is on its way.".into(), data: CodeSent { expires_in } }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use futures_util::future::join_all;
+    use serde_json::json;
+    use touchline_testing::{Fault, TestApp};
+
+    const PATH: &str = "/api/code/request";
+    const PHONE: &str = "+447700900123";
+
+    async fn app() -> TestApp {
+        TestApp::serving(&[crate::router]).start().await
+    }
+
+    #[tokio::test]
+    async fn a_code_is_sent_and_its_validity_told() {
+        let app = app().await;
+        let body = app.post(PATH, json!({ "phone": "+44 7700 900-123" })).await.expect(200);
+        assert_eq!(body, json!({ "message": "The code is on its way.", "data": { "expires_in": 300 } }));
+        let message = &app.sns.messages()[0];
+        assert_eq!(message["PhoneNumber"], PHONE);
+        let attributes: Vec<_> =
+            message.iter().filter(|(name, _)| name.ends_with(".Name")).map(|(_, v)| v).collect();
+        assert!(attributes.iter().any(|name| *name == "AWS.SNS.SMS.MaxPrice"), "{attributes:?}");
+        assert!(message.values().any(|value| value == "Transactional"));
+    }
+
+    #[tokio::test]
+    async fn a_phone_that_is_none_is_refused() {
+        let app = app().await;
+        for body in
+            [json!({}), json!({ "phone": "12345" }), json!({ "phone": 447_700 }), json!({ "phone": null })]
+        {
+            let answer = app.post(PATH, body).await;
+            answer.expect_error(422, "validation_error");
+            assert!(answer.body["errors"]["phone"][0].is_string());
+        }
+        assert!(app.sns.messages().is_empty());
+    }
+
+    #[tokio::test]
+    async fn five_in_ten_minutes_and_ten_a_day() {
+        let app = app().await;
+        for _ in 0..5 {
+            let _ = app.post(PATH, json!({ "phone": PHONE })).await.expect(200);
+            app.clock.advance(TimeDelta::minutes(1));
+        }
+        let refused = app.post(PATH, json!({ "phone": PHONE })).await;
+        refused.expect_error(429, "rate_limited");
+        assert_eq!(refused.headers["retry-after"], "300");
+        // Others are not concerned.
+        let _ = app.post(PATH, json!({ "phone": "+447700900999" })).await.expect(200);
+
+        app.clock.advance(TimeDelta::minutes(5) - TimeDelta::milliseconds(1));
+        app.post(PATH, json!({ "phone": PHONE })).await.expect_error(429, "rate_limited");
+        app.clock.advance(TimeDelta::milliseconds(1));
+        for _ in 0..5 {
+            let _ = app.post(PATH, json!({ "phone": PHONE })).await.expect(200);
+            app.clock.advance(TimeDelta::minutes(2));
+        }
+        app.clock.advance(TimeDelta::minutes(30));
+        let refused = app.post(PATH, json!({ "phone": PHONE })).await;
+        refused.expect_error(429, "rate_limited");
+        assert_eq!(refused.headers["retry-after"], (24 * 3_600 - 50 * 60).to_string().as_str());
+        assert_eq!(app.sns.messages().len(), 11);
+    }
+
+    #[tokio::test]
+    async fn an_address_is_limited_and_loopback_is_not() {
+        let app =
+            TestApp::serving(&[crate::router]).variable("CODES_PER_ADDRESS_PER_HOUR", "3").start().await;
+        let ask = |source: &'static str, n: u32| {
+            let body = json!({ "phone": format!("+4477009{n:05}") }).to_string();
+            let app = &app;
+            async move { app.send_from(source, "POST", PATH, &[], body.as_bytes()).await }
+        };
+        for n in 0..3 {
+            let _ = ask("203.0.113.9", n).await.expect(200);
+        }
+        let refused = ask("203.0.113.9", 3).await;
+        refused.expect_error(429, "rate_limited");
+        assert_eq!(refused.headers["retry-after"], "3600");
+        let _ = ask("203.0.113.10", 3).await.expect(200);
+        for n in 10..20 {
+            let _ = ask("127.0.0.1", n).await.expect(200);
+        }
+    }
+
+    #[tokio::test]
+    async fn of_twenty_at_once_five_are_sent() {
+        let app = app().await;
+        let answers = join_all((0..20).map(|_| app.post(PATH, json!({ "phone": PHONE })))).await;
+        assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 5);
+        assert_eq!(answers.iter().filter(|answer| answer.status == 429).count(), 15);
+        assert_eq!(app.sns.messages().len(), 5);
+    }
+
+    #[tokio::test]
+    async fn a_refused_message_is_a_503_and_uses_nothing_up() {
+        let app = app().await;
+        app.sns.refuse();
+        for _ in 0..7 {
+            let answer = app.post(PATH, json!({ "phone": PHONE })).await;
+            answer.expect_error(503, "sms_unavailable");
+            assert_eq!(answer.headers["retry-after"], "1");
+        }
+        app.sns.accept();
+        for _ in 0..5 {
+            let _ = app.post(PATH, json!({ "phone": PHONE })).await.expect(200);
+        }
+        app.post(PATH, json!({ "phone": PHONE })).await.expect_error(429, "rate_limited");
+    }
+
+    #[tokio::test]
+    async fn a_throttled_provider_is_asked_again() {
+        let app = app().await;
+        app.sns.throttle(2);
+        let _ = app.post(PATH, json!({ "phone": PHONE })).await.expect(200);
+        assert_eq!(app.sns.messages().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_country_that_is_not_served_is_refused() {
+        let app = TestApp::serving(&[crate::router]).variable("PHONE_PREFIXES", "+1, +49").start().await;
+        app.post(PATH, json!({ "phone": PHONE })).await.expect_error(422, "validation_error");
+        let _ = app.post(PATH, json!({ "phone": "+4915112345678" })).await.expect(200);
+    }
+
+    /// Each call's first answer is lost and the SDK sends it again: still one place in the limit, one code.
+    #[tokio::test]
+    async fn a_lost_answer_does_not_count_twice() {
+        let app = app().await;
+        for _ in 0..5 {
+            app.faults.first_attempts(Fault::LoseReply);
+            let _ = app.post(PATH, json!({ "phone": PHONE })).await.expect(200);
+        }
+        app.faults.clear();
+        assert_eq!(app.sns.messages().len(), 5);
+        app.post(PATH, json!({ "phone": PHONE })).await.expect_error(429, "rate_limited");
+        let body = json!({ "phone": PHONE, "code": app.sns.last_code(PHONE) });
+        let _ = app.post("/api/code/verify", body).await.expect(200);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_only_throttles_is_a_503_with_nothing_sent() {
+        let app = app().await;
+        for fault in [Fault::Throttle, Fault::Conflict, Fault::LoseRequest] {
+            app.faults.set(move |_| fault);
+            let answer = app.post(PATH, json!({ "phone": PHONE })).await;
+            answer.expect_error(503, "busy");
+            assert_eq!(answer.headers["retry-after"], "1");
+        }
+        assert!(app.sns.messages().is_empty());
+    }
+}

@@ -1,0 +1,10 @@
+//! The service about itself.
+
+mod health;
+
+use touchline::{App, Router};
+
+#[must_use]
+pub fn router(app: App) -> Router {
+    Router::new(app).on(health::handle)
+}

@@ -1,0 +1,140 @@
+//! The event that an HTTP API sends to a function: payload format 2.0.
+
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value, json};
+
+/// A request as the gateway received it.
+#[derive(Debug, Clone)]
+pub struct HttpRequest<'a> {
+    pub method: &'a str,
+    /// As sent, still escaped.
+    pub path: &'a str,
+    /// As sent, without the question mark.
+    pub query: &'a str,
+    /// Names in lower case; repeated ones appear repeatedly.
+    pub headers: Vec<(String, String)>,
+    pub body: &'a [u8],
+    pub source: &'a str,
+    pub id: &'a str,
+    pub at: DateTime<Utc>,
+    /// The route that matched, as declared: `/api/events/{event}`.
+    pub route: &'a str,
+    pub path_parameters: Map<String, Value>,
+}
+
+/// The event as AWS sends it.
+#[must_use]
+pub fn http_event(request: &HttpRequest<'_>) -> Value {
+    let mut headers = Map::new();
+    let mut cookies = Vec::new();
+    for (name, value) in &request.headers {
+        // The gateway joins repeated headers, and hands cookies over in a list of their own.
+        if name == "cookie" {
+            cookies.extend(value.split("; ").map(Value::from));
+        } else if let Some(Value::String(before)) = headers.get_mut(name) {
+            before.push(',');
+            before.push_str(value);
+        } else {
+            headers.insert(name.clone(), value.clone().into());
+        }
+    }
+    let mut event = json!({
+        "version": "2.0",
+        "routeKey": format!("{} {}", request.method, request.route),
+        "rawPath": request.path,
+        "rawQueryString": request.query,
+        "headers": headers,
+        "requestContext": {
+            "accountId": "000000000000",
+            "apiId": "local",
+            "domainName": "localhost",
+            "domainPrefix": "local",
+            "http": {
+                "method": request.method,
+                "path": request.path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": request.source,
+                "userAgent": headers.get("user-agent").cloned().unwrap_or_else(|| "".into()),
+            },
+            "requestId": request.id,
+            "routeKey": format!("{} {}", request.method, request.route),
+            "stage": "$default",
+            "time": request.at.format("%d/%b/%Y:%H:%M:%S +0000").to_string(),
+            "timeEpoch": request.at.timestamp_millis(),
+        },
+        "isBase64Encoded": false,
+    });
+    let query = query_parameters(request.query);
+    let fields = event.as_object_mut().expect("an object");
+    if !cookies.is_empty() {
+        fields.insert("cookies".into(), cookies.into());
+    }
+    if !query.is_empty() {
+        fields.insert("queryStringParameters".into(), query.into());
+    }
+    if !request.path_parameters.is_empty() {
+        fields.insert("pathParameters".into(), request.path_parameters.clone().into());
+    }
+    if !request.body.is_empty() {
+        match std::str::from_utf8(request.body) {
+            Ok(text) => fields.insert("body".into(), text.into()),
+            Err(_) => {
+                fields.insert("isBase64Encoded".into(), true.into());
+                fields.insert("body".into(), base64(request.body).into())
+            }
+        };
+    }
+    event
+}
+
+/// Decoded; values of a repeated name are joined by commas.
+fn query_parameters(query: &str) -> Map<String, Value> {
+    let mut parameters = Map::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if let Some(Value::String(before)) = parameters.get_mut(name.as_ref()) {
+            before.push(',');
+            before.push_str(&value);
+        } else {
+            parameters.insert(name.into_owned(), value.into_owned().into());
+        }
+    }
+    parameters
+}
+
+fn base64(bytes: &[u8]) -> String {
+    aws_smithy_types::base64::encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_becomes_the_event_that_lambda_http_reads() {
+        let event = http_event(&HttpRequest {
+            method: "POST",
+            path: "/a/b%20c",
+            query: "x=1&x=2&y=%2B44",
+            headers: vec![
+                ("accept".into(), "a".into()),
+                ("accept".into(), "b".into()),
+                ("cookie".into(), "k=v; l=w".into()),
+            ],
+            body: &[0xff, 0x00],
+            source: "203.0.113.9",
+            id: "r1",
+            at: DateTime::from_timestamp(1_763_171_495, 0).unwrap(),
+            route: "/a/{name}",
+            path_parameters: Map::from_iter([("name".into(), "b c".into())]),
+        });
+        assert_eq!(event["headers"]["accept"], "a,b");
+        assert_eq!(event["cookies"], json!(["k=v", "l=w"]));
+        assert_eq!(event["queryStringParameters"], json!({ "x": "1,2", "y": "+44" }));
+        assert_eq!(event["isBase64Encoded"], true);
+        assert_eq!(event["requestContext"]["time"], "15/Nov/2025:01:51:35 +0000");
+
+        let request = lambda_http::request::from_str(&event.to_string()).unwrap();
+        assert_eq!(request.uri().path(), "/a/b%20c");
+        assert_eq!(request.body().as_ref(), [0xff, 0x00]);
+    }
+}

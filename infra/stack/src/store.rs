@@ -1,0 +1,64 @@
+//! A DynamoDB inside this process, on a loopback port.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use dynoxide::Database;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the data in {0} could not be opened: {1}")]
+    Data(String, String),
+    #[error("port {0} could not be opened for DynamoDB: {1}")]
+    Port(u16, std::io::Error),
+}
+
+/// The embedded store. It serves until it is stopped or dropped.
+#[derive(Debug)]
+pub struct EmbeddedStore {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    server: JoinHandle<Result<(), String>>,
+}
+
+impl EmbeddedStore {
+    /// In memory, on a free port.
+    pub async fn in_memory() -> Result<Self, StoreError> {
+        Self::start(None, 0).await
+    }
+
+    /// In `file`, or in memory without one. Port 0 means a free one.
+    pub async fn start(file: Option<&Path>, port: u16) -> Result<Self, StoreError> {
+        let database = match file {
+            None => Database::memory(),
+            Some(file) => Database::new(&file.to_string_lossy()),
+        }
+        .map_err(|error| {
+            let place = file.map_or_else(|| "memory".into(), |file| file.display().to_string());
+            StoreError::Data(place, error.to_string())
+        })?;
+        let listener =
+            TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| StoreError::Port(port, error))?;
+        let address = listener.local_addr().map_err(|error| StoreError::Port(port, error))?;
+        let (stop, stopped) = oneshot::channel();
+        let server = tokio::spawn(dynoxide::server::serve_with_shutdown(listener, database, async {
+            // An error means that the store was dropped: time to end as well.
+            let _ = stopped.await;
+        }));
+        Ok(Self { address, stop: Some(stop), server })
+    }
+
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Lets running requests end, then closes the data.
+    pub async fn stop(mut self) {
+        drop(self.stop.take());
+        let _ = self.server.await;
+    }
+}

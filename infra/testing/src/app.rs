@@ -1,0 +1,219 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lambda_http::Body;
+use lambda_http::http::{HeaderMap, Response, StatusCode};
+use serde_json::{Map, Value, json};
+use touchline::config::{Config, SmsSettings};
+use touchline::ports::chat::LocalChat;
+use touchline::ports::clock::Clock;
+use touchline::ports::random::Random;
+use touchline::ports::sms::Sns;
+use touchline::storage::{self, Store};
+use touchline::{App, Router};
+use touchline_stack::event::{HttpRequest, http_event};
+use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
+
+use crate::{Faults, SeededRandom, SnsStandIn, TestClock};
+
+/// Functions on a store of their own. Requests pass through the same events as in Lambda.
+#[derive(Debug)]
+pub struct TestApp {
+    pub app: App,
+    pub clock: Arc<TestClock>,
+    pub sns: SnsStandIn,
+    pub faults: Faults,
+    store: EmbeddedStore,
+    routers: Vec<Router>,
+}
+
+/// How a [`TestApp`] is made up.
+#[derive(Debug)]
+pub struct Builder {
+    routers: Vec<fn(App) -> Router>,
+    variables: BTreeMap<String, String>,
+}
+
+/// A response, read.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Value,
+}
+
+impl Answer {
+    /// The body, after checking the status.
+    #[must_use]
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.body);
+        self.body
+    }
+
+    /// Checks the status and the error's code.
+    #[track_caller]
+    pub fn expect_error(&self, status: u16, code: &str) {
+        assert_eq!((self.status.as_u16(), self.body["code"].as_str()), (status, Some(code)), "{}", self.body);
+        assert!(self.body["message"].as_str().is_some_and(|message| message.len() > 10), "{}", self.body);
+    }
+}
+
+impl Builder {
+    /// Sets one of the functions' variables.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    pub async fn start(self) -> TestApp {
+        let store = EmbeddedStore::in_memory().await.expect("a store in memory");
+        let sns = SnsStandIn::start().await;
+        let stack = Template::parse(TEMPLATE)
+            .and_then(|template| {
+                template.resolve(&BTreeMap::from([("AWS::StackName".into(), "test".into())]))
+            })
+            .expect("the template reads");
+        let mut variables = stack.functions[0].environment.clone();
+        variables.extend(
+            [
+                ("ENVIRONMENT", "testing"),
+                ("LOG_LEVEL", "trace"),
+                ("AWS_REGION", "eu-west-1"),
+                ("AWS_ACCESS_KEY_ID", "test"),
+                ("AWS_SECRET_ACCESS_KEY", "test"),
+                ("CODE_PEPPER", "a pepper for the tests"),
+                ("AWS_ENDPOINT_URL_DYNAMODB", &store.url()),
+                ("AWS_ENDPOINT_URL_SNS", sns.url()),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
+        variables.extend(self.variables);
+        let config = Config::read(|name| variables.get(name).cloned()).expect("the variables are complete");
+
+        let faults = Faults::none();
+        let client = storage::connect(&config.aws, faults.clone());
+        tables::create(&client, &stack.tables).await.expect("the template's tables");
+        let SmsSettings::Sns(settings) = config.sms.clone() else { panic!("tests send through SNS") };
+        let plain_http = aws_smithy_http_client::Builder::new().build_http();
+        let clock = Arc::new(TestClock::default());
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::default());
+        let app = App {
+            store: Store::new(client, config.tables.clone()),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            sms: Arc::new(Sns::new(&config.aws, settings, plain_http)),
+            chat: Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random))),
+            random,
+            config: Arc::new(config),
+        };
+        let routers = self.routers.iter().map(|router| router(app.clone())).collect();
+        TestApp { app, clock, sns, faults, store, routers }
+    }
+}
+
+impl TestApp {
+    #[must_use]
+    pub fn serving(routers: &[fn(App) -> Router]) -> Builder {
+        Builder { routers: routers.to_vec(), variables: BTreeMap::new() }
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send("POST", path, &[], body.to_string().as_bytes()).await
+    }
+
+    pub async fn post_as(&self, token: &str, path: &str, body: Value) -> Answer {
+        self.send("POST", path, &[("authorization", &format!("Bearer {token}"))], body.to_string().as_bytes())
+            .await
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], b"").await
+    }
+
+    pub async fn get_as(&self, token: &str, path: &str) -> Answer {
+        self.send("GET", path, &[("authorization", &format!("Bearer {token}"))], b"").await
+    }
+
+    /// Any request at all, from loopback.
+    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.send_from("127.0.0.1", method, target, headers, body).await
+    }
+
+    pub async fn send_from(
+        &self,
+        source: &str,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let event = http_event(&HttpRequest {
+            method,
+            path,
+            query,
+            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            body,
+            source,
+            id: "test-request",
+            at: self.clock.now(),
+            route: path,
+            path_parameters: Map::new(),
+        });
+        let serves = |router: &&Router| {
+            router.routes().any(|route| route.method.as_str() == method && route.path == path)
+        };
+        let router = self.routers.iter().find(serves).unwrap_or(&self.routers[0]);
+        let request =
+            lambda_http::request::from_str(&event.to_string()).expect("an event that lambda_http reads");
+        read(&router.respond(request).await)
+    }
+
+    /// Asks for a code and returns it from the message.
+    pub async fn request_code(&self, phone: &str) -> String {
+        let _ = self.post("/api/code/request", json!({ "phone": phone })).await.expect(200);
+        self.sns.last_code(phone)
+    }
+
+    /// Logs a phone in; returns `data` of the answer.
+    pub async fn log_in(&self, phone: &str) -> Value {
+        let code = self.request_code(phone).await;
+        let answer = self.post("/api/code/verify", json!({ "phone": phone, "code": code })).await;
+        answer.expect(200)["data"].clone()
+    }
+
+    /// Logs a phone in; returns the token.
+    pub async fn token(&self, phone: &str) -> String {
+        self.log_in(phone).await["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// Every item of every table, as one text to search in.
+    pub async fn dump(&self) -> String {
+        let client =
+            storage::connect(&self.app.config.aws, aws_smithy_http_client::Builder::new().build_http());
+        let mut text = String::new();
+        for table in client.list_tables().send().await.expect("tables").table_names() {
+            let page = client.scan().table_name(table).send().await.expect("a scan");
+            for item in page.items() {
+                text.push_str(&format!("{table} {item:?}\n"));
+            }
+        }
+        text
+    }
+
+    /// Ends the store before the test ends, so that nothing of it outlives the runtime.
+    pub async fn stop(self) {
+        drop(self.routers);
+        drop(self.app);
+        self.store.stop().await;
+    }
+}
+
+fn read(response: &Response<Body>) -> Answer {
+    let body = match response.body() {
+        Body::Text(text) => serde_json::from_str(text).expect("a JSON body"),
+        other => panic!("a body of another kind: {other:?}"),
+    };
+    Answer { status: response.status(), headers: response.headers().clone(), body }
+}

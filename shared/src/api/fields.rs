@@ -1,0 +1,242 @@
+//! From a request's fields to typed values, with every fault named.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::domain::username::{Base, ChosenUsername};
+use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Reason, Username, sms, time};
+
+/// Faults by field: the `errors` of a 422.
+#[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{} invalid field(s)", errors.len())]
+pub struct Invalid {
+    pub errors: BTreeMap<String, Vec<String>>,
+}
+
+impl Invalid {
+    #[must_use]
+    pub fn field(name: &str, reason: impl Into<Reason>) -> Self {
+        let mut invalid = Self::default();
+        invalid.add(name, &reason.into());
+        invalid
+    }
+
+    fn add(&mut self, name: &str, reason: &Reason) {
+        self.errors.entry(name.to_owned()).or_default().push(reason.to_string());
+    }
+}
+
+/// A value as it arrived: JSON knows types, a query string does not.
+#[derive(Debug, Clone, Copy)]
+pub enum Raw<'a> {
+    Json(&'a Value),
+    Text(&'a str),
+}
+
+impl<'a> Raw<'a> {
+    fn text(self) -> Result<&'a str, Reason> {
+        match self {
+            Self::Text(text) => Ok(text),
+            Self::Json(Value::String(text)) => Ok(text),
+            Self::Json(_) => Err("must be a string".into()),
+        }
+    }
+
+    fn integer(self) -> Result<i64, Reason> {
+        match self {
+            Self::Text(text) => text.parse().ok(),
+            Self::Json(value) => value.as_i64(),
+        }
+        .ok_or_else(|| "must be an integer".into())
+    }
+
+    fn boolean(self) -> Result<bool, Reason> {
+        match self {
+            Self::Text("true") => Some(true),
+            Self::Text("false") => Some(false),
+            Self::Text(_) => None,
+            Self::Json(value) => value.as_bool(),
+        }
+        .ok_or_else(|| "must be true or false".into())
+    }
+}
+
+/// A type that reads itself from one field.
+pub trait Field: Sized {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason>;
+
+    /// What a missing field (or `null`) means.
+    fn absent() -> Result<Self, Reason> {
+        Err("is required".into())
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        T::read(raw).map(Some)
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(None)
+    }
+}
+
+impl Field for bool {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        raw.boolean()
+    }
+}
+
+impl Field for super::PerPage {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        let rows = raw.integer()?;
+        usize::try_from(rows)
+            .ok()
+            .filter(|rows| (1..=100).contains(rows))
+            .map(Self)
+            .ok_or_else(|| "must be 1 to 100".into())
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self::default())
+    }
+}
+
+impl Field for Phone {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match raw {
+            // In a query string a bare + means a space, and people forget to escape it.
+            Raw::Text(text) if text.starts_with(' ') => Self::parse(&format!("+{}", text.trim_start())),
+            _ => Self::parse(raw.text()?),
+        }
+    }
+}
+
+/// Types whose only constructor is `parse(&str)`.
+macro_rules! parsed_from_text {
+    ($($kind:ty => $parse:path),* $(,)?) => {
+        $(impl Field for $kind {
+            fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+                $parse(raw.text()?)
+            }
+        })*
+    };
+}
+
+parsed_from_text! {
+    Base => Base::parse,
+    BirthDate => BirthDate::parse,
+    ChosenUsername => ChosenUsername::parse,
+    Email => Email::parse,
+    Name => Name::parse,
+    OneTimeCode => OneTimeCode::parse,
+    Username => Username::parse,
+    chrono::NaiveDate => time::parse_date,
+    sms::SmsStatus => sms::SmsStatus::parse,
+    sms::Position => sms::Position::parse,
+}
+
+/// The input of one endpoint. Declared with `input!`.
+pub trait Input: Sized + Send {
+    fn read(from: &mut Fields<'_>) -> Option<Self>;
+}
+
+/// For endpoints that take nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Nothing;
+
+impl Input for Nothing {
+    fn read(_: &mut Fields<'_>) -> Option<Self> {
+        Some(Self)
+    }
+}
+
+/// The fields of a request while they are read, and the faults found so far.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    values: BTreeMap<&'a str, Raw<'a>>,
+    faults: Invalid,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads a whole input, or says everything that is wrong with it.
+    pub fn parse<I: Input>(mut self) -> Result<I, Invalid> {
+        match I::read(&mut self) {
+            Some(input) if self.faults.errors.is_empty() => Ok(input),
+            _ => Err(self.faults),
+        }
+    }
+
+    /// The fields of a JSON body. One that is no object has no fields, and says so.
+    #[must_use]
+    pub fn of_body(body: &'a Value) -> Self {
+        match body {
+            Value::Object(map) => Self {
+                values: map.iter().map(|(name, value)| (name.as_str(), Raw::Json(value))).collect(),
+                faults: Invalid::default(),
+            },
+            _ => Self { values: BTreeMap::new(), faults: Invalid::field("body", "must be a JSON object") },
+        }
+    }
+
+    /// The parameters of a query string; of a repeated one, the last counts.
+    pub fn of_query(parameters: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        Self {
+            values: parameters.map(|(name, value)| (name, Raw::Text(value))).collect(),
+            faults: Invalid::default(),
+        }
+    }
+
+    /// One field, or `None` with its fault noted.
+    pub fn take<T: Field>(&mut self, name: &str) -> Option<T> {
+        let read = match self.values.get(name) {
+            None | Some(Raw::Json(Value::Null)) => T::absent(),
+            Some(raw) => T::read(*raw),
+        };
+        read.map_err(|reason| self.faults.add(name, &reason)).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    crate::api::input! {
+        Sample { phone: Phone, code: OneTimeCode, username: Option<Username>, loud: Option<bool> }
+    }
+
+    fn faults(body: &Value) -> BTreeMap<String, Vec<String>> {
+        Fields::of_body(body).parse::<Sample>().unwrap_err().errors
+    }
+
+    #[test]
+    fn every_fault_is_named_at_once() {
+        let errors = faults(&json!({ "phone": 7, "username": "x", "loud": "yes" }));
+        assert_eq!(errors.keys().collect::<Vec<_>>(), ["code", "loud", "phone", "username"]);
+        assert_eq!(errors["code"], ["is required"]);
+        assert_eq!(errors["phone"], ["must be a string"]);
+    }
+
+    #[test]
+    fn null_means_absent_and_unknown_fields_are_passed_over() {
+        let body = json!({ "phone": "+447700900123", "code": "123456", "username": null, "extra": [] });
+        let sample = Fields::of_body(&body).parse::<Sample>().unwrap();
+        assert_eq!((sample.username, sample.loud), (None, None));
+    }
+
+    #[test]
+    fn a_body_that_is_no_object_names_its_fields() {
+        for body in [json!([]), json!("x"), json!(1), json!(null)] {
+            assert_eq!(faults(&body).keys().collect::<Vec<_>>(), ["body", "code", "phone"], "{body}");
+        }
+    }
+
+    #[test]
+    fn a_query_carries_booleans_as_words() {
+        let query = [("phone", "+447700900123"), ("code", "123456"), ("loud", "true")];
+        assert_eq!(Fields::of_query(query.into_iter()).parse::<Sample>().unwrap().loud, Some(true));
+    }
+}

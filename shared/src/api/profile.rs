@@ -1,0 +1,100 @@
+//! A user's own record, and verifying a phone.
+
+use chrono::NaiveDate;
+use serde::Serialize;
+
+use super::login::{CodeSent, PhoneOnly};
+use super::{Data, Message, Nothing, endpoint, input};
+use crate::domain::username::ChosenUsername;
+use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Timestamp, User, UserId, Username};
+use crate::http::SignedIn;
+
+endpoint! {
+    /// The caller's own record.
+    Me: GET "/api/auth/me", in "profile", by SignedIn, Nothing => Data<WholeUser>
+}
+
+endpoint! {
+    /// Update the caller's own record.
+    UpdateUserInfo: POST "/api/auth/update-user-info", in "profile", by SignedIn, UserInfo => Message<UpdatedUser>
+}
+
+endpoint! {
+    /// Start verifying a phone.
+    InitiateVerification:
+        POST "/api/auth/verify-phone/initiate", in "profile", by SignedIn, PhoneOnly => Message<VerificationStarted>
+}
+
+endpoint! {
+    /// Complete verifying a phone.
+    VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationCode => Message<Verified>
+}
+
+endpoint! {
+    /// Send a new code for a pending verification.
+    ResendCode: POST "/api/auth/resend-code", in "profile", by SignedIn, PhoneOnly => Message<CodeSent>
+}
+
+input! {
+    /// Absent fields stay as they are.
+    UserInfo {
+        name: Option<Name>,
+        email: Option<Email>,
+        date_of_birth: Option<BirthDate>,
+        username: Option<ChosenUsername>,
+    }
+}
+
+input! {
+    VerificationCode { phone: Phone, code: OneTimeCode }
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct WholeUser {
+    pub id: UserId,
+    pub phone: Phone,
+    pub username: Username,
+    pub created_at: Timestamp,
+    pub name: Option<Name>,
+    pub email: Option<Email>,
+    pub date_of_birth: Option<NaiveDate>,
+    /// Always `null` and empty until the catalogue of teams exists.
+    pub primary_team: Option<()>,
+    pub other_teams: [(); 0],
+}
+
+impl From<User> for WholeUser {
+    fn from(user: User) -> Self {
+        Self {
+            id: user.id,
+            phone: user.phone,
+            username: user.username,
+            created_at: user.created_at.into(),
+            name: user.name,
+            email: user.email,
+            date_of_birth: user.date_of_birth,
+            primary_team: None,
+            other_teams: [],
+        }
+    }
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct UpdatedUser {
+    pub id: UserId,
+    pub name: Option<Name>,
+    pub email: Option<Email>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct VerificationStarted {
+    /// Seconds.
+    pub expires_in: i64,
+    pub phone: Phone,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Verified {
+    pub verified: bool,
+    pub phone: Phone,
+}

@@ -1,0 +1,44 @@
+use std::sync::Arc;
+
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+
+use crate::config::{Config, SmsSettings};
+use crate::ports::chat::{Chat, LocalChat};
+use crate::ports::clock::{Clock, SystemClock};
+use crate::ports::random::{Random, SystemRandom};
+use crate::ports::sms::{Console, Sms, Sns};
+use crate::storage::{self, Store};
+
+/// What every handler is given: the configuration, the store and the ports. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct App {
+    pub config: Arc<Config>,
+    pub store: Store,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub sms: Arc<dyn Sms>,
+    pub chat: Arc<dyn Chat>,
+}
+
+impl App {
+    /// The real thing: system clock, secure randomness, AWS over TLS.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let http = aws_smithy_http_client::Builder::new()
+            .tls_provider(Provider::Rustls(CryptoMode::Ring))
+            .build_https();
+        let random: Arc<dyn Random> = Arc::new(SystemRandom);
+        let sms: Arc<dyn Sms> = match &config.sms {
+            SmsSettings::Console => Arc::new(Console),
+            SmsSettings::Sns(settings) => Arc::new(Sns::new(&config.aws, settings.clone(), http.clone())),
+        };
+        Self {
+            store: Store::new(storage::connect(&config.aws, http), config.tables.clone()),
+            clock: Arc::new(SystemClock),
+            chat: Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random))),
+            random,
+            sms,
+            config: Arc::new(config),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Configuration: read from the environment once, at start, all of it checked.
+
+use std::str::FromStr;
+
+use aws_sdk_dynamodb::config::Credentials;
+use chrono::TimeDelta;
+use tracing::Level;
+
+use crate::domain::{CodeKey, Limit, Reason};
+
+/// A variable that is missing or makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{variable} {problem}")]
+pub struct ConfigError {
+    pub variable: &'static str,
+    pub problem: String,
+}
+
+/// Everything the functions can be told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub environment: Environment,
+    pub log_level: Level,
+    pub aws: Aws,
+    pub tables: Tables,
+    pub codes: CodeSettings,
+    pub session_length: TimeDelta,
+    pub sms: SmsSettings,
+    /// The part of chat identities after the colon.
+    pub chat_server: String,
+}
+
+/// Where this runs. Any word that is not known, or none, is production.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Environment {
+    Local,
+    Testing,
+    Staging,
+    Production,
+}
+
+impl Environment {
+    fn read(word: Option<&str>) -> Self {
+        match word {
+            Some("local") => Self::Local,
+            Some("testing") => Self::Testing,
+            Some("staging") => Self::Staging,
+            _ => Self::Production,
+        }
+    }
+
+    /// Whether codes may be kept and shown in clear, and costs told in a header.
+    #[must_use]
+    pub fn shows_codes(self) -> bool {
+        self != Self::Production
+    }
+}
+
+/// How AWS is reached.
+///
+/// Lambda hands credentials over in variables for as long as the function lives, so these are read
+/// once; `aws-config` and its search through files and services stay out of the binary.
+#[derive(Debug, Clone)]
+pub struct Aws {
+    pub region: String,
+    pub credentials: Credentials,
+    pub dynamodb_endpoint: Option<String>,
+    pub sns_endpoint: Option<String>,
+}
+
+/// The tables' names.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    pub users: String,
+    pub sms_logs: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct CodeSettings {
+    pub key: CodeKey,
+    pub per_phone: [Limit; 2],
+    pub per_address: Limit,
+    /// Phones must begin with one of these; empty means all may.
+    pub prefixes: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub enum SmsSettings {
+    Console,
+    Sns(SnsSettings),
+}
+
+#[derive(Debug, Clone)]
+pub struct SnsSettings {
+    pub sender_id: Option<String>,
+    pub max_price_usd: String,
+}
+
+impl Config {
+    /// Reads the process's own variables.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::read(|name| std::env::var(name).ok())
+    }
+
+    /// Reads variables from anywhere. An empty one counts as unset: templates cannot leave one out.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let vars = Variables(|name: &str| lookup(name).filter(|value| !value.is_empty()));
+        let environment = Environment::read(vars.get("ENVIRONMENT").as_deref());
+        Ok(Self {
+            environment,
+            log_level: vars.or("LOG_LEVEL", Level::INFO)?,
+            aws: Aws {
+                region: vars.required("AWS_REGION")?,
+                credentials: Credentials::new(
+                    vars.required("AWS_ACCESS_KEY_ID")?,
+                    vars.required("AWS_SECRET_ACCESS_KEY")?,
+                    vars.get("AWS_SESSION_TOKEN"),
+                    None,
+                    "environment",
+                ),
+                dynamodb_endpoint: vars
+                    .get("AWS_ENDPOINT_URL_DYNAMODB")
+                    .or_else(|| vars.get("AWS_ENDPOINT_URL")),
+                sns_endpoint: vars.get("AWS_ENDPOINT_URL_SNS").or_else(|| vars.get("AWS_ENDPOINT_URL")),
+            },
+            tables: Tables {
+                users: vars.required("USERS_TABLE")?,
+                sms_logs: vars.required("SMS_LOGS_TABLE")?,
+            },
+            codes: CodeSettings {
+                key: vars.parsed("CODE_PEPPER", CodeKey::parse)?,
+                per_phone: [
+                    Limit { count: vars.count("CODES_PER_10_MINUTES", 5)?, window: TimeDelta::minutes(10) },
+                    Limit { count: vars.count("CODES_PER_DAY", 10)?, window: TimeDelta::days(1) },
+                ],
+                per_address: Limit {
+                    count: vars.count("CODES_PER_ADDRESS_PER_HOUR", 30)?,
+                    window: TimeDelta::hours(1),
+                },
+                prefixes: vars.prefixes("PHONE_PREFIXES")?,
+            },
+            session_length: TimeDelta::days(i64::from(vars.or("SESSION_DAYS", 30_u16)?)),
+            sms: vars.sms(environment)?,
+            chat_server: vars.get("CHAT_SERVER_NAME").unwrap_or_else(|| "touchline.local".into()),
+        })
+    }
+}
+
+struct Variables<F>(F);
+
+impl<F: Fn(&str) -> Option<String>> Variables<F> {
+    fn get(&self, name: &str) -> Option<String> {
+        self.0(name)
+    }
+
+    fn required(&self, variable: &'static str) -> Result<String, ConfigError> {
+        self.get(variable).ok_or(ConfigError { variable, problem: "is not set".into() })
+    }
+
+    fn parsed<T>(
+        &self,
+        variable: &'static str,
+        parse: impl Fn(&str) -> Result<T, Reason>,
+    ) -> Result<T, ConfigError> {
+        let value = self.required(variable)?;
+        parse(&value).map_err(|reason| ConfigError { variable, problem: reason.to_string() })
+    }
+
+    fn or<T: FromStr>(&self, variable: &'static str, default: T) -> Result<T, ConfigError> {
+        match self.get(variable) {
+            None => Ok(default),
+            Some(value) => value.parse().map_err(|_| ConfigError {
+                variable,
+                problem: format!("is {value:?}, which is not a usable {}", std::any::type_name::<T>()),
+            }),
+        }
+    }
+
+    /// A limit's count. The times are kept in the item, one by one, hence the bound.
+    fn count(&self, variable: &'static str, default: usize) -> Result<usize, ConfigError> {
+        let count = self.or(variable, default)?;
+        if (1..=40).contains(&count) {
+            Ok(count)
+        } else {
+            Err(ConfigError { variable, problem: format!("is {count}, but must be 1 to 40") })
+        }
+    }
+
+    fn prefixes(&self, variable: &'static str) -> Result<Vec<String>, ConfigError> {
+        let list = self.get(variable).unwrap_or_default();
+        let prefixes: Vec<String> =
+            list.split(',').map(str::trim).filter(|prefix| !prefix.is_empty()).map(str::to_owned).collect();
+        match prefixes.iter().find(|prefix| {
+            !prefix
+                .strip_prefix('+')
+                .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+        }) {
+            None => Ok(prefixes),
+            Some(prefix) => Err(ConfigError {
+                variable,
+                problem: format!("holds {prefix:?}, which is not of the form +44"),
+            }),
+        }
+    }
+
+    fn sms(&self, environment: Environment) -> Result<SmsSettings, ConfigError> {
+        const VARIABLE: &str = "SMS_PROVIDER";
+        let on_a_terminal = matches!(environment, Environment::Local | Environment::Testing);
+        match self.required(VARIABLE)?.as_str() {
+            "console" if on_a_terminal => Ok(SmsSettings::Console),
+            "console" => Err(ConfigError {
+                variable: VARIABLE,
+                problem: "is console, which would write codes into the log: use sns here".into(),
+            }),
+            "sns" => {
+                let max_price_usd = self.get("SMS_MAX_PRICE_USD").unwrap_or_else(|| "0.50".into());
+                if max_price_usd.parse::<f64>().is_ok_and(|price| price > 0.0) {
+                    Ok(SmsSettings::Sns(SnsSettings { sender_id: self.get("SMS_SENDER_ID"), max_price_usd }))
+                } else {
+                    Err(ConfigError {
+                        variable: "SMS_MAX_PRICE_USD",
+                        problem: "must be a positive number".into(),
+                    })
+                }
+            }
+            other => Err(ConfigError {
+                variable: VARIABLE,
+                problem: format!("is {other:?}, but must be sns or console"),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn variables() -> HashMap<&'static str, &'static str> {
+        HashMap::from([
+            ("ENVIRONMENT", "testing"),
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "k"),
+            ("AWS_SECRET_ACCESS_KEY", "s"),
+            ("USERS_TABLE", "users"),
+            ("SMS_LOGS_TABLE", "sms_logs"),
+            ("CODE_PEPPER", "sixteen characters"),
+            ("SMS_PROVIDER", "sns"),
+        ])
+    }
+
+    fn read(changes: &[(&'static str, &'static str)]) -> Result<Config, ConfigError> {
+        let mut all = variables();
+        all.extend(changes.iter().copied());
+        Config::read(|name| all.get(name).map(|value| (*value).to_owned()))
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for variable in ["AWS_REGION", "USERS_TABLE", "SMS_LOGS_TABLE", "CODE_PEPPER", "SMS_PROVIDER"] {
+            let error = read(&[(variable, "")]).unwrap_err();
+            assert_eq!(error.to_string(), format!("{variable} is not set"));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for (variable, value) in [
+            ("LOG_LEVEL", "shouting"),
+            ("CODE_PEPPER", "short"),
+            ("CODES_PER_DAY", "0"),
+            ("CODES_PER_DAY", "41"),
+            ("CODES_PER_10_MINUTES", "many"),
+            ("SESSION_DAYS", "-1"),
+            ("PHONE_PREFIXES", "+44,49"),
+            ("SMS_PROVIDER", "pigeon"),
+            ("SMS_MAX_PRICE_USD", "free"),
+        ] {
+            assert_eq!(read(&[(variable, value)]).unwrap_err().variable, variable, "{value}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_environment_is_production() {
+        for word in ["", "prod", "production", "Local", "dev"] {
+            let config = read(&[("ENVIRONMENT", word)]).unwrap();
+            assert_eq!(config.environment, Environment::Production, "{word:?}");
+            assert!(!config.environment.shows_codes());
+        }
+    }
+
+    #[test]
+    fn codes_never_go_to_a_deployed_console() {
+        for word in ["", "staging", "production"] {
+            assert_eq!(
+                read(&[("ENVIRONMENT", word), ("SMS_PROVIDER", "console")]).unwrap_err().variable,
+                "SMS_PROVIDER"
+            );
+        }
+        assert!(read(&[("ENVIRONMENT", "local"), ("SMS_PROVIDER", "console")]).is_ok());
+    }
+
+    #[test]
+    fn debug_output_holds_no_secret() {
+        let shown = format!("{:?}", read(&[("AWS_SECRET_ACCESS_KEY", "hush-hush")]).unwrap());
+        assert!(!shown.contains("hush-hush") && !shown.contains("sixteen"), "{shown}");
+    }
+}

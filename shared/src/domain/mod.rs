@@ -1,0 +1,60 @@
+//! The rules. Pure: no async, no AWS, no clock, no randomness of their own.
+
+pub mod address;
+pub mod code;
+pub mod limit;
+pub mod phone;
+pub mod profile;
+pub mod session;
+pub mod sms;
+pub mod time;
+pub mod username;
+
+use std::borrow::Cow;
+use std::fmt;
+
+pub use address::Address;
+pub use code::{CodeKey, IssueId, OneTimeCode, Purpose};
+pub use limit::{Limit, Limited};
+pub use phone::Phone;
+pub use profile::{BirthDate, Email, Name, User, UserId};
+pub use session::Token;
+pub use time::Timestamp;
+pub use username::Username;
+
+/// Why a value was refused, worded to follow the field's name: "must start with +".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason(Cow<'static, str>);
+
+impl From<&'static str> for Reason {
+    fn from(text: &'static str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self(Cow::Owned(text))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Text a person typed for others to read: trimmed, bounded, without control characters.
+fn line(text: &str, most: usize) -> Result<String, Reason> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("must not be empty".into());
+    }
+    if text.chars().count() > most {
+        return Err(format!("must be at most {most} characters").into());
+    }
+    if text.chars().any(char::is_control) {
+        return Err("must not contain control characters".into());
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,147 @@
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Datelike, NaiveDate, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{Phone, Reason, Username, line, time};
+
+/// The least age to use the service.
+const MIN_AGE: u32 = 13;
+
+/// A user's number: small and sequential, because phones read 32-bit integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UserId(pub u32);
+
+impl fmt::Display for UserId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for UserId {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+/// A user as the service knows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    pub id: UserId,
+    pub phone: Phone,
+    pub username: Username,
+    pub created_at: DateTime<Utc>,
+    pub name: Option<Name>,
+    pub email: Option<Email>,
+    pub date_of_birth: Option<NaiveDate>,
+    /// The phone that a verification was started for and not yet completed.
+    pub pending_phone: Option<Phone>,
+}
+
+/// A person's name, 1 to 100 characters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Name(String);
+
+impl Name {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        line(text, 100).map(Self)
+    }
+}
+
+/// An e-mail address. Hidden in `Debug` output, as a phone number is.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Email(String);
+
+impl Email {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        let text = line(text, 254)?;
+        // Addresses with a quoted or display part, or at a bare host or an IP, are legal and never meant.
+        let options = email_address::Options::default()
+            .without_display_text()
+            .without_domain_literal()
+            .with_required_tld();
+        email_address::EmailAddress::parse_with_options(&text, options)
+            .map_err(|_| Reason::from("must be an e-mail address"))?;
+        Ok(Self(text))
+    }
+}
+
+impl fmt::Debug for Email {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Email(hidden)")
+    }
+}
+
+/// A date of birth as given; whether it is old enough depends on today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BirthDate(NaiveDate);
+
+impl BirthDate {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        time::parse_date(text).map(Self)
+    }
+
+    /// The date, if it is a plausible one for someone at least 13 years old on `today`.
+    pub fn accepted_on(self, today: NaiveDate) -> Result<NaiveDate, Reason> {
+        if self.0 >= today {
+            return Err("must be in the past".into());
+        }
+        match today.years_since(self.0) {
+            Some(age) if age < MIN_AGE => Err(format!("must be at least {MIN_AGE} years ago").into()),
+            Some(_) if self.0.year() >= 1900 => Ok(self.0),
+            _ => Err("must be 1900-01-01 or later".into()),
+        }
+    }
+}
+
+/// Why a username could not be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RenameError {
+    #[error("the username is taken")]
+    Taken,
+    #[error("the username is a chat identity by now")]
+    Locked,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_trimmed_and_bounded() {
+        assert_eq!(Name::parse("  Ada ").unwrap(), Name("Ada".into()));
+        assert!(Name::parse(&"é".repeat(100)).is_ok());
+        for text in ["", "   ", "a\u{0}b", "a\nb", &"é".repeat(101)] {
+            assert!(Name::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn emails_are_addresses() {
+        for text in ["a@b.co", "first.last+tag@sub.example.org", "müller@bücher.example"] {
+            assert!(Email::parse(text).is_ok(), "{text}");
+        }
+        let long = format!("{}@example.org", "a".repeat(250));
+        for text in ["", "a", "a@", "@b.co", "a@b", "a b@c.de", "Ada <a@b.co>", "a@[127.0.0.1]", &long] {
+            assert!(Email::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn thirteen_is_counted_in_birthdays() {
+        let today = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
+        let accepted = |text| BirthDate::parse(text).unwrap().accepted_on(today).is_ok();
+        assert!(accepted("2013-11-15"));
+        assert!(!accepted("2013-11-16"));
+        assert!(!accepted("2026-11-15"));
+        assert!(!accepted("2030-01-01"));
+        assert!(accepted("1900-01-01"));
+        assert!(!accepted("1899-12-31"));
+    }
+}

@@ -1,0 +1,118 @@
+use chrono::{DateTime, NaiveDate, Utc};
+
+use super::{IssueId, OneTimeCode, Phone, Reason, code};
+
+/// One attempt to send a code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmsLogEntry {
+    pub id: u64,
+    pub issue: IssueId,
+    pub phone: Phone,
+    /// Kept only where the environment shows it; see [`crate::config::Environment::shows_codes`].
+    pub code: Option<OneTimeCode>,
+    pub status: SmsStatus,
+    pub provider: String,
+    pub error: Option<String>,
+    pub created_at: DateTime<Utc>,
+    /// How often the provider was asked.
+    pub attempts: u32,
+}
+
+impl SmsLogEntry {
+    /// An id that grows with time and fits a JavaScript number: milliseconds, then ten random bits.
+    #[must_use]
+    pub fn id(at: DateTime<Utc>, random: u32) -> u64 {
+        (u64::try_from(at.timestamp_millis()).unwrap_or(0) << 10) | u64::from(random & 0x3ff)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SmsStatus {
+    Sent,
+    Failed,
+}
+
+impl SmsStatus {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        match text {
+            "sent" => Ok(Self::Sent),
+            "failed" => Ok(Self::Failed),
+            _ => Err("must be sent or failed".into()),
+        }
+    }
+}
+
+/// A place in the log: entries sort by id, then by the sending they record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(String);
+
+impl Position {
+    #[must_use]
+    pub fn of(entry: &SmsLogEntry) -> Self {
+        Self(format!("{:016}.{}", entry.id, entry.issue))
+    }
+
+    /// Reads a cursor that an earlier answer gave.
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        let well_formed = text.len() <= 64
+            && text.split_once('.').is_some_and(|(id, issue)| {
+                id.len() == 16 && id.bytes().all(|b| b.is_ascii_digit()) && !issue.is_empty()
+            })
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
+        if well_formed { Ok(Self(text.to_owned())) } else { Err("is not a cursor of this list".into()) }
+    }
+
+    /// The day on which the entry at this place was written.
+    #[must_use]
+    pub fn day(&self) -> Option<NaiveDate> {
+        let id: u64 = self.0.get(..16)?.parse().ok()?;
+        Some(DateTime::from_timestamp_millis(i64::try_from(id >> 10).ok()?)?.date_naive())
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What the message says.
+#[must_use]
+pub fn text(code: &OneTimeCode) -> String {
+    let minutes = code::VALID_FOR.num_minutes();
+    format!("Your Touchline code is {}. It is valid for {minutes} minutes.", code.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_reads_back_and_knows_its_day() {
+        let at = DateTime::from_timestamp_millis(1_763_171_495_678).unwrap();
+        let entry = SmsLogEntry {
+            id: SmsLogEntry::id(at, 7),
+            issue: super::super::limit::mark(at, 7),
+            phone: Phone::parse("+447700900123").unwrap(),
+            code: None,
+            status: SmsStatus::Sent,
+            provider: "console".into(),
+            error: None,
+            created_at: at,
+            attempts: 1,
+        };
+        let position = Position::of(&entry);
+        assert_eq!(Position::parse(position.as_str()).unwrap(), position);
+        assert_eq!(position.day(), Some(at.date_naive()));
+        for text in ["", "x", "1.2", "1234567890123456.", "1234567890123456.a#b", &"9".repeat(80)] {
+            assert!(Position::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_fit_a_javascript_number_and_grow_with_time() {
+        let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
+        assert!(SmsLogEntry::id(at(1), 0) > SmsLogEntry::id(at(0), 1023));
+        assert!(SmsLogEntry::id(at(4_102_444_800_000), u32::MAX) < 1 << 53);
+    }
+}

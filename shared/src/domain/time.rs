@@ -1,0 +1,52 @@
+use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
+use serde::{Serialize, Serializer};
+
+/// A moment as the API shows it: ISO 8601 in UTC, whole seconds.
+///
+/// Fractions are left out because the date parsers of some phone platforms refuse them by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp(pub DateTime<Utc>);
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0.to_rfc3339_opts(SecondsFormat::Secs, true))
+    }
+}
+
+impl From<DateTime<Utc>> for Timestamp {
+    fn from(at: DateTime<Utc>) -> Self {
+        Self(at)
+    }
+}
+
+/// Reads `YYYY-MM-DD` and nothing else; chrono alone would also take `2026-1-5` and `+2026-01-05`.
+pub fn parse_date(text: &str) -> Result<NaiveDate, super::Reason> {
+    let shaped = text.len() == 10
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(at, b)| if at == 4 || at == 7 { b == b'-' } else { b.is_ascii_digit() });
+    if !shaped {
+        return Err("must be a date of the form YYYY-MM-DD".into());
+    }
+    text.parse().map_err(|_| "must be a date that exists".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_whole_seconds_in_utc() {
+        let at = DateTime::from_timestamp_millis(1_763_171_495_678).unwrap();
+        assert_eq!(serde_json::to_string(&Timestamp(at)).unwrap(), "\"2025-11-15T01:51:35Z\"");
+    }
+
+    #[test]
+    fn dates_are_strict() {
+        assert!(parse_date("2024-02-29").is_ok());
+        for text in ["2026-1-5", "2026-02-30", "+026-01-05", "2026/01/05", "", "２０２６-01"] {
+            assert!(parse_date(text).is_err(), "{text}");
+        }
+    }
+}

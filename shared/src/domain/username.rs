@@ -1,0 +1,205 @@
+//! Usernames: their form, and suggestions when the wanted one is not free.
+//!
+//! A username is also the local part of the chat identity, so its alphabet is one that the chat network
+//! takes as it is.
+
+use serde::{Deserialize, Serialize};
+
+use super::Reason;
+
+const MIN: usize = 3;
+const MAX: usize = 30;
+
+/// Names that would let somebody pass for the service itself.
+const RESERVED: &[&str] = &[
+    "admin",
+    "administrator",
+    "anonymous",
+    "api",
+    "bot",
+    "everyone",
+    "help",
+    "mod",
+    "moderator",
+    "null",
+    "official",
+    "root",
+    "security",
+    "service",
+    "staff",
+    "support",
+    "system",
+    "team",
+    "touchline",
+    "undefined",
+    "webmaster",
+];
+
+/// 3 to 30 of `a-z 0-9 _ .`; capitals are folded.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Username(String);
+
+impl Username {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        let name = text.trim().to_ascii_lowercase();
+        if !name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.')) {
+            return Err("may contain only letters a to z, digits, _ and .".into());
+        }
+        if !(MIN..=MAX).contains(&name.len()) {
+            return Err(format!("must be {MIN} to {MAX} characters").into());
+        }
+        Ok(Self(name))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Well formed, but for nobody to take.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        RESERVED.contains(&self.0.as_str())
+    }
+}
+
+/// A username that a person may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChosenUsername(pub Username);
+
+impl ChosenUsername {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        let name = Username::parse(text)?;
+        if name.is_reserved() { Err("is reserved".into()) } else { Ok(Self(name)) }
+    }
+}
+
+/// What suggestions are made from: the usable part of whatever a person typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base(String);
+
+impl Base {
+    /// `José García` becomes `jose_garcia`; text without any letter or digit is refused.
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        let text = super::line(text, 100)?;
+        let mut base = String::new();
+        for c in deunicode::deunicode(&text).chars() {
+            match c.to_ascii_lowercase() {
+                c @ ('a'..='z' | '0'..='9' | '.') => base.push(c),
+                // Runs of anything else become one separator.
+                _ if !base.ends_with('_') => base.push('_'),
+                _ => {}
+            }
+        }
+        base.truncate(MAX);
+        let base = base.trim_matches(['_', '.']);
+        if base.is_empty() {
+            return Err("must contain a letter or a digit".into());
+        }
+        Ok(Self(base.to_owned()))
+    }
+}
+
+impl From<&Username> for Base {
+    fn from(name: &Username) -> Self {
+        Self(name.as_str().to_owned())
+    }
+}
+
+/// A name for somebody who asked for none, from a range wide enough to be free.
+pub fn for_a_newcomer(mut draw: impl FnMut(u32) -> u32) -> Username {
+    Username(format!("fan{}", 1_000_000 + draw(99_000_000)))
+}
+
+/// How a candidate differs from its base.
+const AFFIXES: &[(&str, &str)] = &[
+    ("", "_fc"),
+    ("the_", ""),
+    ("", "_united"),
+    ("real_", ""),
+    ("", ".fan"),
+    ("", "_city"),
+    ("", "_eleven"),
+    ("go_", ""),
+    ("", "_away"),
+    ("", "_home"),
+];
+
+/// Candidates derived from `base`, all different, none of them `base` itself nor reserved.
+///
+/// `draw` gives a number below its argument. The candidates may be taken: the caller keeps the free ones.
+pub fn candidates(base: &Base, with_numbers: bool, mut draw: impl FnMut(u32) -> u32) -> Vec<Username> {
+    let mut names: Vec<Username> = Vec::with_capacity(AFFIXES.len());
+    for (at, (before, after)) in AFFIXES.iter().enumerate() {
+        let number = if with_numbers {
+            // Later candidates draw from a wider range, so that some are free for a popular base.
+            let range = 10_u32.pow(2 + u32::try_from(at / 3).unwrap_or(0));
+            format!("{}", 1 + draw(range))
+        } else {
+            String::new()
+        };
+        let (before, after) = if with_numbers { ("", "") } else { (*before, *after) };
+        let room = MAX - before.len() - after.len() - number.len();
+        let stem = &base.0[..base.0.len().min(room)];
+        if let Ok(name) = Username::parse(&format!("{before}{stem}{after}{number}"))
+            && name.as_str() != base.0
+            && !name.is_reserved()
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_form_is_strict_and_capitals_fold() {
+        assert_eq!(Username::parse("Alice.B_9").unwrap().as_str(), "alice.b_9");
+        for text in ["", "ab", &"a".repeat(31), "al ice", "alice!", "älice", "alice\u{0}", "a-b-c"] {
+            assert!(Username::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn reserved_words_cannot_be_chosen() {
+        assert!(Username::parse("Admin").unwrap().is_reserved());
+        assert!(ChosenUsername::parse("Admin").is_err());
+        assert!(ChosenUsername::parse("alice").is_ok());
+    }
+
+    #[test]
+    fn a_base_is_made_of_anything_readable() {
+        assert_eq!(Base::parse("José  García!").unwrap(), Base("jose_garcia".into()));
+        assert_eq!(Base::parse("北京").unwrap(), Base("bei_jing".into()));
+        assert_eq!(Base::parse("__x__").unwrap(), Base("x".into()));
+        for text in ["", "!!!", "  ", "___"] {
+            assert!(Base::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn candidates_are_valid_new_and_many(text in "\\PC{1,60}", with_numbers: bool, seed: u32) {
+            let Ok(base) = Base::parse(&text) else { return Ok(()) };
+            let mut state = seed;
+            let names = candidates(&base, with_numbers, |below| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                state % below
+            });
+            prop_assert!(names.len() >= 5, "{base:?} gave {names:?}");
+            for (at, name) in names.iter().enumerate() {
+                prop_assert_eq!(&Username::parse(name.as_str()).unwrap(), name);
+                prop_assert!(name.as_str() != base.0 && !name.is_reserved());
+                prop_assert!(!names[..at].contains(name));
+                prop_assert_eq!(with_numbers && !name.as_str().ends_with(|c: char| c.is_ascii_digit()), false);
+            }
+        }
+    }
+}

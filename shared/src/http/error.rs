@@ -1,0 +1,270 @@
+//! The one mapping from what went wrong to what the caller is told.
+
+use chrono::TimeDelta;
+use lambda_http::Body;
+use lambda_http::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use lambda_http::http::{HeaderValue, Response, StatusCode};
+use serde::Serialize;
+
+use crate::api::Invalid;
+use crate::domain::code::{VerificationError, WrongCode};
+use crate::domain::limit::Limited;
+use crate::domain::profile::RenameError;
+use crate::domain::session::Unauthenticated;
+use crate::ports::sms::SmsRefused;
+use crate::storage::StoreError;
+use crate::storage::users::{IssueError, RenameFailed, ReserveError};
+
+/// Everything that can keep a request from succeeding.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no such route")]
+    NotFound,
+    #[error("the body is not JSON")]
+    MalformedJson,
+    #[error("the body is too large")]
+    BodyTooLarge,
+    #[error("the body is not said to be JSON")]
+    UnsupportedMediaType,
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    #[error(transparent)]
+    Unauthenticated(#[from] Unauthenticated),
+    #[error(transparent)]
+    WrongCode(#[from] WrongCode),
+    #[error(transparent)]
+    Limited(#[from] Limited),
+    #[error(transparent)]
+    Verification(#[from] VerificationError),
+    #[error(transparent)]
+    Rename(#[from] RenameError),
+    #[error("the message was not sent: {0}")]
+    SmsRefused(#[from] SmsRefused),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Something that cannot be, by our own rules.
+    #[error("{0}")]
+    Broken(&'static str),
+}
+
+impl From<IssueError> for Error {
+    fn from(error: IssueError) -> Self {
+        match error {
+            IssueError::Limited(error) => error.into(),
+            IssueError::Verification(error) => error.into(),
+            IssueError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReserveError> for Error {
+    fn from(error: ReserveError) -> Self {
+        match error {
+            ReserveError::Wrong(error) => error.into(),
+            ReserveError::Verification(error) => error.into(),
+            ReserveError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<RenameFailed> for Error {
+    fn from(error: RenameFailed) -> Self {
+        match error {
+            RenameFailed::Refused(error) => error.into(),
+            RenameFailed::Store(error) => error.into(),
+        }
+    }
+}
+
+/// The body of every error.
+#[derive(Debug, Serialize)]
+struct Problem {
+    message: String,
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<Invalid>,
+}
+
+impl Serialize for Invalid {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.errors.serialize(serializer)
+    }
+}
+
+/// How a caller hears of an error.
+struct Told {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    errors: Option<Invalid>,
+    retry_after: Option<TimeDelta>,
+}
+
+fn told(status: StatusCode, code: &'static str, message: impl Into<String>) -> Told {
+    Told { status, code, message: message.into(), errors: None, retry_after: None }
+}
+
+impl Told {
+    fn at_field(self, field: &str) -> Self {
+        let reason = self.message.clone();
+        Self { errors: Some(Invalid::field(field, reason)), ..self }
+    }
+
+    fn after(self, wait: TimeDelta) -> Self {
+        Self { retry_after: Some(wait), ..self }
+    }
+}
+
+/// What to wait after a fault that passes by itself.
+const SOON: TimeDelta = TimeDelta::seconds(1);
+
+impl Error {
+    fn tell(&self) -> Told {
+        use StatusCode as S;
+        match self {
+            Self::NotFound => told(S::NOT_FOUND, "not_found", "There is nothing at this address."),
+            Self::MalformedJson => told(S::BAD_REQUEST, "malformed_json", "The body is not valid JSON."),
+            Self::BodyTooLarge => {
+                told(S::PAYLOAD_TOO_LARGE, "body_too_large", "The body is larger than 64 KB.")
+            }
+            Self::UnsupportedMediaType => told(
+                S::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "Send the body as JSON, with Content-Type: application/json.",
+            ),
+            Self::Invalid(invalid) => Told {
+                errors: Some(invalid.clone()),
+                ..told(S::UNPROCESSABLE_ENTITY, "validation_error", "Some fields are not valid; see errors.")
+            },
+            Self::Unauthenticated(Unauthenticated::Missing) => told(
+                S::UNAUTHORIZED,
+                "token_missing",
+                "Log in, then send the token as Authorization: Bearer <token>.",
+            ),
+            Self::Unauthenticated(Unauthenticated::Unknown) => {
+                told(S::UNAUTHORIZED, "token_invalid", "The token is not valid. Log in again.")
+            }
+            Self::Unauthenticated(Unauthenticated::Expired) => {
+                told(S::UNAUTHORIZED, "token_expired", "The token has expired. Log in again.")
+            }
+            Self::WrongCode(WrongCode) => told(
+                S::UNAUTHORIZED,
+                "invalid_code",
+                "The code is invalid or expired. Check it, or request a new one.",
+            ),
+            Self::Limited(limited) => told(
+                S::TOO_MANY_REQUESTS,
+                "rate_limited",
+                format!("Too many requests. Try again in {}.", span(limited.retry_after)),
+            )
+            .after(limited.retry_after),
+            Self::Verification(VerificationError::PhoneTaken) => {
+                told(S::UNPROCESSABLE_ENTITY, "phone_taken", "This phone number belongs to another user.")
+                    .at_field("phone")
+            }
+            Self::Verification(VerificationError::PhoneMismatch) => told(
+                S::UNPROCESSABLE_ENTITY,
+                "phone_mismatch",
+                "This is not the phone number that is being verified.",
+            )
+            .at_field("phone"),
+            Self::Verification(VerificationError::NothingPending) => told(
+                S::UNPROCESSABLE_ENTITY,
+                "no_pending_verification",
+                "No verification is pending for this phone number. Start one first.",
+            )
+            .at_field("phone"),
+            Self::Rename(RenameError::Taken) => {
+                told(S::UNPROCESSABLE_ENTITY, "username_taken", "This username is taken.")
+                    .at_field("username")
+            }
+            Self::Rename(RenameError::Locked) => told(
+                S::CONFLICT,
+                "username_locked",
+                "The username can no longer be changed: it is your name in chat rooms.",
+            ),
+            Self::SmsRefused(_) => told(
+                S::SERVICE_UNAVAILABLE,
+                "sms_unavailable",
+                "The code could not be sent. Try again in a moment.",
+            )
+            .after(SOON),
+            Self::Store(StoreError::Busy { .. }) => {
+                told(S::SERVICE_UNAVAILABLE, "busy", "The service is busy. Try again in a moment.")
+                    .after(SOON)
+            }
+            Self::Store(StoreError::Refused { .. } | StoreError::Unreadable(_)) | Self::Broken(_) => {
+                told(S::INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side.")
+            }
+        }
+    }
+
+    /// The response; what is nobody's business but ours goes to the log.
+    pub(super) fn into_response(self) -> Response<Body> {
+        let Told { status, code, message, errors, retry_after } = self.tell();
+        if status.is_server_error() {
+            tracing::error!(error = %self, code, "request failed");
+        }
+        let mut response = json(status, &Problem { message, code, errors });
+        let headers = response.headers_mut();
+        if let Some(wait) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// Rounded up: whoever comes back after them is admitted.
+fn whole_seconds(wait: TimeDelta) -> u64 {
+    u64::try_from(wait.num_milliseconds()).unwrap_or(0).div_ceil(1000).max(1)
+}
+
+fn span(wait: TimeDelta) -> String {
+    match whole_seconds(wait) {
+        1 => "1 second".into(),
+        seconds if seconds < 120 => format!("{seconds} seconds"),
+        seconds if seconds < 7_200 => format!("{} minutes", seconds.div_ceil(60)),
+        seconds => format!("{} hours", seconds.div_ceil(3_600)),
+    }
+}
+
+/// A response with a JSON body.
+pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response<Body> {
+    // Our own types have string keys and no failing serializers; a failure here is a 500, not a panic.
+    let (status, text) = match serde_json::to_string(body) {
+        Ok(text) => (status, text),
+        Err(error) => {
+            tracing::error!(%error, "a response could not be written");
+            let text = r#"{"message":"Something went wrong on our side.","code":"internal"}"#;
+            (StatusCode::INTERNAL_SERVER_ERROR, text.to_owned())
+        }
+    };
+    let mut response = Response::new(Body::Text(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_told_in_words_people_use() {
+        assert_eq!(span(TimeDelta::milliseconds(1)), "1 second");
+        assert_eq!(span(TimeDelta::milliseconds(59_001)), "60 seconds");
+        assert_eq!(span(TimeDelta::seconds(600)), "10 minutes");
+        assert_eq!(span(TimeDelta::hours(23)), "23 hours");
+    }
+
+    #[test]
+    fn internals_stay_inside() {
+        let error = Error::Store(StoreError::Refused { operation: "GetItem", code: "SecretTable".into() });
+        let response = error.into_response();
+        assert_eq!(response.status(), 500);
+        assert!(!format!("{:?}", response.body()).contains("SecretTable"));
+    }
+}

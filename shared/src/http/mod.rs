@@ -1,0 +1,25 @@
+//! HTTP in and out: which handler, who calls, what they sent, what they get.
+
+mod caller;
+mod error;
+mod request;
+mod router;
+
+use lambda_http::http::StatusCode;
+
+pub use caller::{Anyone, Caller, SignedIn};
+pub use error::Error;
+pub use router::{Call, Router};
+
+/// A success: the body, and its status.
+#[derive(Debug)]
+pub struct Reply<T> {
+    pub status: StatusCode,
+    pub body: T,
+}
+
+impl<T> From<T> for Reply<T> {
+    fn from(body: T) -> Self {
+        Self { status: StatusCode::OK, body }
+    }
+}

@@ -1,0 +1,135 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use lambda_http::http::{HeaderValue, Method, Response};
+use lambda_http::{Body, Request};
+use tracing::Instrument as _;
+
+use super::error::json;
+use super::{Caller, Error, Reply, request};
+use crate::App;
+use crate::api::{Endpoint, Route};
+use crate::domain::Address;
+use crate::storage::meter::{self, Cost};
+
+/// One request to one endpoint: who, what, from where.
+#[derive(Debug)]
+pub struct Call<E: Endpoint> {
+    pub caller: E::Caller,
+    pub input: E::Input,
+    /// `None` where no limit applies.
+    pub address: Option<Address>,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Error>> + Send>>;
+type Handler = Box<dyn Fn(App, Arc<Request>) -> Answer + Send + Sync>;
+
+/// A function's endpoints, by path and method.
+///
+/// Routing goes by the path itself, never by the gateway's route key: local emulators do not send it.
+pub struct Router {
+    app: App,
+    paths: matchit::Router<Vec<(Method, usize)>>,
+    handlers: Vec<(Route, Handler)>,
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.routes()).finish()
+    }
+}
+
+impl Router {
+    #[must_use]
+    pub fn new(app: App) -> Self {
+        Self { app, paths: matchit::Router::new(), handlers: Vec::new() }
+    }
+
+    /// Registers a handler for the endpoint that its argument names.
+    ///
+    /// # Panics
+    ///
+    /// Where two paths cannot be told apart: a mistake in the table of endpoints, seen at start.
+    #[must_use]
+    pub fn on<E, H, F>(mut self, handler: H) -> Self
+    where
+        E: Endpoint,
+        H: Fn(App, Call<E>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<Reply<E::Output>, Error>> + Send + 'static,
+    {
+        let index = self.handlers.len();
+        if let Ok(found) = self.paths.at_mut(E::PATH) {
+            found.value.push((E::METHOD, index));
+        } else {
+            self.paths.insert(E::PATH, vec![(E::METHOD, index)]).expect("paths of the table differ");
+        }
+        let handler: Handler = Box::new(move |app, request| {
+            let handler = handler.clone();
+            Box::pin(async move {
+                let caller = E::Caller::identify(&app, request.headers()).await?;
+                let input = request::input(&request)?;
+                let call = Call { caller, input, address: request::address(&request) };
+                drop(request);
+                let Reply { status, body } = handler(app, call).await?;
+                Ok(json(status, &body))
+            })
+        });
+        self.handlers.push((Route::of::<E>(), handler));
+        self
+    }
+
+    /// What is registered.
+    pub fn routes(&self) -> impl Iterator<Item = &Route> {
+        self.handlers.iter().map(|(route, _)| route)
+    }
+
+    fn find(&self, method: &Method, path: &str) -> Option<&(Route, Handler)> {
+        let methods = self.paths.at(path).ok()?.value;
+        let (_, index) = methods.iter().find(|(served, _)| served == method)?;
+        self.handlers.get(*index)
+    }
+
+    /// Answers one request. Never fails: what goes wrong becomes a response.
+    pub async fn respond(&self, request: Request) -> Response<Body> {
+        // The route as declared, not the path as sent: paths and queries can hold phone numbers.
+        let Some((route, handler)) = self.find(request.method(), request.uri().path()) else {
+            return Error::NotFound.into_response();
+        };
+        let span = tracing::info_span!(
+            "request",
+            request_id = request::id(&request),
+            method = %route.method,
+            route = route.path,
+        );
+        let started = self.app.clock.now();
+        let work = handler(self.app.clone(), Arc::new(request));
+        async {
+            let (result, cost) = meter::measure(work).await;
+            let mut response = result.unwrap_or_else(Error::into_response);
+            tracing::info!(
+                status = response.status().as_u16(),
+                ms = (self.app.clock.now() - started).num_milliseconds(),
+                calls = cost.calls,
+                rounds = cost.rounds,
+                read_units = cost.read_units,
+                write_units = cost.write_units,
+                "answered"
+            );
+            if self.app.config.environment.shows_codes() {
+                response.headers_mut().insert("x-touchline-cost", cost_header(cost));
+            }
+            response
+        }
+        .instrument(span)
+        .await
+    }
+}
+
+/// For developers: what the request cost, in DynamoDB's units.
+fn cost_header(cost: Cost) -> HeaderValue {
+    let Cost { calls, rounds, read_units, write_units, .. } = cost;
+    HeaderValue::try_from(format!("calls={calls} rounds={rounds} rcu={read_units} wcu={write_units}"))
+        .unwrap_or_else(|_| HeaderValue::from_static(""))
+}

@@ -1,0 +1,132 @@
+//! Every key of every table. No key is formatted anywhere else.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use chrono::NaiveDate;
+
+use crate::domain::sms::Position;
+use crate::domain::{Address, Phone, UserId, Username};
+
+/// A primary key: partition and sort.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    pub pk: String,
+    pub sk: String,
+}
+
+impl From<Key> for HashMap<String, AttributeValue> {
+    fn from(key: Key) -> Self {
+        [("pk".to_owned(), AttributeValue::S(key.pk)), ("sk".to_owned(), AttributeValue::S(key.sk))].into()
+    }
+}
+
+fn key(pk: impl Into<String>, sk: impl Into<String>) -> Key {
+    Key { pk: pk.into(), sk: sk.into() }
+}
+
+/// `users`: a user's record.
+#[must_use]
+pub fn profile(user: UserId) -> Key {
+    key(format!("user#{user}"), "profile")
+}
+
+/// `users`: one login, under the SHA-256 of its token.
+#[must_use]
+pub fn session(user: UserId, token_digest: &str) -> Key {
+    key(format!("user#{user}"), format!("session#{token_digest}"))
+}
+
+/// `users`: who owns a phone.
+#[must_use]
+pub fn phone_owner(phone: &Phone) -> Key {
+    key(format!("phone#{}", phone.as_str()), "owner")
+}
+
+/// `users`: a phone's pending codes and the times of the latest sendings.
+#[must_use]
+pub fn phone_codes(phone: &Phone) -> Key {
+    key(format!("phone#{}", phone.as_str()), "codes")
+}
+
+/// `users`: who owns a username.
+#[must_use]
+pub fn username_owner(name: &Username) -> Key {
+    key(format!("name#{}", name.as_str()), "owner")
+}
+
+/// `users`: the times of the latest sendings that an address asked for.
+#[must_use]
+pub fn address_limit(address: &Address) -> Key {
+    key(format!("address#{}", address.as_str()), "limit")
+}
+
+/// `users`: the last user id given out.
+#[must_use]
+pub fn user_counter() -> Key {
+    key("counter#user", "last")
+}
+
+/// `users`: never written; reading it shows that the table answers.
+#[must_use]
+pub fn nothing() -> Key {
+    key("nothing", "nothing")
+}
+
+/// A day's log is spread over this many partitions. Fixed: the reader asks all of them.
+pub const SMS_LOG_SHARDS: u32 = 4;
+
+/// `sms_logs`: the partition of a day's entries for one shard.
+#[must_use]
+pub fn sms_log_day(day: NaiveDate, shard: u32) -> String {
+    format!("day#{day}#{shard}")
+}
+
+/// The shard that holds a phone's entries.
+#[must_use]
+pub fn sms_log_shard(phone: &Phone) -> u32 {
+    // FNV-1a: stable over releases and platforms, which the standard hasher does not promise.
+    let hash = phone
+        .as_str()
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193));
+    hash % SMS_LOG_SHARDS
+}
+
+/// `sms_logs`: one attempt.
+#[must_use]
+pub fn sms_log(day: NaiveDate, phone: &Phone, position: &Position) -> Key {
+    key(sms_log_day(day, sms_log_shard(phone)), position.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flat(key: &Key) -> String {
+        format!("{}/{}", key.pk, key.sk)
+    }
+
+    #[test]
+    fn keys_stay_as_they_are_stored() {
+        let phone = Phone::parse("+447700900123").unwrap();
+        let name = Username::parse("alice").unwrap();
+        assert_eq!(flat(&profile(UserId(7))), "user#7/profile");
+        assert_eq!(flat(&session(UserId(7), "ab")), "user#7/session#ab");
+        assert_eq!(flat(&phone_owner(&phone)), "phone#+447700900123/owner");
+        assert_eq!(flat(&phone_codes(&phone)), "phone#+447700900123/codes");
+        assert_eq!(flat(&username_owner(&name)), "name#alice/owner");
+        assert_eq!(flat(&user_counter()), "counter#user/last");
+        let day = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
+        assert_eq!(sms_log_day(day, sms_log_shard(&phone)), "day#2026-11-15#1");
+    }
+
+    #[test]
+    fn the_log_is_spread_evenly() {
+        let mut counts = [0; SMS_LOG_SHARDS as usize];
+        for n in 0..4_000 {
+            counts[sms_log_shard(&Phone::parse(&format!("+4477009{n:05}")).unwrap()) as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (800..1_200).contains(count)), "{counts:?}");
+    }
+}

@@ -1,0 +1,132 @@
+//! DynamoDB: keys, items, conditional writes. One file or folder per table.
+//!
+//! Nothing of DynamoDB leaves this module: a failed condition becomes a word of the domain at the call
+//! that set the condition, and every other failure becomes [`StoreError`].
+
+mod client;
+pub mod keys;
+pub mod meter;
+mod register;
+pub mod sms_logs;
+pub mod users;
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::types::{AttributeValue, CancellationReason};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use client::connect;
+use keys::Key;
+
+use crate::config::Tables;
+
+type Item = HashMap<String, AttributeValue>;
+
+/// The tables, through the AWS SDK.
+#[derive(Debug, Clone)]
+pub struct Store {
+    client: Client,
+    tables: Tables,
+}
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Conflicts, throttling or no answer, after the retries. Trying again later is right.
+    #[error("{operation} got no answer in time ({code})")]
+    Busy { operation: &'static str, code: String },
+    /// A fault of ours: a missing table, a missing permission, an expression that is wrong.
+    #[error("{operation} was refused: {code}")]
+    Refused { operation: &'static str, code: String },
+    /// An item that does not read back.
+    #[error("an item could not be read: {0}")]
+    Unreadable(String),
+}
+
+impl StoreError {
+    /// Sorts an SDK error. Messages are dropped: the store repeats values in some of them.
+    fn from_sdk<E: ProvideErrorMetadata>(operation: &'static str, error: &SdkError<E>) -> Self {
+        let code = error.code().unwrap_or(match error {
+            SdkError::TimeoutError(_) => "Timeout",
+            SdkError::DispatchFailure(_) => "DispatchFailure",
+            SdkError::ConstructionFailure(_) => "ConstructionFailure",
+            _ => "Unknown",
+        });
+        let busy = match error {
+            SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => true,
+            SdkError::ServiceError(service) => {
+                client::CONTENTION.contains(&code) || service.raw().status().is_server_error()
+            }
+            _ => false,
+        };
+        let code = code.to_owned();
+        if busy { Self::Busy { operation, code } } else { Self::Refused { operation, code } }
+    }
+}
+
+impl Store {
+    #[must_use]
+    pub fn new(client: Client, tables: Tables) -> Self {
+        Self { client, tables }
+    }
+
+    /// One cheap read: proves that the store answers, and opens the connection.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.get::<serde_json::Value>(&self.tables.users, keys::nothing(), Reads::Eventual).await.map(|_| ())
+    }
+
+    /// `Ok(None)` where there is no such item; the caller decides what that means.
+    async fn get<T: DeserializeOwned>(
+        &self,
+        table: &str,
+        key: Key,
+        reads: Reads,
+    ) -> Result<Option<T>, StoreError> {
+        let found = self
+            .client
+            .get_item()
+            .table_name(table)
+            .set_key(Some(key.into()))
+            .consistent_read(reads == Reads::Consistent)
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("GetItem", &error))?;
+        found.item.map(from_item).transpose()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// Half a unit; may be some milliseconds old.
+    Eventual,
+    /// A whole unit; sees every write that was answered.
+    Consistent,
+}
+
+fn from_item<T: DeserializeOwned>(item: Item) -> Result<T, StoreError> {
+    serde_dynamo::from_item(item).map_err(|error| StoreError::Unreadable(error.to_string()))
+}
+
+/// The item at `key` with `value`'s fields.
+fn to_item<T: Serialize>(key: Key, value: &T) -> Result<Item, StoreError> {
+    let mut item: Item =
+        serde_dynamo::to_item(value).map_err(|error| StoreError::Unreadable(error.to_string()))?;
+    item.extend(Item::from(key));
+    Ok(item)
+}
+
+fn text(value: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(value.into())
+}
+
+fn number(value: impl ToString) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+/// Whether the write at `index` is the one that cancelled the transaction.
+fn condition_failed(reasons: &[CancellationReason], index: usize) -> bool {
+    reasons.get(index).is_some_and(|reason| reason.code() == Some("ConditionalCheckFailed"))
+}

@@ -1,0 +1,170 @@
+//! The `sms_logs` table: every attempt to send a code, a partition per day and shard.
+
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use chrono::serde::{ts_milliseconds, ts_seconds};
+use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
+use futures_util::future::try_join_all;
+use serde::{Deserialize, Serialize};
+
+use super::{Store, StoreError, from_item, keys, text, to_item};
+use crate::domain::sms::{Position, SmsLogEntry, SmsStatus};
+use crate::domain::{IssueId, OneTimeCode, Phone};
+
+/// How long entries are kept.
+pub const KEPT_FOR: TimeDelta = TimeDelta::days(7);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct LogItem {
+    id: u64,
+    issue: IssueId,
+    phone: Phone,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    status: SmsStatus,
+    provider: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(with = "ts_milliseconds")]
+    created_at: DateTime<Utc>,
+    attempts: u32,
+    /// The table's time to live; not the code's.
+    #[serde(with = "ts_seconds")]
+    expires_at: DateTime<Utc>,
+}
+
+impl From<LogItem> for SmsLogEntry {
+    fn from(item: LogItem) -> Self {
+        Self {
+            id: item.id,
+            issue: item.issue,
+            phone: item.phone,
+            code: item.code.and_then(|code| OneTimeCode::parse(&code).ok()),
+            status: item.status,
+            provider: item.provider,
+            error: item.error,
+            created_at: item.created_at,
+            attempts: item.attempts,
+        }
+    }
+}
+
+/// Which entries are wanted.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    pub phone: Option<Phone>,
+    pub date: Option<NaiveDate>,
+    pub status: Option<SmsStatus>,
+    /// Only entries older than this one.
+    pub before: Option<Position>,
+}
+
+impl Store {
+    pub async fn log_sms(&self, entry: &SmsLogEntry) -> Result<(), StoreError> {
+        let key = keys::sms_log(entry.created_at.date_naive(), &entry.phone, &Position::of(entry));
+        let item = LogItem {
+            id: entry.id,
+            issue: entry.issue.clone(),
+            phone: entry.phone.clone(),
+            code: entry.code.as_ref().map(|code| code.as_str().to_owned()),
+            status: entry.status,
+            provider: entry.provider.clone(),
+            error: entry.error.clone(),
+            created_at: entry.created_at,
+            attempts: entry.attempts,
+            expires_at: entry.created_at + KEPT_FOR,
+        };
+        self.client
+            .put_item()
+            .table_name(&self.tables.sms_logs)
+            .set_item(Some(to_item(key, &item)?))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
+        Ok(())
+    }
+
+    /// Up to `most` entries, newest first, from the wanted day or all days that are kept.
+    pub async fn sms_logs(
+        &self,
+        filter: &Filter,
+        most: usize,
+        today: NaiveDate,
+    ) -> Result<Vec<SmsLogEntry>, StoreError> {
+        let oldest = today - KEPT_FOR;
+        // A clock elsewhere may be a little ahead of ours.
+        let newest = filter.before.as_ref().and_then(Position::day).unwrap_or(today + Days::new(1));
+        let days: Vec<NaiveDate> = match filter.date {
+            Some(day) => vec![day],
+            None => oldest.iter_days().take_while(|day| *day <= newest).take(9).collect(),
+        };
+        let shards: Vec<u32> = match &filter.phone {
+            Some(phone) => vec![keys::sms_log_shard(phone)],
+            None => (0..keys::SMS_LOG_SHARDS).collect(),
+        };
+        let mut entries = Vec::new();
+        for day in days.into_iter().rev() {
+            let wanted = most - entries.len();
+            let parts = shards.iter().map(|shard| self.shard_entries(filter, day, *shard, wanted));
+            let mut found: Vec<_> = try_join_all(parts).await?.into_iter().flatten().collect();
+            found.sort_by_key(|entry| std::cmp::Reverse(Position::of(entry)));
+            entries.extend(found.into_iter().take(wanted));
+            if entries.len() == most {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+
+    async fn shard_entries(
+        &self,
+        filter: &Filter,
+        day: NaiveDate,
+        shard: u32,
+        most: usize,
+    ) -> Result<Vec<SmsLogEntry>, StoreError> {
+        let mut entries = Vec::new();
+        let mut from = None;
+        loop {
+            let page = filtered(self.client.query(), filter)
+                .table_name(&self.tables.sms_logs)
+                .expression_attribute_values(":day", text(keys::sms_log_day(day, shard)))
+                .scan_index_forward(false)
+                .set_exclusive_start_key(from.take())
+                .send()
+                .await
+                .map_err(|error| StoreError::from_sdk("Query", &error))?;
+            for item in page.items.unwrap_or_default() {
+                entries.push(from_item::<LogItem>(item)?.into());
+            }
+            from = page.last_evaluated_key;
+            if from.is_none() || entries.len() >= most {
+                return Ok(entries);
+            }
+        }
+    }
+}
+
+fn filtered(query: QueryFluentBuilder, filter: &Filter) -> QueryFluentBuilder {
+    let mut query = match &filter.before {
+        Some(position) => query
+            .key_condition_expression("pk = :day AND sk < :before")
+            .expression_attribute_values(":before", text(position.as_str())),
+        None => query.key_condition_expression("pk = :day"),
+    };
+    let mut conditions = Vec::new();
+    if let Some(phone) = &filter.phone {
+        conditions.push("phone = :phone");
+        query = query.expression_attribute_values(":phone", text(phone.as_str()));
+    }
+    if let Some(status) = filter.status {
+        conditions.push("#status = :status");
+        query = query.expression_attribute_names("#status", "status").expression_attribute_values(
+            ":status",
+            text(match status {
+                SmsStatus::Sent => "sent",
+                SmsStatus::Failed => "failed",
+            }),
+        );
+    }
+    if conditions.is_empty() { query } else { query.filter_expression(conditions.join(" AND ")) }
+}

@@ -1,0 +1,92 @@
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use chrono::serde::{ts_milliseconds, ts_seconds};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{Token, UserId};
+use crate::storage::{Reads, Store, StoreError, keys, number, to_item};
+
+/// One login: a token in use, and the chat device that came with it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Session {
+    pub device_id: String,
+    #[serde(with = "ts_milliseconds")]
+    pub created_at: DateTime<Utc>,
+    #[serde(with = "ts_milliseconds")]
+    pub renewed_at: DateTime<Utc>,
+    /// Also the table's time to live.
+    #[serde(with = "ts_seconds")]
+    pub expires_at: DateTime<Utc>,
+}
+
+impl Session {
+    #[must_use]
+    pub fn starting(device_id: String, lasting: TimeDelta, now: DateTime<Utc>) -> Self {
+        Self { device_id, created_at: now, renewed_at: now, expires_at: now + lasting }
+    }
+}
+
+impl Store {
+    /// The session of a token. A miss is looked at twice: the cheap read may be older than the login.
+    pub async fn session(&self, token: &Token) -> Result<Option<Session>, StoreError> {
+        let key = keys::session(token.user(), &token.digest());
+        match self.get(&self.tables.users, key.clone(), Reads::Eventual).await? {
+            Some(session) => Ok(Some(session)),
+            None => self.get(&self.tables.users, key, Reads::Consistent).await,
+        }
+    }
+
+    pub async fn save_session(&self, token: &Token, session: &Session) -> Result<(), StoreError> {
+        self.client
+            .put_item()
+            .table_name(&self.tables.users)
+            .set_item(Some(to_item(keys::session(token.user(), &token.digest()), session)?))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
+        Ok(())
+    }
+
+    /// Lets a session last longer. One that was ended meanwhile stays ended.
+    pub async fn renew_session(
+        &self,
+        token: &Token,
+        expires_at: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let renewed = self
+            .client
+            .update_item()
+            .table_name(&self.tables.users)
+            .set_key(Some(keys::session(token.user(), &token.digest()).into()))
+            .update_expression("SET renewed_at = :now, expires_at = :end")
+            .condition_expression("attribute_exists(pk)")
+            .expression_attribute_values(":now", number(now.timestamp_millis()))
+            .expression_attribute_values(":end", number(expires_at.timestamp()))
+            .send()
+            .await;
+        match renewed {
+            Ok(_) => Ok(()),
+            Err(error)
+                if matches!(
+                    error.as_service_error(),
+                    Some(UpdateItemError::ConditionalCheckFailedException(_))
+                ) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
+        }
+    }
+
+    pub async fn end_session(&self, user: UserId, token: &Token) -> Result<(), StoreError> {
+        self.client
+            .delete_item()
+            .table_name(&self.tables.users)
+            .set_key(Some(keys::session(user, &token.digest()).into()))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("DeleteItem", &error))?;
+        Ok(())
+    }
+}
