@@ -1,1 +1,219 @@
+//! The local stack: the whole product on one machine, wired as `template.yaml` says.
+//!
+//! An HTTP request becomes the event that API Gateway would send, passes through `lambda_http` into the
+//! very code that runs in Lambda, and reaches a real DynamoDB engine through the AWS SDK.
 
+mod functions;
+mod gateway;
+mod invoke;
+mod options;
+mod schedules;
+mod streams;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use touchline::App;
+use touchline::config::{Config, ConfigError};
+use touchline::ports::clock::Clock;
+use touchline::ports::random::Random;
+use touchline_stack::store::StoreError;
+use touchline_stack::tables::{self, TableError};
+use touchline_stack::template::TemplateError;
+use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template};
+
+pub use functions::{Host, Hosted, http_function};
+pub use options::Options;
+pub use schedules::Schedules;
+pub use streams::Streams;
+
+/// Why the stack did not start. Each is one line that says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("port {0} is in use or not allowed ({1}); choose another with --port")]
+    Port(u16, std::io::Error),
+    #[error("{0}; choose another with --dynamodb-port")]
+    StorePort(StoreError),
+    #[error("{0}; move the folder away, or choose another with --data")]
+    Data(StoreError),
+    #[error("the data folder {0} cannot be used: {1}")]
+    Folder(PathBuf, std::io::Error),
+    #[error("the data folder {0} is in use by another local stack; choose another with --data")]
+    FolderInUse(PathBuf),
+    #[error("the template {0} cannot be read: {1}")]
+    TemplateFile(PathBuf, std::io::Error),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error("{0}; a data folder of another version can be moved away, or choose another with --data")]
+    Table(#[from] TableError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("the template has a function {0} that is not part of this program")]
+    UnknownFunction(String),
+    #[error("the streams cannot be read: {0}")]
+    Streams(String),
+}
+
+/// A running stack.
+#[derive(Debug)]
+pub struct LocalStack {
+    pub api: SocketAddr,
+    pub dynamodb: String,
+    pub tables: Vec<String>,
+    pub functions: Vec<String>,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+    store: Option<EmbeddedStore>,
+    /// Held until the end, so that no second stack opens the same data.
+    _lock: Option<File>,
+}
+
+impl LocalStack {
+    pub async fn start(options: &Options) -> Result<Self, StartError> {
+        // The port first: a second start by mistake must not touch the data.
+        let listener = TcpListener::bind(("127.0.0.1", options.port))
+            .await
+            .map_err(|error| StartError::Port(options.port, error))?;
+        let api = listener.local_addr().map_err(|error| StartError::Port(options.port, error))?;
+
+        let stack = read_stack(options)?;
+        let (folder, lock) = open_folder(options)?;
+        let store = match &options.dynamodb {
+            Some(_) => None,
+            None => {
+                let file = folder.as_ref().map(|folder| folder.join("dynamodb.sqlite"));
+                Some(EmbeddedStore::start(file.as_deref(), options.dynamodb_port).await.map_err(|error| {
+                    match error {
+                        StoreError::Port(..) => StartError::StorePort(error),
+                        StoreError::Data(..) => StartError::Data(error),
+                    }
+                })?)
+            }
+        };
+        let dynamodb = match (&options.dynamodb, &store) {
+            (Some(url), _) => url.clone(),
+            (None, Some(store)) => store.url(),
+            (None, None) => unreachable!("a store is embedded unless one is given"),
+        };
+
+        let mut host = Host::default();
+        let mut clock_and_random: Option<(Arc<dyn Clock>, Arc<dyn Random>)> = None;
+        let mut aws = None;
+        for function in &stack.functions {
+            let variables = variables(&function.environment, &dynamodb);
+            let config = Config::read(|name| variables.get(name).cloned())?;
+            aws = Some(config.aws.clone());
+            let app = App::new(config);
+            clock_and_random = Some((Arc::clone(&app.clock), Arc::clone(&app.random)));
+            let hosted = functions::hosted(&function.name, app)
+                .ok_or_else(|| StartError::UnknownFunction(function.name.clone()))?;
+            host.add(&function.name, Duration::from_secs(function.timeout_seconds), hosted);
+        }
+        let host = Arc::new(host);
+        let ((clock, random), aws) =
+            clock_and_random.zip(aws).ok_or_else(|| TemplateError::Missing("functions".into()))?;
+
+        let http = aws_smithy_http_client::Builder::new().build_http();
+        let client = touchline::storage::connect(&aws, http.clone());
+        tables::create(&client, &stack.tables).await?;
+        let checkpoints = folder.map(|folder| folder.join("streams.json"));
+        let streams = Streams::open(&stack, &aws, http, &client, Arc::clone(&host), checkpoints)
+            .await
+            .map_err(StartError::Streams)?;
+        let streams = Arc::new(streams);
+
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = vec![
+            tokio::spawn(Arc::clone(&streams).run(stopped.clone())),
+            tokio::spawn(
+                Schedules::new(&stack, Arc::clone(&host), Arc::clone(&streams))?.run(stopped.clone()),
+            ),
+        ];
+        let gateway = gateway::Gateway::new(&stack, host, streams, clock, random, options.quiet);
+        tasks.push(tokio::spawn(gateway.serve(listener, stopped)));
+
+        Ok(Self {
+            api,
+            dynamodb,
+            tables: stack.tables.iter().map(|table| table.name.clone()).collect(),
+            functions: stack.functions.iter().map(|function| function.name.clone()).collect(),
+            stop,
+            tasks,
+            store,
+            _lock: lock,
+        })
+    }
+
+    /// Lets what is running end, then closes the data.
+    pub async fn stop(self) {
+        let _ = self.stop.send(true);
+        for task in self.tasks {
+            let _ = task.await;
+        }
+        if let Some(store) = self.store {
+            store.stop().await;
+        }
+    }
+}
+
+fn read_stack(options: &Options) -> Result<Stack, StartError> {
+    let text = match &options.template {
+        None => TEMPLATE.to_owned(),
+        Some(path) => {
+            fs::read_to_string(path).map_err(|error| StartError::TemplateFile(path.clone(), error))?
+        }
+    };
+    let mut parameters: BTreeMap<String, String> = [
+        ("AWS::StackName", options.stack_name.as_str()),
+        ("Environment", "local"),
+        ("SmsProvider", "console"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into();
+    parameters.extend(options.parameters.iter().cloned());
+    Ok(Template::parse(&text)?.resolve(&parameters)?)
+}
+
+/// What Lambda and Secrets Manager would add to a function's variables.
+fn variables(of_template: &BTreeMap<String, String>, dynamodb: &str) -> BTreeMap<String, String> {
+    let mut variables = of_template.clone();
+    variables.extend(
+        [
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "local"),
+            ("AWS_SECRET_ACCESS_KEY", "local"),
+            ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb),
+            // Always the same, so that a code outlives a restart. It protects nothing here: codes are
+            // in the log in clear.
+            ("CODE_PEPPER", "the pepper of every local stack"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    // Where SNS is asked for, a stand-in for it can be named.
+    if let Ok(url) = std::env::var("AWS_ENDPOINT_URL_SNS") {
+        variables.insert("AWS_ENDPOINT_URL_SNS".into(), url);
+    }
+    variables
+}
+
+fn open_folder(options: &Options) -> Result<(Option<PathBuf>, Option<File>), StartError> {
+    if options.memory || options.dynamodb.is_some() {
+        return Ok((None, None));
+    }
+    let folder = options.data.clone();
+    let failed = |error| StartError::Folder(folder.clone(), error);
+    fs::create_dir_all(&folder).map_err(failed)?;
+    let lock = File::create(folder.join("lock")).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok((Some(folder), Some(lock))),
+        Err(TryLockError::WouldBlock) => Err(StartError::FolderInUse(folder)),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}

@@ -1,0 +1,187 @@
+//! The HTTP API: from a request to an event, and from a payload to a response.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router as AxumRouter;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use touchline::ports::clock::Clock;
+use touchline::ports::random::Random;
+use touchline_stack::Stack;
+use touchline_stack::event::{HttpRequest, http_event};
+
+use crate::invoke;
+use crate::{Host, Streams};
+
+/// What Lambda takes at most.
+const MAX_BODY: usize = 6 * 1024 * 1024;
+
+#[derive(Debug)]
+struct Target {
+    method: String,
+    path: String,
+    function: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    routes: matchit::Router<Vec<Target>>,
+    host: Arc<Host>,
+    streams: Arc<Streams>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    quiet: bool,
+}
+
+impl Gateway {
+    pub(crate) fn new(
+        stack: &Stack,
+        host: Arc<Host>,
+        streams: Arc<Streams>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        quiet: bool,
+    ) -> Self {
+        let mut routes: matchit::Router<Vec<Target>> = matchit::Router::new();
+        for function in &stack.functions {
+            for route in &function.routes {
+                let target = Target {
+                    method: route.method.clone(),
+                    path: route.path.clone(),
+                    function: function.name.clone(),
+                };
+                match routes.at_mut(&route.path) {
+                    Ok(found) => found.value.push(target),
+                    Err(_) => routes.insert(&route.path, vec![target]).expect("paths of the template differ"),
+                }
+            }
+        }
+        Self { routes, host, streams, clock, random, quiet }
+    }
+
+    pub(crate) async fn serve(self, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
+        let router = AxumRouter::new().fallback(answer).with_state(Arc::new(self));
+        let served = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
+            .with_graceful_shutdown(async move {
+                let _ = stopped.wait_for(|stop| *stop).await;
+            })
+            .await;
+        if let Err(error) = served {
+            tracing::error!(%error, "the API stopped");
+        }
+    }
+
+    async fn route(&self, request: Request, source: SocketAddr) -> Response {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path();
+        let Ok(body) = to_bytes(body, MAX_BODY).await else {
+            return plain(StatusCode::PAYLOAD_TOO_LARGE, &json!({ "message": "Request Entity Too Large" }));
+        };
+        if let Some(name) = invoke::function_name(&parts.method, path) {
+            let response = invoke::answer(&self.host, name, &parts.headers, &body).await;
+            self.streams.drain().await;
+            return response;
+        }
+        let found = self.routes.at(path).ok().and_then(|found| {
+            let target = found.value.iter().find(|target| target.method == parts.method.as_str())?;
+            let parameters = found
+                .params
+                .iter()
+                .map(|(name, value)| {
+                    (name.to_owned(), percent_decode_str(value).decode_utf8_lossy().into_owned().into())
+                })
+                .collect();
+            Some((target, parameters))
+        });
+        let Some((target, path_parameters)) = found else {
+            return plain(StatusCode::NOT_FOUND, &json!({ "message": "Not Found" }));
+        };
+        let event = http_event(&HttpRequest {
+            method: parts.method.as_str(),
+            path,
+            query: parts.uri.query().unwrap_or_default(),
+            headers: header_list(&parts.headers),
+            body: &body,
+            source: &source.ip().to_string(),
+            id: &self.random.word(16),
+            at: self.clock.now(),
+            route: &target.path,
+            path_parameters,
+        });
+        let outcome = self.host.invoke(&target.function, event).await;
+        // A local client reads its own writes: whatever they set off has happened before it hears back.
+        self.streams.drain().await;
+        match outcome {
+            Some(Ok(payload)) => from_payload(&payload),
+            Some(Err(error)) => {
+                tracing::error!(function = target.function, %error, "the function failed");
+                plain(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "message": "Internal Server Error" }))
+            }
+            None => plain(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "message": "Internal Server Error" })),
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a line for each request is what a developer watches")]
+async fn answer(
+    State(gateway): State<Arc<Gateway>>,
+    ConnectInfo(source): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Response {
+    let started = gateway.clock.now();
+    let line = format!("{} {}", request.method(), request.uri().path());
+    let response = gateway.route(request, source).await;
+    if !gateway.quiet {
+        let ms = (gateway.clock.now() - started).num_milliseconds();
+        let cost =
+            response.headers().get("x-touchline-cost").and_then(|cost| cost.to_str().ok()).unwrap_or("");
+        println!("{line} -> {} in {ms} ms {cost}", response.status().as_u16());
+    }
+    response
+}
+
+fn header_list(headers: &HeaderMap) -> Vec<(String, String)> {
+    headers
+        .iter()
+        .map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        })
+        .collect()
+}
+
+pub(crate) fn plain(status: StatusCode, body: &Value) -> Response {
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+    response
+}
+
+/// The response that a function's payload stands for.
+fn from_payload(payload: &Value) -> Response {
+    let empty = Map::new();
+    let text = payload["body"].as_str().unwrap_or_default();
+    let body = if payload["isBase64Encoded"] == true {
+        Bytes::from(aws_smithy_types::base64::decode(text).unwrap_or_default())
+    } else {
+        Bytes::from(text.to_owned())
+    };
+    let mut response = Response::new(Body::from(body));
+    let status = payload["statusCode"].as_u64().and_then(|status| u16::try_from(status).ok());
+    *response.status_mut() =
+        status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::OK);
+    for (name, value) in payload["headers"].as_object().unwrap_or(&empty) {
+        if let (Ok(name), Some(Ok(value))) =
+            (HeaderName::try_from(name), value.as_str().map(HeaderValue::try_from))
+        {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}

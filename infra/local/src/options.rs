@@ -1,0 +1,51 @@
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Touchline on this machine: the API, the functions and a DynamoDB, with nothing to install.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "touchline", version)]
+pub struct Options {
+    /// The port of the API and of the Lambda invoke API; 0 picks a free one.
+    #[arg(long, default_value_t = 3000)]
+    pub port: u16,
+
+    /// The port of the embedded DynamoDB; 0 picks a free one.
+    #[arg(long, default_value_t = 8000)]
+    pub dynamodb_port: u16,
+
+    /// Where the data is kept.
+    #[arg(long, value_name = "FOLDER", default_value = ".touchline")]
+    pub data: PathBuf,
+
+    /// Keep the data in memory: it is gone at the end.
+    #[arg(long)]
+    pub memory: bool,
+
+    /// Use the DynamoDB at this address instead of the embedded one.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["memory", "data", "dynamodb_port"])]
+    pub dynamodb: Option<String>,
+
+    /// The name of the stack, which begins the tables' names.
+    #[arg(long, value_name = "NAME", default_value = "touchline")]
+    pub stack_name: String,
+
+    /// Set a parameter of the template; can be repeated.
+    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    pub parameters: Vec<(String, String)>,
+
+    /// Use this template instead of the one built in.
+    #[arg(long, value_name = "FILE")]
+    pub template: Option<PathBuf>,
+
+    /// Do not print a line for each request.
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("give it as NAME=VALUE".into()),
+    }
+}

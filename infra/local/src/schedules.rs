@@ -1,0 +1,65 @@
+//! Runs functions as often as the template says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use touchline_stack::Stack;
+use touchline_stack::template::TemplateError;
+
+use crate::{Host, Streams};
+
+/// Every schedule of the template.
+#[derive(Debug)]
+pub struct Schedules {
+    entries: Vec<Entry>,
+    host: Arc<Host>,
+    streams: Arc<Streams>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    function: String,
+    period: Duration,
+    input: Value,
+}
+
+impl Schedules {
+    pub fn new(stack: &Stack, host: Arc<Host>, streams: Arc<Streams>) -> Result<Self, TemplateError> {
+        let mut entries = Vec::new();
+        for function in &stack.functions {
+            for schedule in &function.schedules {
+                entries.push(Entry {
+                    function: function.name.clone(),
+                    period: schedule.period()?,
+                    input: schedule.input.clone(),
+                });
+            }
+        }
+        Ok(Self { entries, host, streams })
+    }
+
+    /// Until told to stop. A run that is under way is let end.
+    pub async fn run(self, stopped: watch::Receiver<bool>) {
+        join_all(self.entries.iter().map(|entry| self.repeat(entry, stopped.clone()))).await;
+    }
+
+    async fn repeat(&self, entry: &Entry, mut stopped: watch::Receiver<bool>) {
+        #[expect(clippy::disallowed_methods, reason = "a timer's start, not a time that is looked at")]
+        let mut ticks = interval_at(Instant::now() + entry.period, entry.period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = stopped.wait_for(|stop| *stop) => return,
+            }
+            if let Some(Err(error)) = self.host.invoke(&entry.function, entry.input.clone()).await {
+                tracing::error!(function = entry.function, %error, "a scheduled run failed");
+            }
+            self.streams.drain().await;
+        }
+    }
+}

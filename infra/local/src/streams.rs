@@ -1,0 +1,307 @@
+//! Delivers tables' changes to functions, as Lambda's event source mappings do: in order, one batch per
+//! stream shard at a time, at least once.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::SharedHttpClient;
+use aws_sdk_dynamodbstreams::Client;
+use aws_sdk_dynamodbstreams::config::Region;
+use aws_sdk_dynamodbstreams::error::DisplayErrorContext;
+use aws_sdk_dynamodbstreams::types::{AttributeValue, Record, ShardIteratorType};
+use serde_json::{Map, Value, json};
+use tokio::sync::{Mutex, watch};
+use touchline::config::Aws;
+use touchline_stack::Stack;
+
+use crate::Host;
+
+/// How often a batch is tried before its first record is given up. In Lambda it would go to a queue.
+const TRIES: u32 = 3;
+
+/// Every stream mapping of the template.
+#[derive(Debug)]
+pub struct Streams {
+    client: Client,
+    region: String,
+    host: Arc<Host>,
+    mappings: Vec<Mapping>,
+    /// Where each mapping has got to, by `function/shard`. Held while delivering.
+    checkpoints: Mutex<Checkpoints>,
+}
+
+#[derive(Debug)]
+struct Mapping {
+    function: String,
+    stream: String,
+    batch_size: i32,
+}
+
+#[derive(Debug)]
+struct Checkpoints {
+    file: Option<PathBuf>,
+    done: BTreeMap<String, String>,
+}
+
+impl Checkpoints {
+    fn set(&mut self, key: String, sequence: String) {
+        self.done.insert(key, sequence);
+        let Some(file) = &self.file else { return };
+        // Lost checkpoints mean that changes are delivered again, which functions must take anyway.
+        let text = serde_json::to_string(&self.done).unwrap_or_default();
+        let next = file.with_extension("next");
+        if let Err(error) = std::fs::write(&next, text).and_then(|()| std::fs::rename(&next, file)) {
+            tracing::warn!(%error, "the streams' progress could not be kept");
+        }
+    }
+}
+
+impl Streams {
+    /// Finds the streams of the tables that functions listen to.
+    pub async fn open(
+        stack: &Stack,
+        aws: &Aws,
+        http: SharedHttpClient,
+        dynamodb: &aws_sdk_dynamodb::Client,
+        host: Arc<Host>,
+        file: Option<PathBuf>,
+    ) -> Result<Self, String> {
+        let mut config = aws_sdk_dynamodbstreams::Config::builder()
+            .region(Region::new(aws.region.clone()))
+            .credentials_provider(aws.credentials.clone())
+            .http_client(http);
+        if let Some(endpoint) = &aws.dynamodb_endpoint {
+            config = config.endpoint_url(endpoint);
+        }
+        let mut mappings = Vec::new();
+        for function in &stack.functions {
+            for stream in &function.streams {
+                let table = dynamodb
+                    .describe_table()
+                    .table_name(&stream.table)
+                    .send()
+                    .await
+                    .map_err(|error| DisplayErrorContext(error).to_string())?;
+                let arn = table
+                    .table()
+                    .and_then(|table| table.latest_stream_arn())
+                    .ok_or_else(|| format!("the table {} has no stream", stream.table))?;
+                mappings.push(Mapping {
+                    function: function.name.clone(),
+                    stream: arn.to_owned(),
+                    batch_size: stream.batch_size,
+                });
+            }
+        }
+        let done = file
+            .as_ref()
+            .and_then(|file| std::fs::read_to_string(file).ok())
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default();
+        Ok(Self {
+            client: Client::from_conf(config.build()),
+            region: aws.region.clone(),
+            host,
+            mappings,
+            checkpoints: Mutex::new(Checkpoints { file, done }),
+        })
+    }
+
+    /// Delivers now and then, for writes that did not come through this process.
+    pub async fn run(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
+        if self.mappings.is_empty() {
+            return;
+        }
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            let ended = tokio::select! {
+                _ = ticks.tick() => false,
+                _ = stopped.wait_for(|stop| *stop) => true,
+            };
+            if ended {
+                return;
+            }
+            self.drain().await;
+        }
+    }
+
+    /// Delivers everything that has changed, and what those deliveries change, until nothing is left.
+    pub async fn drain(&self) {
+        if self.mappings.is_empty() {
+            return;
+        }
+        let mut checkpoints = self.checkpoints.lock().await;
+        loop {
+            let mut delivered = 0;
+            for mapping in &self.mappings {
+                match self.deliver(mapping, &mut checkpoints).await {
+                    Ok(records) => delivered += records,
+                    Err(error) => {
+                        tracing::error!(function = mapping.function, error, "a stream cannot be read")
+                    }
+                }
+            }
+            if delivered == 0 {
+                return;
+            }
+        }
+    }
+
+    async fn deliver(&self, mapping: &Mapping, checkpoints: &mut Checkpoints) -> Result<usize, String> {
+        let text = |error| DisplayErrorContext(error).to_string();
+        let stream = self.client.describe_stream().stream_arn(&mapping.stream).send().await.map_err(text)?;
+        let mut delivered = 0;
+        for shard in stream.stream_description().map(|stream| stream.shards()).unwrap_or_default() {
+            let shard = shard.shard_id().unwrap_or_default();
+            let key = format!("{}/{}/{shard}", mapping.function, mapping.stream);
+            let records = self.records(mapping, shard, checkpoints.done.get(&key)).await?;
+            if records.is_empty() {
+                continue;
+            }
+            delivered += records.len();
+            let done = self.invoke(mapping, &records).await;
+            checkpoints.set(key, done);
+        }
+        Ok(delivered)
+    }
+
+    async fn records(
+        &self,
+        mapping: &Mapping,
+        shard: &str,
+        after: Option<&String>,
+    ) -> Result<Vec<Record>, String> {
+        let iterator = self
+            .client
+            .get_shard_iterator()
+            .stream_arn(&mapping.stream)
+            .shard_id(shard)
+            .shard_iterator_type(match after {
+                Some(_) => ShardIteratorType::AfterSequenceNumber,
+                None => ShardIteratorType::TrimHorizon,
+            })
+            .set_sequence_number(after.cloned())
+            .send()
+            .await
+            .map_err(|error| DisplayErrorContext(error).to_string())?;
+        let Some(iterator) = iterator.shard_iterator else { return Ok(Vec::new()) };
+        let page = self
+            .client
+            .get_records()
+            .shard_iterator(iterator)
+            .limit(mapping.batch_size)
+            .send()
+            .await
+            .map_err(|error| DisplayErrorContext(error).to_string())?;
+        Ok(page.records.unwrap_or_default())
+    }
+
+    /// Hands a batch over; returns the sequence number up to which it is done with.
+    async fn invoke(&self, mapping: &Mapping, records: &[Record]) -> String {
+        let last = sequence(&records[records.len() - 1]).to_owned();
+        let mut from = 0;
+        let mut tries = 0;
+        while from < records.len() {
+            let batch = &records[from..];
+            let event = json!({
+                "Records": batch.iter().map(|record| self.record(mapping, record)).collect::<Vec<_>>()
+            });
+            let failed_at = match self.host.invoke(&mapping.function, event).await {
+                Some(Ok(payload)) => first_failure(&payload, batch),
+                Some(Err(error)) => {
+                    tracing::error!(function = mapping.function, %error, "a batch failed");
+                    Some(0)
+                }
+                None => None,
+            };
+            let Some(failed_at) = failed_at else { break };
+            if failed_at > 0 {
+                (from, tries) = (from + failed_at, 0);
+            }
+            tries += 1;
+            if tries == TRIES {
+                let record = sequence(&records[from]);
+                tracing::error!(function = mapping.function, record, "a change was given up");
+                (from, tries) = (from + 1, 0);
+            }
+        }
+        last
+    }
+
+    /// A record as Lambda sends it.
+    fn record(&self, mapping: &Mapping, record: &Record) -> Value {
+        let change = record.dynamodb();
+        let image = |item: Option<&std::collections::HashMap<String, AttributeValue>>| {
+            item.map(|item| {
+                Value::Object(item.iter().map(|(name, value)| (name.clone(), attribute(value))).collect())
+            })
+        };
+        let mut dynamodb = Map::new();
+        if let Some(change) = change {
+            let fields = [
+                ("Keys", image(change.keys())),
+                ("NewImage", image(change.new_image())),
+                ("OldImage", image(change.old_image())),
+                ("SequenceNumber", change.sequence_number().map(Value::from)),
+                ("SizeBytes", change.size_bytes().map(Value::from)),
+                ("StreamViewType", change.stream_view_type().map(|view| view.as_str().into())),
+                (
+                    "ApproximateCreationDateTime",
+                    change.approximate_creation_date_time().map(|at| at.secs().into()),
+                ),
+            ];
+            for (name, value) in fields {
+                if let Some(value) = value {
+                    dynamodb.insert(name.into(), value);
+                }
+            }
+        }
+        json!({
+            "eventID": record.event_id(),
+            "eventName": record.event_name().map(|name| name.as_str()),
+            "eventVersion": record.event_version().unwrap_or("1.1"),
+            "eventSource": "aws:dynamodb",
+            "awsRegion": self.region,
+            "dynamodb": dynamodb,
+            "eventSourceARN": mapping.stream,
+        })
+    }
+}
+
+fn sequence(record: &Record) -> &str {
+    record.dynamodb().and_then(|change| change.sequence_number()).unwrap_or_default()
+}
+
+/// The place of the first record that the function reports as failed.
+fn first_failure(payload: &Value, batch: &[Record]) -> Option<usize> {
+    let failed: Vec<&str> = payload["batchItemFailures"]
+        .as_array()?
+        .iter()
+        .filter_map(|failure| failure["itemIdentifier"].as_str())
+        .collect();
+    batch.iter().position(|record| failed.contains(&sequence(record)))
+}
+
+/// DynamoDB's own JSON.
+fn attribute(value: &AttributeValue) -> Value {
+    let binary = |blob: &aws_sdk_dynamodbstreams::primitives::Blob| aws_smithy_types::base64::encode(blob);
+    match value {
+        AttributeValue::S(text) => json!({ "S": text }),
+        AttributeValue::N(number) => json!({ "N": number }),
+        AttributeValue::Bool(flag) => json!({ "BOOL": flag }),
+        AttributeValue::Null(flag) => json!({ "NULL": flag }),
+        AttributeValue::B(blob) => json!({ "B": binary(blob) }),
+        AttributeValue::Ss(texts) => json!({ "SS": texts }),
+        AttributeValue::Ns(numbers) => json!({ "NS": numbers }),
+        AttributeValue::Bs(blobs) => json!({ "BS": blobs.iter().map(binary).collect::<Vec<_>>() }),
+        AttributeValue::L(items) => json!({ "L": items.iter().map(attribute).collect::<Vec<_>>() }),
+        AttributeValue::M(map) => {
+            let map: Map<String, Value> =
+                map.iter().map(|(name, value)| (name.clone(), attribute(value))).collect();
+            json!({ "M": map })
+        }
+        _ => Value::Null,
+    }
+}
