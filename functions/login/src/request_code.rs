@@ -18,10 +18,11 @@ pub async fn handle(app: App, call: Call<RequestCode>) -> Result<Reply<Message<C
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use chrono::TimeDelta;
-    use futures_util::future::join_all;
     use serde_json::json;
-    use touchline_testing::{Fault, TestApp};
+    use touchline_testing::{Fault, TestApp, at_once};
 
     const PATH: &str = "/api/code/request";
     const PHONE: &str = "+447700900123";
@@ -104,10 +105,14 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread")]
     async fn of_twenty_at_once_five_are_sent() {
-        let app = app().await;
-        let answers = join_all((0..20).map(|_| app.post(PATH, json!({ "phone": PHONE })))).await;
+        let app = Arc::new(app().await);
+        let answers = at_once(20, |_| {
+            let app = Arc::clone(&app);
+            async move { app.post(PATH, json!({ "phone": PHONE })).await }
+        })
+        .await;
         assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 5);
         assert_eq!(answers.iter().filter(|answer| answer.status == 429).count(), 15);
         assert_eq!(app.sns.messages().len(), 5);

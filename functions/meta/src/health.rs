@@ -7,3 +7,18 @@ pub async fn handle(app: App, _: Call<Health>) -> Result<Reply<Data<Healthy>>, E
     app.store.ping().await?;
     Ok(Data { data: Healthy { status: "ok", version: env!("CARGO_PKG_VERSION") } }.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use touchline_testing::{Fault, TestApp};
+
+    #[tokio::test]
+    async fn healthy_while_the_store_answers() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let body = app.get("/api/health").await.expect(200);
+        assert_eq!(body, json!({ "data": { "status": "ok", "version": env!("CARGO_PKG_VERSION") } }));
+        app.faults.set(|_| Fault::LoseRequest);
+        app.get("/api/health").await.expect_error(503, "busy");
+    }
+}

@@ -32,3 +32,128 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
     let User { id, name, email, .. } = user.ok_or(NO_RECORD)?;
     Ok(Message { message: "Your details are saved.".into(), data: UpdatedUser { id, name, email } }.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use touchline_testing::{Fault, TestApp, at_once};
+
+    const PATH: &str = "/api/auth/update-user-info";
+    const PHONE: &str = "+447700900123";
+
+    async fn app() -> TestApp {
+        TestApp::serving(&[login::router, crate::router]).start().await
+    }
+
+    #[tokio::test]
+    async fn absent_fields_stay() {
+        let app = app().await;
+        let token = app.token(PHONE).await;
+        let body = app.post_as(&token, PATH, json!({ "name": "Ada" })).await.expect(200);
+        let data = json!({ "id": 1, "name": "Ada", "email": null });
+        assert_eq!(body, json!({ "message": "Your details are saved.", "data": data }));
+        let body = app.post_as(&token, PATH, json!({ "email": "a@b.co", "name": null })).await.expect(200);
+        assert_eq!(body["data"], json!({ "id": 1, "name": "Ada", "email": "a@b.co" }));
+        let body = app.post_as(&token, PATH, json!({})).await.expect(200);
+        assert_eq!(body["data"], json!({ "id": 1, "name": "Ada", "email": "a@b.co" }));
+    }
+
+    #[tokio::test]
+    async fn every_bad_field_is_named_and_nothing_is_written() {
+        let app = app().await;
+        let token = app.token(PHONE).await;
+        let before = app.get_as(&token, "/api/auth/me").await.expect(200);
+        let bad = json!({ "name": "", "email": "x", "date_of_birth": "2000-02-30", "username": "!" });
+        let answer = app.post_as(&token, PATH, bad).await;
+        answer.expect_error(422, "validation_error");
+        let named: Vec<_> = answer.body["errors"].as_object().unwrap().keys().collect();
+        assert_eq!(named, ["date_of_birth", "email", "name", "username"]);
+        for (field, value) in [
+            ("name", json!("x".repeat(101))),
+            ("name", json!("a\u{0}b")),
+            ("name", json!(["Ada"])),
+            ("email", json!("a@b")),
+            ("date_of_birth", json!("2026-11-15")),
+            ("date_of_birth", json!("2013-11-16")),
+            ("date_of_birth", json!("15.11.2000")),
+            ("date_of_birth", json!(20_000_101)),
+            ("username", json!("admin")),
+        ] {
+            let answer = app.post_as(&token, PATH, json!({ "name": "Grace", field: value })).await;
+            answer.expect_error(422, "validation_error");
+            assert!(answer.body["errors"][field][0].is_string(), "{}", answer.body);
+        }
+        assert_eq!(app.get_as(&token, "/api/auth/me").await.expect(200), before);
+    }
+
+    #[tokio::test]
+    async fn a_username_can_be_changed_and_its_old_one_is_free_again() {
+        let app = app().await;
+        let token = app.token(PHONE).await;
+        let taken = |name: &'static str| {
+            let app = &app;
+            async move {
+                let body =
+                    app.post("/api/auth/username/check", json!({ "username": name })).await.expect(200);
+                body["available"] == false
+            }
+        };
+        // Twice: the second finds it done.
+        for _ in 0..2 {
+            let body = json!({ "username": "Ada", "name": "Ada" });
+            let body = app.post_as(&token, PATH, body).await.expect(200);
+            assert_eq!(body["data"]["name"], "Ada");
+            assert!(taken("ada").await);
+        }
+        let _ = app.post_as(&token, PATH, json!({ "username": "grace" })).await.expect(200);
+        assert!(taken("grace").await && !taken("ada").await);
+
+        let other = app.token("+447700900124").await;
+        let answer = app.post_as(&other, PATH, json!({ "username": "grace", "name": "Eve" })).await;
+        answer.expect_error(422, "username_taken");
+        assert!(answer.body["errors"]["username"][0].is_string());
+        let me = app.get_as(&other, "/api/auth/me").await.expect(200);
+        assert_eq!(me["data"]["name"], json!(null), "all or nothing");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn fifty_people_after_one_username_and_one_gets_it() {
+        let app = Arc::new(app().await);
+        let tokens = at_once(50, |n| {
+            let app = Arc::clone(&app);
+            async move { app.token(&format!("+4477009{n:05}")).await }
+        })
+        .await;
+        let statuses = at_once(50, |n| {
+            let (app, token) = (Arc::clone(&app), tokens[n].clone());
+            async move { app.post_as(&token, PATH, json!({ "username": "striker" })).await.status.as_u16() }
+        })
+        .await;
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
+        assert_eq!(statuses.iter().filter(|status| **status == 422).count(), 49, "{statuses:?}");
+        // As many names as people: nobody's old one was lost or left behind.
+        assert_eq!(app.dump().await.matches("name#").count(), 50);
+    }
+
+    /// The process dies after each of its calls: the name is the old one or the new one, never both.
+    #[tokio::test]
+    async fn dying_while_renaming_leaves_one_name() {
+        for survived in 0..5 {
+            let app = app().await;
+            let token = app.token(PHONE).await;
+            let mut calls = 0;
+            app.faults.set(move |_| {
+                calls += 1;
+                if calls <= survived { Fault::None } else { Fault::LoseRequest }
+            });
+            let _ = app.post_as(&token, PATH, json!({ "username": "ada" })).await;
+            app.faults.clear();
+            assert_eq!(app.dump().await.matches("name#").count(), 1, "after {survived} calls");
+            let _ = app.post_as(&token, PATH, json!({ "username": "ada" })).await.expect(200);
+            let dump = app.dump().await;
+            assert_eq!((dump.matches("name#").count(), dump.matches("name#ada").count()), (1, 1));
+        }
+    }
+}

@@ -12,3 +12,24 @@ pub use clock::TestClock;
 pub use faults::{Fault, Faults};
 pub use random::SeededRandom;
 pub use sns::SnsStandIn;
+
+use std::future::Future;
+
+use tokio::task::JoinSet;
+
+/// Runs many tasks at once, on all threads there are, and returns what each gave.
+///
+/// # Panics
+///
+/// When one of them does.
+pub async fn at_once<T, F>(count: usize, task: impl Fn(usize) -> F) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    for n in 0..count {
+        tasks.spawn(task(n));
+    }
+    tasks.join_all().await
+}
