@@ -107,7 +107,7 @@ impl LocalStack {
         let mut clock_and_random: Option<(Arc<dyn Clock>, Arc<dyn Random>)> = None;
         let mut aws = None;
         for function in &stack.functions {
-            let variables = variables(&function.environment, &dynamodb);
+            let variables = variables(&function.environment, &dynamodb, options);
             let config = Config::read(|name| variables.get(name).cloned())?;
             aws = Some(config.aws.clone());
             let app = App::new(config);
@@ -173,7 +173,7 @@ fn read_stack(options: &Options) -> Result<Stack, StartError> {
     let mut parameters: BTreeMap<String, String> = [
         ("AWS::StackName", options.stack_name.as_str()),
         ("Environment", "local"),
-        ("SmsProvider", "console"),
+        ("SmsProvider", if options.sns.is_some() { "sns" } else { "console" }),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
@@ -182,7 +182,11 @@ fn read_stack(options: &Options) -> Result<Stack, StartError> {
 }
 
 /// What Lambda and Secrets Manager would add to a function's variables.
-fn variables(of_template: &BTreeMap<String, String>, dynamodb: &str) -> BTreeMap<String, String> {
+fn variables(
+    of_template: &BTreeMap<String, String>,
+    dynamodb: &str,
+    options: &Options,
+) -> BTreeMap<String, String> {
     let mut variables = of_template.clone();
     variables.extend(
         [
@@ -196,9 +200,8 @@ fn variables(of_template: &BTreeMap<String, String>, dynamodb: &str) -> BTreeMap
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
-    // Where SNS is asked for, a stand-in for it can be named.
-    if let Ok(url) = std::env::var("AWS_ENDPOINT_URL_SNS") {
-        variables.insert("AWS_ENDPOINT_URL_SNS".into(), url);
+    if let Some(sns) = &options.sns {
+        variables.insert("AWS_ENDPOINT_URL_SNS".into(), sns.clone());
     }
     variables
 }

@@ -26,6 +26,10 @@ pub struct Options {
     #[arg(long, value_name = "URL", conflicts_with_all = ["memory", "data", "dynamodb_port"])]
     pub dynamodb: Option<String>,
 
+    /// Send codes through the SNS at this address instead of printing them.
+    #[arg(long, value_name = "URL")]
+    pub sns: Option<String>,
+
     /// The name of the stack, which begins the tables' names.
     #[arg(long, value_name = "NAME", default_value = "touchline")]
     pub stack_name: String,

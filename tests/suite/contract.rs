@@ -1,0 +1,154 @@
+//! One place for each fact: what is said twice must agree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use touchline::api;
+use touchline::config::Config;
+use touchline::{App, Router};
+use touchline_stack::{Stack, TEMPLATE, Template};
+use touchline_testing::TestApp;
+
+/// Every function that serves HTTP.
+pub const ROUTERS: [(&str, fn(App) -> Router); 4] = [
+    ("login", login::router),
+    ("profile", profile::router),
+    ("sms-logs", sms_logs::router),
+    ("meta", meta::router),
+];
+
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
+}
+
+fn stack() -> Stack {
+    Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap()
+}
+
+type Row = (String, String, String);
+
+fn table() -> BTreeSet<Row> {
+    api::ALL
+        .iter()
+        .map(|route| (route.function.to_owned(), route.method.to_string(), route.path.to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_template_routes_what_the_table_lists_and_nothing_else() {
+    let template: BTreeSet<Row> = stack()
+        .functions
+        .iter()
+        .flat_map(|function| {
+            function.routes.iter().map(|route| (function.name.clone(), route.method.clone(), route.path.clone()))
+        })
+        .collect();
+    assert_eq!(template, table());
+    assert_eq!(table().len(), api::ALL.len(), "an endpoint is listed twice");
+}
+
+#[tokio::test]
+async fn the_functions_serve_what_the_table_lists_and_nothing_else() {
+    let app = TestApp::serving(&[meta::router]).start().await;
+    let served: BTreeSet<Row> = ROUTERS
+        .iter()
+        .flat_map(|(name, router)| {
+            let router = router(app.app.clone());
+            router
+                .routes()
+                .map(|route| ((*name).to_owned(), route.method.to_string(), route.path.to_owned()))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(served, table());
+}
+
+#[test]
+fn only_these_under_auth_need_no_token() {
+    let open: Vec<&str> = api::ALL
+        .iter()
+        .filter(|route| route.path.starts_with("/api/auth/") && !route.needs_token)
+        .map(|route| route.path)
+        .collect();
+    assert_eq!(open, ["/api/auth/login", "/api/auth/username/check", "/api/auth/username/generate"]);
+    let closed = api::ALL.iter().filter(|route| !route.path.starts_with("/api/auth/") && route.needs_token);
+    assert_eq!(closed.count(), 0);
+}
+
+/// Asks each endpoint, rather than the table, whether it lets a stranger in.
+#[tokio::test]
+async fn every_endpoint_that_needs_a_token_refuses_without() {
+    let routers = ROUTERS.map(|(_, router)| router);
+    let app = TestApp::serving(&routers).start().await;
+    for route in api::ALL {
+        let answer = app.send(route.method.as_str(), route.path, &[], b"{}").await;
+        let refused = answer.body["code"] == "token_missing";
+        let open = !route.path.starts_with("/api/auth/")
+            || ["/api/auth/login", "/api/auth/username/check", "/api/auth/username/generate"]
+                .contains(&route.path);
+        assert_eq!(refused, !open, "{} {}: {}", route.method, route.path, answer.body);
+    }
+}
+
+#[test]
+fn every_function_has_a_folder_a_binary_and_a_place_in_the_template() {
+    let in_template: BTreeSet<String> = stack().functions.iter().map(|function| function.name.clone()).collect();
+    let folders: BTreeSet<String> = std::fs::read_dir(root().join("functions"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(in_template, folders);
+    for name in folders {
+        let manifest = std::fs::read_to_string(root().join("functions").join(&name).join("Cargo.toml")).unwrap();
+        assert!(manifest.contains(&format!("[[bin]]\nname = \"{name}\"")), "{name} has its own binary");
+    }
+}
+
+/// What the template tells a function is all that it needs, with what Lambda itself adds.
+#[test]
+fn the_template_gives_each_function_its_configuration() {
+    let lambda = BTreeMap::from([
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_ACCESS_KEY_ID", "x"),
+        ("AWS_SECRET_ACCESS_KEY", "x"),
+    ]);
+    for function in stack().functions {
+        let asked = std::cell::RefCell::new(BTreeSet::new());
+        let config = Config::read(|name| {
+            asked.borrow_mut().insert(name.to_owned());
+            function.environment.get(name).cloned().or_else(|| lambda.get(name).map(|&value| value.to_owned()))
+        })
+        .unwrap_or_else(|error| panic!("{}: {error}", function.name));
+        assert!(!config.environment.shows_codes(), "the default is production");
+        for variable in function.environment.keys() {
+            assert!(asked.borrow().contains(variable), "{} is told {variable}, which nobody reads", function.name);
+        }
+    }
+}
+
+#[test]
+fn every_table_has_keys_recovery_protection_and_time_to_live() {
+    let stack = stack();
+    assert_eq!(
+        stack.tables.iter().map(|table| table.logical_id.as_str()).collect::<Vec<_>>(),
+        ["SmsLogsTable", "UsersTable"]
+    );
+    for table in stack.tables {
+        let properties = &table.properties;
+        assert_eq!(properties["KeySchema"][0]["AttributeName"], "pk", "{}", table.name);
+        assert_eq!(properties["KeySchema"][1]["AttributeName"], "sk", "{}", table.name);
+        assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST");
+        assert_eq!(properties["DeletionProtectionEnabled"], true);
+        assert_eq!(properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
+        assert_eq!(properties["TimeToLiveSpecification"]["AttributeName"], "expires_at");
+    }
+}
+
+#[test]
+fn the_documents_name_every_endpoint() {
+    let text = std::fs::read_to_string(root().join("docs/api.md")).unwrap();
+    for route in api::ALL {
+        let row = format!("`{} {}`", route.method, route.path);
+        assert!(text.contains(&row), "docs/api.md does not mention {row}");
+    }
+}

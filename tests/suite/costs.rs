@@ -1,0 +1,170 @@
+//! What each endpoint costs in DynamoDB calls and units. `docs/costs.md` holds the figures; a figure that
+//! grows past its ceiling, or that differs from the document, fails here.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+use touchline::api;
+use touchline_testing::{Answer, TestApp};
+
+use crate::contract::{ROUTERS, root};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Cost {
+    calls: u32,
+    rounds: u32,
+    reads: f64,
+    writes: f64,
+}
+
+/// What auth adds to an endpoint that needs a token: one read of half a unit.
+const AUTH: Cost = Cost { calls: 1, rounds: 1, reads: 0.5, writes: 0.0 };
+
+fn cost(answer: &Answer) -> Cost {
+    let header = answer.headers["x-touchline-cost"].to_str().unwrap();
+    let value = |name: &str| -> f64 {
+        let part = header.split(' ').find_map(|part| part.strip_prefix(name)?.strip_prefix('=')).unwrap();
+        part.parse().unwrap()
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small counts")]
+    let count = |name: &str| value(name) as u32;
+    Cost { calls: count("calls"), rounds: count("rounds"), reads: value("rcu"), writes: value("wcu") }
+}
+
+struct Row {
+    endpoint: &'static str,
+    case: &'static str,
+    cost: Cost,
+    /// Reads, writes, rounds: the most they may be.
+    ceiling: (f64, f64, u32),
+}
+
+struct Measured {
+    rows: Vec<Row>,
+}
+
+impl Measured {
+    fn add(
+        &mut self,
+        endpoint: &'static str,
+        case: &'static str,
+        status: u16,
+        ceiling: (f64, f64, u32),
+        answer: &Answer,
+    ) {
+        assert_eq!(answer.status, status, "{endpoint}, {case}: {}", answer.body);
+        let mut cost = cost(answer);
+        let route = api::ALL.iter().find(|route| format!("{} {}", route.method, route.path) == endpoint);
+        if route.unwrap_or_else(|| panic!("{endpoint} is no endpoint")).needs_token {
+            cost.calls -= AUTH.calls;
+            cost.rounds -= AUTH.rounds;
+            cost.reads -= AUTH.reads;
+        }
+        self.rows.push(Row { endpoint, case, cost, ceiling });
+    }
+}
+
+const PHONE: &str = "+447700900123";
+const NEW: &str = "+447700900555";
+
+async fn measure() -> Measured {
+    let app = TestApp::serving(&ROUTERS.map(|(_, router)| router)).start().await;
+    let mut all = Measured { rows: Vec::new() };
+
+    let request = "POST /api/code/request";
+    let answer = app.post("/api/code/request", json!({ "phone": PHONE })).await;
+    all.add(request, "from loopback", 200, (0.0, 2.0, 2), &answer);
+    let body = json!({ "phone": "+447700900777" }).to_string();
+    let answer = app.send_from("203.0.113.9", "POST", "/api/code/request", &[], body.as_bytes()).await;
+    all.add(request, "from an address, which is counted too", 200, (0.0, 3.0, 3), &answer);
+
+    let verify = "POST /api/code/verify";
+    let code = app.sns.last_code(PHONE);
+    let wrong = if code == "000000" { "000001" } else { "000000" };
+    let answer = app.post("/api/code/verify", json!({ "phone": PHONE, "code": wrong })).await;
+    all.add(verify, "wrong code", 401, (0.0, 1.0, 1), &answer);
+    let answer = app.post("/api/code/verify", json!({ "phone": PHONE, "code": code })).await;
+    all.add(verify, "first login", 200, (0.5, 11.0, 4), &answer);
+    let code = app.request_code(PHONE).await;
+    let answer = app.post("/api/code/verify", json!({ "phone": PHONE, "code": code })).await;
+    all.add(verify, "returning user", 200, (1.0, 3.0, 3), &answer);
+    let code = app.request_code(PHONE).await;
+    let answer = app.post("/api/auth/login", json!({ "phone": PHONE, "code": code })).await;
+    all.add("POST /api/auth/login", "returning user", 200, (1.0, 3.0, 3), &answer);
+    let token = answer.body["data"]["token"].as_str().unwrap().to_owned();
+
+    let check = "POST /api/auth/username/check";
+    let answer = app.post("/api/auth/username/check", json!({ "username": "alice" })).await;
+    all.add(check, "free", 200, (0.5, 0.0, 1), &answer);
+    let name = app.get_as(&token, "/api/auth/me").await.expect(200)["data"]["username"].clone();
+    let answer = app.post("/api/auth/username/check", json!({ "username": name })).await;
+    all.add(check, "taken, with suggestions", 200, (7.0, 0.0, 2), &answer);
+    let answer = app.post("/api/auth/username/generate", json!({ "base": "alice" })).await;
+    all.add("POST /api/auth/username/generate", "", 200, (5.0, 0.0, 1), &answer);
+
+    let answer = app.get_as(&token, "/api/auth/me").await;
+    all.add("GET /api/auth/me", "", 200, (1.0, 0.0, 1), &answer);
+    let update = "POST /api/auth/update-user-info";
+    let answer = app.post_as(&token, "/api/auth/update-user-info", json!({ "name": "Ada" })).await;
+    all.add(update, "details", 200, (0.0, 1.0, 1), &answer);
+    let answer = app.post_as(&token, "/api/auth/update-user-info", json!({ "username": "ada" })).await;
+    all.add(update, "another username", 200, (2.0, 6.0, 3), &answer);
+
+    let answer = app.post_as(&token, "/api/auth/verify-phone/initiate", json!({ "phone": NEW })).await;
+    all.add("POST /api/auth/verify-phone/initiate", "", 200, (0.5, 3.0, 4), &answer);
+    let answer = app.post_as(&token, "/api/auth/resend-code", json!({ "phone": NEW })).await;
+    all.add("POST /api/auth/resend-code", "", 200, (0.0, 2.0, 2), &answer);
+    let body = json!({ "phone": NEW, "code": app.sns.last_code(NEW) });
+    let answer = app.post_as(&token, "/api/auth/verify-phone", body).await;
+    all.add("POST /api/auth/verify-phone", "another phone", 200, (1.0, 9.0, 3), &answer);
+
+    let answer = app.get("/api/logs/sms?date=2026-11-15&phone=%2B447700900123").await;
+    all.add("GET /api/logs/sms", "one phone, one day", 200, (0.5, 0.0, 1), &answer);
+    let answer = app.get("/api/logs/sms").await;
+    all.add("GET /api/logs/sms", "all that is kept", 200, (18.0, 0.0, 9), &answer);
+    let answer = app.get("/api/health").await;
+    all.add("GET /api/health", "", 200, (0.5, 0.0, 1), &answer);
+    let answer = app.post_as(&token, "/api/auth/logout", json!({})).await;
+    all.add("POST /api/auth/logout", "", 200, (0.5, 1.0, 1), &answer);
+    all
+}
+
+const HEADING: &str = "\
+# What a request costs
+
+DynamoDB calls and capacity units per endpoint, measured by `tests/suite/costs.rs` on every run; the test
+fails when a figure differs from this table or passes its ceiling. Auth is not counted: an endpoint that
+needs a token reads half a unit more, and once a day per session writes one. *Rounds* are calls that had to
+wait for one another; calls that overlap are one round. Regenerate with
+`UPDATE_COSTS=1 cargo test -p touchline-tests costs`.
+
+| endpoint | case | calls | read units | write units | rounds | ceiling (reads, writes, rounds) |
+|---|---|---|---|---|---|---|
+";
+
+#[tokio::test]
+async fn costs_are_as_documented_and_under_their_ceilings() {
+    let measured = measure().await;
+    let mut text = HEADING.to_owned();
+    for Row { endpoint, case, cost, ceiling } in &measured.rows {
+        let Cost { calls, rounds, reads, writes } = cost;
+        let _ = writeln!(
+            text,
+            "| `{endpoint}` | {case} | {calls} | {reads} | {writes} | {rounds} | {}, {}, {} |",
+            ceiling.0, ceiling.1, ceiling.2
+        );
+        assert!(
+            *reads <= ceiling.0 && *writes <= ceiling.1 && *rounds <= ceiling.2,
+            "{endpoint}, {case}: {cost:?} is over {ceiling:?}"
+        );
+    }
+    for route in api::ALL {
+        let name = format!("{} {}", route.method, route.path);
+        assert!(measured.rows.iter().any(|row| row.endpoint == name), "{name} has no row");
+    }
+    let file = root().join("docs/costs.md");
+    if std::env::var_os("UPDATE_COSTS").is_some() {
+        std::fs::write(&file, &text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), text, "docs/costs.md is not up to date");
+}

@@ -1,0 +1,7 @@
+//! The API as an app sees it. Holds to any address; see `main.rs`.
+
+mod bad_input;
+mod login;
+mod profile;
+mod races;
+mod sms_logs;

@@ -1,0 +1,57 @@
+//! `events/` is executed, not decoration: each sample gives the answer that `events/README.md` names.
+
+use std::collections::BTreeMap;
+
+use lambda_http::Body;
+use serde_json::Value;
+use touchline::api;
+use touchline_testing::TestApp;
+
+use crate::contract::{ROUTERS, root};
+
+/// `login/code-request.json` to its status, from the table in the README.
+fn answers() -> BTreeMap<String, u16> {
+    let text = std::fs::read_to_string(root().join("events/README.md")).unwrap();
+    text.lines()
+        .filter_map(|line| {
+            let mut cells = line.trim_matches('|').split('|').map(str::trim);
+            let file = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
+            Some((file.to_owned(), cells.next()?.parse().ok()?))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_sample_gives_the_answer_named_beside_it() {
+    let answers = answers();
+    let mut reached = Vec::new();
+    let mut files = Vec::new();
+    for (function, router) in ROUTERS {
+        let folder = root().join("events").join(function);
+        for entry in std::fs::read_dir(&folder).unwrap_or_else(|_| panic!("no samples for {function}")) {
+            let path = entry.unwrap().path();
+            let file = format!("{function}/{}", path.file_name().unwrap().to_str().unwrap());
+            let text = std::fs::read_to_string(&path).unwrap();
+            let event: Value = serde_json::from_str(&text).unwrap();
+
+            let app = TestApp::serving(&[router]).start().await;
+            let router = router(app.app.clone());
+            let request = lambda_http::request::from_str(&text).unwrap();
+            let response = router.respond(request).await;
+            let Body::Text(body) = response.body() else { panic!("{file}: no text") };
+            let expected = answers.get(&file).unwrap_or_else(|| panic!("{file} has no row in events/README.md"));
+            assert_eq!(response.status(), *expected, "{file}: {body}");
+
+            let context = &event["requestContext"]["http"];
+            reached.push((context["method"].as_str().unwrap().to_owned(), event["rawPath"].as_str().unwrap().to_owned()));
+            files.push(file);
+        }
+    }
+    for route in api::ALL {
+        let sampled = reached.iter().any(|(method, path)| *method == route.method.as_str() && path == route.path);
+        assert!(sampled, "{} {} has no sample", route.method, route.path);
+    }
+    for file in answers.keys() {
+        assert!(files.contains(file), "events/README.md names {file}, which is not there");
+    }
+}
