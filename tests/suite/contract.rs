@@ -40,7 +40,10 @@ fn the_template_routes_what_the_table_lists_and_nothing_else() {
         .functions
         .iter()
         .flat_map(|function| {
-            function.routes.iter().map(|route| (function.name.clone(), route.method.clone(), route.path.clone()))
+            function
+                .routes
+                .iter()
+                .map(|route| (function.name.clone(), route.method.clone(), route.path.clone()))
         })
         .collect();
     assert_eq!(template, table());
@@ -92,14 +95,16 @@ async fn every_endpoint_that_needs_a_token_refuses_without() {
 
 #[test]
 fn every_function_has_a_folder_a_binary_and_a_place_in_the_template() {
-    let in_template: BTreeSet<String> = stack().functions.iter().map(|function| function.name.clone()).collect();
+    let in_template: BTreeSet<String> =
+        stack().functions.iter().map(|function| function.name.clone()).collect();
     let folders: BTreeSet<String> = std::fs::read_dir(root().join("functions"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(in_template, folders);
     for name in folders {
-        let manifest = std::fs::read_to_string(root().join("functions").join(&name).join("Cargo.toml")).unwrap();
+        let manifest =
+            std::fs::read_to_string(root().join("functions").join(&name).join("Cargo.toml")).unwrap();
         assert!(manifest.contains(&format!("[[bin]]\nname = \"{name}\"")), "{name} has its own binary");
     }
 }
@@ -116,12 +121,20 @@ fn the_template_gives_each_function_its_configuration() {
         let asked = std::cell::RefCell::new(BTreeSet::new());
         let config = Config::read(|name| {
             asked.borrow_mut().insert(name.to_owned());
-            function.environment.get(name).cloned().or_else(|| lambda.get(name).map(|&value| value.to_owned()))
+            function
+                .environment
+                .get(name)
+                .cloned()
+                .or_else(|| lambda.get(name).map(|&value| value.to_owned()))
         })
         .unwrap_or_else(|error| panic!("{}: {error}", function.name));
         assert!(!config.environment.shows_codes(), "the default is production");
         for variable in function.environment.keys() {
-            assert!(asked.borrow().contains(variable), "{} is told {variable}, which nobody reads", function.name);
+            assert!(
+                asked.borrow().contains(variable),
+                "{} is told {variable}, which nobody reads",
+                function.name
+            );
         }
     }
 }

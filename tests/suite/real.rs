@@ -14,8 +14,19 @@ fn address(variable: &str) -> String {
 
 async fn stack_with_sns(url: &str) -> LocalStack {
     let options = Options::parse_from([
-        "touchline", "--quiet", "--memory", "--port", "0", "--dynamodb-port", "0", "--sns", url,
-        "--parameter", "Environment=testing", "--parameter", "SmsSenderId=Touchline",
+        "touchline",
+        "--quiet",
+        "--memory",
+        "--port",
+        "0",
+        "--dynamodb-port",
+        "0",
+        "--sns",
+        url,
+        "--parameter",
+        "Environment=testing",
+        "--parameter",
+        "SmsSenderId=Touchline",
     ]);
     LocalStack::start(&options).await.expect("a local stack")
 }

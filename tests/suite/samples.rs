@@ -39,16 +39,21 @@ async fn every_sample_gives_the_answer_named_beside_it() {
             let request = lambda_http::request::from_str(&text).unwrap();
             let response = router.respond(request).await;
             let Body::Text(body) = response.body() else { panic!("{file}: no text") };
-            let expected = answers.get(&file).unwrap_or_else(|| panic!("{file} has no row in events/README.md"));
+            let expected =
+                answers.get(&file).unwrap_or_else(|| panic!("{file} has no row in events/README.md"));
             assert_eq!(response.status(), *expected, "{file}: {body}");
 
             let context = &event["requestContext"]["http"];
-            reached.push((context["method"].as_str().unwrap().to_owned(), event["rawPath"].as_str().unwrap().to_owned()));
+            reached.push((
+                context["method"].as_str().unwrap().to_owned(),
+                event["rawPath"].as_str().unwrap().to_owned(),
+            ));
             files.push(file);
         }
     }
     for route in api::ALL {
-        let sampled = reached.iter().any(|(method, path)| *method == route.method.as_str() && path == route.path);
+        let sampled =
+            reached.iter().any(|(method, path)| *method == route.method.as_str() && path == route.path);
         assert!(sampled, "{} {} has no sample", route.method, route.path);
     }
     for file in answers.keys() {

@@ -69,7 +69,8 @@ async fn no_code_phone_or_token_leaves_its_place() {
         let mut codes = vec![code.clone()];
         let wrong = if code == "000000" { "000001" } else { "000000" };
         let _ = app.post("/api/code/verify", json!({ "phone": PHONES[0], "code": wrong })).await.expect(401);
-        let login = app.post("/api/code/verify", json!({ "phone": PHONES[0], "code": code })).await.expect(200);
+        let login =
+            app.post("/api/code/verify", json!({ "phone": PHONES[0], "code": code })).await.expect(200);
         let token = login["data"]["token"].as_str().unwrap().to_owned();
         secrets.push(login["data"]["matrix_credentials"]["access_token"].as_str().unwrap().to_owned());
         let info = json!({ "name": "Ada", "email": EMAIL });

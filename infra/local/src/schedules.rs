@@ -63,3 +63,51 @@ impl Schedules {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use touchline_stack::Template;
+
+    use super::*;
+
+    const TEMPLATE: &str = r#"
+Resources:
+  Clockwork:
+    Type: AWS::Serverless::Function
+    Metadata: { BuildProperties: { Binary: clockwork } }
+    Properties:
+      Events:
+        Often: { Type: ScheduleV2, Properties: { ScheduleExpression: rate(1 minute), Input: '{"who":"often"}' } }
+        Seldom: { Type: ScheduleV2, Properties: { ScheduleExpression: rate(5 minutes), Input: '{"who":"seldom"}' } }
+"#;
+
+    #[tokio::test(start_paused = true)]
+    async fn functions_run_as_often_as_the_template_says() {
+        let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let mut host = Host::default();
+        let record = Arc::clone(&seen);
+        host.add(
+            "clockwork",
+            Duration::from_secs(1),
+            Box::new(move |event| {
+                record.lock().unwrap().push(event["who"].as_str().unwrap().to_owned());
+                Box::pin(async { Ok(Value::Null) })
+            }),
+        );
+        let host = Arc::new(host);
+        let streams = Arc::new(Streams::none(Arc::clone(&host)));
+        let (stop, stopped) = watch::channel(false);
+        let running = tokio::spawn(Schedules::new(&stack, host, streams).unwrap().run(stopped));
+        // Virtual time: it moves on as soon as everybody waits.
+        tokio::time::sleep(Duration::from_secs(10 * 60 + 1)).await;
+        stop.send(true).unwrap();
+        running.await.unwrap();
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.iter().filter(|who| *who == "often").count(), 10);
+        assert_eq!(seen.iter().filter(|who| *who == "seldom").count(), 2);
+    }
+}

@@ -109,6 +109,19 @@ impl Streams {
         })
     }
 
+    /// For tests of what happens around streams.
+    #[cfg(test)]
+    pub(crate) fn none(host: Arc<Host>) -> Self {
+        let config = aws_sdk_dynamodbstreams::Config::builder().region(Region::from_static("local")).build();
+        Self {
+            client: Client::from_conf(config),
+            region: String::new(),
+            host,
+            mappings: Vec::new(),
+            checkpoints: Mutex::new(Checkpoints { file: None, done: BTreeMap::new() }),
+        }
+    }
+
     /// Delivers now and then, for writes that did not come through this process.
     pub async fn run(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
         if self.mappings.is_empty() {
@@ -303,5 +316,160 @@ fn attribute(value: &AttributeValue) -> Value {
             json!({ "M": map })
         }
         _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex as StdMutex;
+
+    use aws_sdk_dynamodb::config::Credentials;
+    use aws_sdk_dynamodb::types::AttributeValue as Stored;
+    use touchline_stack::{EmbeddedStore, Template, tables};
+
+    use super::*;
+
+    const TEMPLATE: &str = r#"
+Resources:
+  Things:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      TableName: things
+      AttributeDefinitions: [{ AttributeName: pk, AttributeType: S }]
+      KeySchema: [{ AttributeName: pk, KeyType: HASH }]
+      StreamSpecification: { StreamViewType: NEW_AND_OLD_IMAGES }
+  Listener:
+    Type: AWS::Serverless::Function
+    Metadata: { BuildProperties: { Binary: listener } }
+    Properties:
+      Events:
+        Changes: { Type: DynamoDB, Properties: { Stream: !GetAtt Things.StreamArn, BatchSize: 2 } }
+"#;
+
+    type Seen = Arc<StdMutex<Vec<Vec<String>>>>;
+
+    /// What a delivery contained: the keys of its records.
+    fn keys(event: &Value) -> Vec<String> {
+        let records = event["Records"].as_array().unwrap();
+        records.iter().map(|r| r["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().to_owned()).collect()
+    }
+
+    struct Bench {
+        _store: EmbeddedStore,
+        client: aws_sdk_dynamodb::Client,
+        aws: Aws,
+        stack: Stack,
+        folder: tempfile::TempDir,
+    }
+
+    impl Bench {
+        async fn new() -> Self {
+            let store = EmbeddedStore::in_memory().await.unwrap();
+            let aws = Aws {
+                region: "eu-west-1".into(),
+                credentials: Credentials::new("test", "test", None, None, "test"),
+                dynamodb_endpoint: Some(store.url()),
+                sns_endpoint: None,
+            };
+            let client = touchline::storage::connect(&aws, http());
+            let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
+            tables::create(&client, &stack.tables).await.unwrap();
+            Self { _store: store, client, aws, stack, folder: tempfile::tempdir().unwrap() }
+        }
+
+        /// Streams into a function that notes what it gets and answers as told.
+        async fn streams(
+            &self,
+            answer: impl Fn(&Value) -> crate::functions::Outcome + Send + Sync + 'static,
+        ) -> (Streams, Seen) {
+            let seen = Seen::default();
+            let note = Arc::clone(&seen);
+            let mut host = Host::default();
+            host.add(
+                "listener",
+                Duration::from_secs(5),
+                Box::new(move |event| {
+                    note.lock().unwrap().push(keys(&event));
+                    let outcome = answer(&event);
+                    Box::pin(async move { outcome })
+                }),
+            );
+            let file = Some(self.folder.path().join("streams.json"));
+            let streams = Streams::open(&self.stack, &self.aws, http(), &self.client, Arc::new(host), file)
+                .await
+                .unwrap();
+            (streams, seen)
+        }
+
+        async fn put(&self, pk: &str) {
+            let put = self.client.put_item().table_name("things").item("pk", Stored::S(pk.into()));
+            put.send().await.unwrap();
+        }
+    }
+
+    fn http() -> SharedHttpClient {
+        aws_smithy_http_client::Builder::new().build_http()
+    }
+
+    #[tokio::test]
+    async fn changes_arrive_in_order_in_batches_once() {
+        let bench = Bench::new().await;
+        let (streams, seen) = bench.streams(|_| Ok(json!({ "batchItemFailures": [] }))).await;
+        for pk in ["a", "b", "c"] {
+            bench.put(pk).await;
+        }
+        streams.drain().await;
+        assert_eq!(*seen.lock().unwrap(), [vec!["a", "b"], vec!["c"]]);
+        streams.drain().await;
+        assert_eq!(seen.lock().unwrap().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_restart_goes_on_where_it_was() {
+        let bench = Bench::new().await;
+        let (streams, _) = bench.streams(|_| Ok(Value::Null)).await;
+        bench.put("a").await;
+        streams.drain().await;
+        drop(streams);
+        bench.put("b").await;
+        let (streams, seen) = bench.streams(|_| Ok(Value::Null)).await;
+        streams.drain().await;
+        assert_eq!(*seen.lock().unwrap(), [vec!["b"]]);
+    }
+
+    #[tokio::test]
+    async fn a_failed_record_is_tried_again_from_where_it_failed_and_given_up_in_the_end() {
+        let bench = Bench::new().await;
+        // `bad` never succeeds; the function reports just that record.
+        let (streams, seen) = bench
+            .streams(|event| {
+                let records = event["Records"].as_array().unwrap();
+                let bad = records.iter().find(|record| record["dynamodb"]["Keys"]["pk"]["S"] == "bad");
+                let failures: Vec<Value> = bad
+                    .iter()
+                    .map(|r| json!({ "itemIdentifier": r["dynamodb"]["SequenceNumber"] }))
+                    .collect();
+                Ok(json!({ "batchItemFailures": failures }))
+            })
+            .await;
+        for pk in ["a", "bad", "c"] {
+            bench.put(pk).await;
+        }
+        streams.drain().await;
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.iter().filter(|batch| batch.contains(&"a".to_owned())).count(), 1, "{seen:?}");
+        assert_eq!(seen.iter().filter(|batch| batch.contains(&"bad".to_owned())).count(), 3, "{seen:?}");
+        assert_eq!(seen.iter().filter(|batch| batch.contains(&"c".to_owned())).count(), 1, "{seen:?}");
+    }
+
+    #[tokio::test]
+    async fn a_function_that_always_fails_does_not_hold_up_the_stack() {
+        let bench = Bench::new().await;
+        let (streams, seen) = bench.streams(|_| Err(json!({ "errorMessage": "no" }))).await;
+        for pk in ["a", "b"] {
+            bench.put(pk).await;
+        }
+        streams.drain().await;
+        assert_eq!(seen.lock().unwrap().len(), 6, "three tries for each record that heads a batch");
     }
 }

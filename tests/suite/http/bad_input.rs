@@ -26,7 +26,8 @@ async fn bodies_that_are_no_json_are_refused_by_every_endpoint() {
             ("application/x-www-form-urlencoded", "phone=1".to_owned(), 415, "unsupported_media_type"),
             ("text/plain", "{}".to_owned(), 415, "unsupported_media_type"),
         ] {
-            let answer = fan.target().send(Method::POST, route.path, Some(&fan.token), Some((kind, body))).await;
+            let answer =
+                fan.target().send(Method::POST, route.path, Some(&fan.token), Some((kind, body))).await;
             answer.expect_error(status, code);
         }
     }
@@ -63,7 +64,8 @@ async fn tokens_that_do_not_hold_are_refused_by_every_endpoint_that_needs_one() 
     other.post("/api/auth/logout", &json!({})).await.expect(200);
     for route in api::ALL.iter().filter(|route| route.needs_token) {
         let method = Method::from_bytes(route.method.as_str().as_bytes()).unwrap();
-        let send = async |token: Option<&str>| fan.target().send(method.clone(), route.path, token, None).await;
+        let send =
+            async |token: Option<&str>| fan.target().send(method.clone(), route.path, token, None).await;
         send(None).await.expect_error(401, "token_missing");
         for token in ["nonsense", "tl_1_", crossed.as_str(), other.token.as_str()] {
             send(Some(token)).await.expect_error(401, "token_invalid");

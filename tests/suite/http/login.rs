@@ -38,7 +38,10 @@ async fn a_wrong_code_and_a_used_one_are_refused() {
         target.post(path, &json!({ "phone": phone, "code": wrong })).await.expect_error(401, "invalid_code");
     }
     target.post("/api/auth/login", &json!({ "phone": phone, "code": code })).await.expect(200);
-    target.post("/api/auth/login", &json!({ "phone": phone, "code": code })).await.expect_error(401, "invalid_code");
+    target
+        .post("/api/auth/login", &json!({ "phone": phone, "code": code }))
+        .await
+        .expect_error(401, "invalid_code");
 }
 
 #[tokio::test]
@@ -85,7 +88,9 @@ async fn the_service_is_healthy_and_knows_what_it_does_not_serve() {
     let target = Target::get();
     let health = target.send(Method::GET, "/api/health", None, None).await.expect(200);
     assert_eq!(health["data"]["status"], "ok");
-    for (method, path) in [(Method::GET, "/api/nothing"), (Method::GET, "/api/code/request"), (Method::POST, "/")] {
+    for (method, path) in
+        [(Method::GET, "/api/nothing"), (Method::GET, "/api/code/request"), (Method::POST, "/")]
+    {
         let answer = target.send(method, path, None, None).await;
         assert_eq!(answer.status, 404);
         assert!(answer.body["message"].is_string());

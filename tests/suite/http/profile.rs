@@ -24,7 +24,9 @@ async fn details_are_saved_and_shown() {
 async fn a_phone_is_verified_by_a_code_sent_to_it() {
     let fan = Target::fan().await;
     let new = phone();
-    fan.post("/api/auth/resend-code", &json!({ "phone": new })).await.expect_error(422, "no_pending_verification");
+    fan.post("/api/auth/resend-code", &json!({ "phone": new }))
+        .await
+        .expect_error(422, "no_pending_verification");
     let started = fan.post("/api/auth/verify-phone/initiate", &json!({ "phone": new })).await.expect(200);
     assert_eq!(started["data"], json!({ "expires_in": 300, "phone": new }));
     let first = fan.target().code(&new).await;

@@ -1,0 +1,203 @@
+//! The local stack as a process: starting, dying, refusing to start.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use reqwest::blocking::Client;
+use serde_json::{Value, json};
+
+const PHONE: &str = "+447700900123";
+
+fn touchline() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_touchline"))
+}
+
+struct Running {
+    process: Child,
+    api: String,
+    client: Client,
+}
+
+impl Running {
+    /// Starts on free ports and reads the address off the banner.
+    fn start(data: &Path) -> Self {
+        let mut process = touchline()
+            .args(["--port", "0", "--dynamodb-port", "0", "--data"])
+            .arg(data)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let api = lines
+            .by_ref()
+            .find_map(|line| Some(line.unwrap().trim().strip_prefix("API")?.trim().to_owned()))
+            .expect("a banner with the address");
+        // Somebody must read the rest, or the process blocks on its own output.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, api, client: Client::new() }
+    }
+
+    fn post(&self, path: &str, token: &str, body: &Value) -> (u16, Value) {
+        let request = self.client.post(format!("{}{path}", self.api)).bearer_auth(token).json(body);
+        let response = request.send().unwrap();
+        (response.status().as_u16(), response.json().unwrap())
+    }
+
+    fn get(&self, path: &str, token: &str) -> (u16, Value) {
+        let response = self.client.get(format!("{}{path}", self.api)).bearer_auth(token).send().unwrap();
+        (response.status().as_u16(), response.json().unwrap())
+    }
+
+    fn request_code(&self) -> String {
+        assert_eq!(self.post("/api/code/request", "", &json!({ "phone": PHONE })).0, 200);
+        self.get("/api/logs/sms", "").1["data"][0]["code"].as_str().unwrap().to_owned()
+    }
+
+    /// `SIGKILL`: no chance to clear up.
+    fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_killed_stack_still_has_the_user_the_session_and_the_pending_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Running::start(folder.path());
+    let code = first.request_code();
+    let (status, login) = first.post("/api/code/verify", "", &json!({ "phone": PHONE, "code": code }));
+    assert_eq!(status, 200, "{login}");
+    let token = login["data"]["token"].as_str().unwrap();
+    let pending = first.request_code();
+    first.kill();
+
+    let second = Running::start(folder.path());
+    let (status, me) = second.get("/api/auth/me", token);
+    assert_eq!((status, &me["data"]["phone"]), (200, &json!(PHONE)));
+    let (status, again) = second.post("/api/code/verify", "", &json!({ "phone": PHONE, "code": pending }));
+    assert_eq!(status, 200, "{again}");
+    assert_eq!(again["data"]["user"], login["data"]["user"]);
+    second.kill();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn it_is_small_and_ends_cleanly() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::start(folder.path());
+    for _ in 0..5 {
+        running.request_code();
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", running.process.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: u32 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kilobytes < 60_000, "{kilobytes} kB");
+
+    assert!(Command::new("kill").arg(running.process.id().to_string()).status().unwrap().success());
+    assert!(running.process.wait().unwrap().success(), "SIGTERM is a clean end");
+}
+
+/// One line that says what is wrong, and a status that says that something is.
+fn refused(output: &Output, word: &str) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{text}");
+    assert_eq!(text.trim_end().lines().count(), 1, "{text}");
+    assert!(text.contains(word), "{text}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn what_keeps_it_from_starting_is_said_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().port().to_string();
+    let run = |arguments: &[&str]| touchline().current_dir(folder.path()).args(arguments).output().unwrap();
+
+    refused(&run(&["--port", &taken, "--dynamodb-port", "0"]), "--port");
+    refused(&run(&["--port", "0", "--dynamodb-port", &taken]), "--dynamodb-port");
+    refused(
+        &run(&["--memory", "--port", "0", "--dynamodb-port", "0", "--parameter", "Nonsense=1"]),
+        "Nonsense",
+    );
+    refused(
+        &run(&["--memory", "--port", "0", "--dynamodb-port", "0", "--parameter", "CodesPerDay=0"]),
+        "CODES_PER_DAY",
+    );
+    refused(
+        &run(&["--memory", "--port", "0", "--dynamodb-port", "0", "--template", "missing.yaml"]),
+        "missing.yaml",
+    );
+    std::fs::write(folder.path().join("broken.yaml"), "a: [").unwrap();
+    refused(&run(&["--memory", "--port", "0", "--dynamodb-port", "0", "--template", "broken.yaml"]), "YAML");
+
+    // A file where the folder should be; a folder whose data is no database.
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    refused(&run(&["--port", "0", "--dynamodb-port", "0", "--data", "file"]), "file");
+    std::fs::create_dir(folder.path().join("odd")).unwrap();
+    std::fs::write(folder.path().join("odd/dynamodb.sqlite"), "not a database, but long enough to look at")
+        .unwrap();
+    refused(&run(&["--port", "0", "--dynamodb-port", "0", "--data", "odd"]), "odd");
+
+    let unknown = run(&["--prot", "1"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("--prot"));
+}
+
+#[test]
+fn two_stacks_do_not_share_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start(folder.path());
+    let second = touchline()
+        .args(["--port", "0", "--dynamodb-port", "0", "--data"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    refused(&second, "in use");
+    running.kill();
+}
+
+#[test]
+fn functions_can_be_invoked_as_in_lambda() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start(folder.path());
+    let invoke = |name: &str, kind: &str, body: &str| {
+        let response = running
+            .client
+            .post(format!("{}/2015-03-31/functions/{name}/invocations", running.api))
+            .header("x-amz-invocation-type", kind)
+            .body(body.to_owned())
+            .send()
+            .unwrap();
+        let headers = response.headers().clone();
+        (response.status().as_u16(), headers, response.text().unwrap())
+    };
+    let sample = include_str!("../../../events/login/code-request.json");
+    for name in ["login", "login:live", "arn:aws:lambda:eu-west-1:000000000000:function:login"] {
+        let (status, headers, body) = invoke(name, "RequestResponse", sample);
+        let payload: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, payload["statusCode"].as_u64()), (200, Some(200)), "{body}");
+        assert!(!headers.contains_key("x-amz-function-error"));
+    }
+    assert_eq!(invoke("login", "Event", sample).0, 202);
+    assert_eq!(invoke("login", "DryRun", sample).0, 204);
+
+    let (status, headers, body) = invoke("nobody", "RequestResponse", "{}");
+    assert_eq!((status, headers["x-amzn-errortype"].to_str().unwrap()), (404, "ResourceNotFoundException"));
+    assert!(body.contains("function:nobody"), "{body}");
+    let (status, headers, _) = invoke("login", "RequestResponse", "{");
+    assert_eq!(
+        (status, headers["x-amzn-errortype"].to_str().unwrap()),
+        (400, "InvalidRequestContentException")
+    );
+    let (status, headers, _) = invoke("login", "Sometime", "{}");
+    assert_eq!(
+        (status, headers["x-amzn-errortype"].to_str().unwrap()),
+        (400, "InvalidParameterValueException")
+    );
+    // An event of no known shape is the function's error, which Lambda reports with status 200.
+    let (status, headers, body) = invoke("login", "RequestResponse", "{\"no\": \"event\"}");
+    assert_eq!((status, headers["x-amz-function-error"].to_str().unwrap()), (200, "Unhandled"));
+    assert!(body.contains("errorType") && body.contains("errorMessage"), "{body}");
+    running.kill();
+}
