@@ -6,7 +6,7 @@ use crate::domain::code::{self, WrongCode};
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, OneTimeCode, Phone, Purpose, UserId, limit};
 use crate::http::Error;
-use crate::storage::users::{Issue, Pending};
+use crate::storage::users::{Issue, KeptCode};
 
 /// A code to be sent.
 #[derive(Debug)]
@@ -67,15 +67,18 @@ pub async fn send(app: &App, request: Request<'_>) -> Result<i64, Error> {
             Ok(code::VALID_FOR.num_seconds())
         }
         Err(refused) => {
-            let give_back = async {
+            let free_the_address = async {
                 match &request.address {
                     Some(address) => app.store.give_back_address(address, settings.per_address, &id).await,
                     None => Ok(()),
                 }
             };
-            let (withdrawn, given_back, logged) =
-                futures_util::join!(app.store.withdraw_code(&issue), give_back, app.store.log_sms(&entry));
-            for error in [withdrawn.err(), given_back.err(), logged.err()].into_iter().flatten() {
+            let (withdrawn, freed, logged) = futures_util::join!(
+                app.store.withdraw_code(&issue),
+                free_the_address,
+                app.store.log_sms(&entry)
+            );
+            for error in [withdrawn.err(), freed.err(), logged.err()].into_iter().flatten() {
                 tracing::error!(%error, "a failed message could not be cleared up");
             }
             Err(refused.into())
@@ -90,7 +93,7 @@ pub async fn check(
     purpose: Purpose,
     user: Option<UserId>,
     code: &OneTimeCode,
-) -> Result<Pending, Error> {
+) -> Result<KeptCode, Error> {
     let kept = app.store.reserve_attempt(phone, purpose, user, app.clock.now()).await?;
     let given = app.config.codes.key.digest(phone, purpose, &kept.issue, code);
     if given.matches(&kept.digest) { Ok(kept) } else { Err(WrongCode.into()) }

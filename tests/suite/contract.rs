@@ -5,17 +5,9 @@ use std::path::Path;
 
 use touchline::api;
 use touchline::config::Config;
-use touchline::{App, Router};
+use touchline_local::HTTP_FUNCTIONS;
 use touchline_stack::{Stack, TEMPLATE, Template};
 use touchline_testing::TestApp;
-
-/// Every function that serves HTTP.
-pub const ROUTERS: [(&str, fn(App) -> Router); 4] = [
-    ("login", login::router),
-    ("profile", profile::router),
-    ("sms-logs", sms_logs::router),
-    ("meta", meta::router),
-];
 
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
@@ -52,8 +44,8 @@ fn the_template_routes_what_the_table_lists_and_nothing_else() {
 
 #[tokio::test]
 async fn the_functions_serve_what_the_table_lists_and_nothing_else() {
-    let app = TestApp::serving(&[meta::router]).start().await;
-    let served: BTreeSet<Row> = ROUTERS
+    let app = TestApp::serving(&[]).start().await;
+    let served: BTreeSet<Row> = HTTP_FUNCTIONS
         .iter()
         .flat_map(|(name, router)| {
             let router = router(app.app.clone());
@@ -81,7 +73,7 @@ fn only_these_under_auth_need_no_token() {
 /// Asks each endpoint, rather than the table, whether it lets a stranger in.
 #[tokio::test]
 async fn every_endpoint_that_needs_a_token_refuses_without() {
-    let routers = ROUTERS.map(|(_, router)| router);
+    let routers = HTTP_FUNCTIONS.map(|(_, router)| router);
     let app = TestApp::serving(&routers).start().await;
     for route in api::ALL {
         let answer = app.send(route.method.as_str(), route.path, &[], b"{}").await;

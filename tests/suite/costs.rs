@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use touchline::api;
+use touchline_local::HTTP_FUNCTIONS;
 use touchline_testing::{Answer, TestApp};
 
-use crate::contract::{ROUTERS, root};
+use crate::contract::root;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cost {
@@ -68,7 +69,7 @@ const PHONE: &str = "+447700900123";
 const NEW: &str = "+447700900555";
 
 async fn measure() -> Measured {
-    let app = TestApp::serving(&ROUTERS.map(|(_, router)| router)).start().await;
+    let app = TestApp::serving(&HTTP_FUNCTIONS.map(|(_, router)| router)).start().await;
     let mut all = Measured { rows: Vec::new() };
 
     let request = "POST /api/code/request";

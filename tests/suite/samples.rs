@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use lambda_http::Body;
 use serde_json::Value;
 use touchline::api;
+use touchline_local::HTTP_FUNCTIONS;
 use touchline_testing::TestApp;
 
-use crate::contract::{ROUTERS, root};
+use crate::contract::root;
 
 /// `login/code-request.json` to its status, from the table in the README.
 fn answers() -> BTreeMap<String, u16> {
@@ -26,7 +27,7 @@ async fn every_sample_gives_the_answer_named_beside_it() {
     let answers = answers();
     let mut reached = Vec::new();
     let mut files = Vec::new();
-    for (function, router) in ROUTERS {
+    for (function, router) in HTTP_FUNCTIONS {
         let folder = root().join("events").join(function);
         for entry in std::fs::read_dir(&folder).unwrap_or_else(|_| panic!("no samples for {function}")) {
             let path = entry.unwrap().path();

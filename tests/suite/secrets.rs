@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use touchline::telemetry;
+use touchline_local::HTTP_FUNCTIONS;
 use touchline_testing::{Fault, TestApp};
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
-
-use crate::contract::ROUTERS;
 
 #[derive(Debug, Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -58,7 +57,7 @@ async fn no_code_phone_or_token_leaves_its_place() {
     tracing::subscriber::set_global_default(telemetry::subscriber(Level::TRACE, log.clone()))
         .expect("no other test sets it");
     for environment in ["production", ""] {
-        let app = TestApp::serving(&ROUTERS.map(|(_, router)| router))
+        let app = TestApp::serving(&HTTP_FUNCTIONS.map(|(_, router)| router))
             .variable("ENVIRONMENT", environment)
             .start()
             .await;
@@ -119,7 +118,7 @@ async fn no_code_phone_or_token_leaves_its_place() {
 /// The check above can fail: where codes may be shown, it finds them.
 #[tokio::test]
 async fn in_testing_the_code_is_in_the_log_table() {
-    let app = TestApp::serving(&ROUTERS.map(|(_, router)| router)).start().await;
+    let app = TestApp::serving(&HTTP_FUNCTIONS.map(|(_, router)| router)).start().await;
     let code = app.request_code(PHONES[0]).await;
     assert!(stands_in(&app.dump().await, &code));
 }

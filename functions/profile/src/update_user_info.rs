@@ -92,7 +92,7 @@ mod tests {
     async fn a_username_can_be_changed_and_its_old_one_is_free_again() {
         let app = app().await;
         let token = app.token(PHONE).await;
-        let taken = |name: &'static str| {
+        let is_taken = |name: &'static str| {
             let app = &app;
             async move {
                 let body =
@@ -105,10 +105,10 @@ mod tests {
             let body = json!({ "username": "Ada", "name": "Ada" });
             let body = app.post_as(&token, PATH, body).await.expect(200);
             assert_eq!(body["data"]["name"], "Ada");
-            assert!(taken("ada").await);
+            assert!(is_taken("ada").await);
         }
         let _ = app.post_as(&token, PATH, json!({ "username": "grace" })).await.expect(200);
-        assert!(taken("grace").await && !taken("ada").await);
+        assert!(is_taken("grace").await && !is_taken("ada").await);
 
         let other = app.token("+447700900124").await;
         let answer = app.post_as(&other, PATH, json!({ "username": "grace", "name": "Eve" })).await;

@@ -20,15 +20,21 @@ type Invocation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// A function's code: from event to payload.
 pub type Hosted = Box<dyn Fn(Value) -> Invocation + Send + Sync>;
 
+/// A function that serves HTTP, by the name of its binary.
+pub type HttpFunction = (&'static str, fn(App) -> Router);
+
+/// Every function that serves HTTP.
+pub const HTTP_FUNCTIONS: [HttpFunction; 4] = [
+    ("login", login::router),
+    ("profile", profile::router),
+    ("sms-logs", sms_logs::router),
+    ("meta", meta::router),
+];
+
 /// The function of a name, or `None` where this program has no such function.
 pub(crate) fn hosted(name: &str, app: App) -> Option<Hosted> {
-    match name {
-        "login" => Some(http_function(login::router(app))),
-        "profile" => Some(http_function(profile::router(app))),
-        "sms-logs" => Some(http_function(sms_logs::router(app))),
-        "meta" => Some(http_function(meta::router(app))),
-        _ => None,
-    }
+    let (_, router) = HTTP_FUNCTIONS.into_iter().find(|(function, _)| *function == name)?;
+    Some(http_function(router(app)))
 }
 
 /// Hosts a router behind `lambda_http`, as `lambda_http::run` does in Lambda.

@@ -29,7 +29,7 @@ use touchline_stack::tables::{self, TableError};
 use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template};
 
-pub use functions::{Host, Hosted, http_function};
+pub use functions::{HTTP_FUNCTIONS, Host, Hosted, HttpFunction, http_function};
 pub use options::Options;
 pub use schedules::Schedules;
 pub use streams::Streams;
@@ -85,17 +85,16 @@ impl LocalStack {
 
         let stack = read_stack(options)?;
         let (folder, lock) = open_folder(options)?;
-        let store = match &options.dynamodb {
-            Some(_) => None,
-            None => {
-                let file = folder.as_ref().map(|folder| folder.join("dynamodb.sqlite"));
-                Some(EmbeddedStore::start(file.as_deref(), options.dynamodb_port).await.map_err(|error| {
-                    match error {
-                        StoreError::Port(..) => StartError::StorePort(error),
-                        StoreError::Data(..) => StartError::Data(error),
-                    }
-                })?)
-            }
+        let store = if options.dynamodb.is_some() {
+            None
+        } else {
+            let file = folder.as_ref().map(|folder| folder.join("dynamodb.sqlite"));
+            Some(EmbeddedStore::start(file.as_deref(), options.dynamodb_port).await.map_err(|error| {
+                match error {
+                    StoreError::Port(..) => StartError::StorePort(error),
+                    StoreError::Data(..) => StartError::Data(error),
+                }
+            })?)
         };
         let dynamodb = match (&options.dynamodb, &store) {
             (Some(url), _) => url.clone(),

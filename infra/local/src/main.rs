@@ -1,3 +1,5 @@
+#![expect(clippy::print_stdout, reason = "a program for the terminal")]
+
 use std::process::ExitCode;
 
 use clap::Parser as _;

@@ -152,7 +152,7 @@ impl Streams {
                 match self.deliver(mapping, &mut checkpoints).await {
                     Ok(records) => delivered += records,
                     Err(error) => {
-                        tracing::error!(function = mapping.function, error, "a stream cannot be read")
+                        tracing::error!(function = mapping.function, error, "a stream cannot be read");
                     }
                 }
             }
@@ -166,7 +166,11 @@ impl Streams {
         let text = |error| DisplayErrorContext(error).to_string();
         let stream = self.client.describe_stream().stream_arn(&mapping.stream).send().await.map_err(text)?;
         let mut delivered = 0;
-        for shard in stream.stream_description().map(|stream| stream.shards()).unwrap_or_default() {
+        for shard in stream
+            .stream_description()
+            .map(aws_sdk_dynamodbstreams::types::StreamDescription::shards)
+            .unwrap_or_default()
+        {
             let shard = shard.shard_id().unwrap_or_default();
             let key = format!("{}/{}/{shard}", mapping.function, mapping.stream);
             let records = self.records(mapping, shard, checkpoints.done.get(&key)).await?;
@@ -273,7 +277,7 @@ impl Streams {
         }
         json!({
             "eventID": record.event_id(),
-            "eventName": record.event_name().map(|name| name.as_str()),
+            "eventName": record.event_name().map(aws_sdk_dynamodbstreams::types::OperationType::as_str),
             "eventVersion": record.event_version().unwrap_or("1.1"),
             "eventSource": "aws:dynamodb",
             "awsRegion": self.region,
@@ -329,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    const TEMPLATE: &str = r#"
+    const TEMPLATE: &str = r"
 Resources:
   Things:
     Type: AWS::DynamoDB::Table
@@ -344,7 +348,7 @@ Resources:
     Properties:
       Events:
         Changes: { Type: DynamoDB, Properties: { Stream: !GetAtt Things.StreamArn, BatchSize: 2 } }
-"#;
+";
 
     type Seen = Arc<StdMutex<Vec<Vec<String>>>>;
 

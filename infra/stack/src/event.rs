@@ -76,13 +76,12 @@ pub fn http_event(request: &HttpRequest<'_>) -> Value {
         fields.insert("pathParameters".into(), request.path_parameters.clone().into());
     }
     if !request.body.is_empty() {
-        match std::str::from_utf8(request.body) {
-            Ok(text) => fields.insert("body".into(), text.into()),
-            Err(_) => {
-                fields.insert("isBase64Encoded".into(), true.into());
-                fields.insert("body".into(), base64(request.body).into())
-            }
-        };
+        if let Ok(text) = std::str::from_utf8(request.body) {
+            fields.insert("body".into(), text.into());
+        } else {
+            fields.insert("isBase64Encoded".into(), true.into());
+            fields.insert("body".into(), base64(request.body).into());
+        }
     }
     event
 }

@@ -113,7 +113,7 @@ impl Template {
         for (id, resource) in self.0["Resources"].as_object().into_iter().flatten() {
             match resource["Type"].as_str() {
                 Some("AWS::Serverless::Function") => {
-                    functions.push(resolver.function(id, resource, globals)?)
+                    functions.push(resolver.function(id, resource, globals)?);
                 }
                 Some("AWS::DynamoDB::Table") => tables.push(Table {
                     logical_id: id.clone(),
@@ -345,7 +345,8 @@ impl Resolver<'_> {
                 .ok_or_else(|| TemplateError::Unsupported(format!("an open brace in {text:?}")))?;
             done.push_str(before);
             match target.split_once('.') {
-                Some((resource, attribute)) => done.push_str(&format!("{resource}.{attribute}")),
+                // An attribute of a resource, such as an ARN, means nothing here: its name stands for it.
+                Some(_) => done.push_str(target),
                 None => done.push_str(&self.reference(target)?),
             }
             rest = after;

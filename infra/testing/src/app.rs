@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use lambda_http::Body;
@@ -196,7 +197,7 @@ impl TestApp {
         for table in client.list_tables().send().await.expect("tables").table_names() {
             let page = client.scan().table_name(table).send().await.expect("a scan");
             for item in page.items() {
-                text.push_str(&format!("{table} {item:?}\n"));
+                let _ = writeln!(text, "{table} {item:?}");
             }
         }
         text

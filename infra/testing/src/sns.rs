@@ -1,8 +1,8 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::Router;
-use axum::extract::{Form, State};
+use axum::extract::{self, Form};
 use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
@@ -14,18 +14,27 @@ enum Mood {
     Throttles(u32),
 }
 
+/// The fields of a request, as the SDK sent them.
+type Message = HashMap<String, String>;
+
+#[derive(Debug)]
+struct State {
+    mood: Mood,
+    messages: Vec<Message>,
+}
+
 /// Stands in for SNS behind the real SDK: keeps the messages, and refuses them when told to.
 #[derive(Debug, Clone)]
 pub struct SnsStandIn {
     url: String,
-    state: Arc<Mutex<(Mood, Vec<HashMap<String, String>>)>>,
+    state: Arc<Mutex<State>>,
 }
 
 impl SnsStandIn {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let state = Arc::new(Mutex::new((Mood::Takes, Vec::new())));
+        let state = Arc::new(Mutex::new(State { mood: Mood::Takes, messages: Vec::new() }));
         let stand_in = Self { url, state };
         let router = Router::new().fallback(publish).with_state(stand_in.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -39,22 +48,22 @@ impl SnsStandIn {
 
     /// From now on every message is refused.
     pub fn refuse(&self) {
-        self.lock().0 = Mood::Refuses;
+        self.lock().mood = Mood::Refuses;
     }
 
     /// The next `times` requests are throttled.
     pub fn throttle(&self, times: u32) {
-        self.lock().0 = Mood::Throttles(times);
+        self.lock().mood = Mood::Throttles(times);
     }
 
     pub fn accept(&self) {
-        self.lock().0 = Mood::Takes;
+        self.lock().mood = Mood::Takes;
     }
 
     /// The messages taken so far, as the fields that the SDK sent.
     #[must_use]
-    pub fn messages(&self) -> Vec<HashMap<String, String>> {
-        self.lock().1.clone()
+    pub fn messages(&self) -> Vec<Message> {
+        self.lock().messages.clone()
     }
 
     /// The code in the last message to a phone.
@@ -73,14 +82,14 @@ impl SnsStandIn {
             .to_owned()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, (Mood, Vec<HashMap<String, String>>)> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no test panics while it holds the messages")
     }
 }
 
 async fn publish(
-    State(sns): State<SnsStandIn>,
-    Form(fields): Form<HashMap<String, String>>,
+    extract::State(sns): extract::State<SnsStandIn>,
+    Form(fields): Form<Message>,
 ) -> (StatusCode, String) {
     const NS: &str = "http://sns.amazonaws.com/doc/2010-03-31/";
     let error = |code: &str| {
@@ -91,14 +100,14 @@ async fn publish(
         )
     };
     let mut state = sns.lock();
-    match state.0 {
+    match state.mood {
         Mood::Refuses => (StatusCode::BAD_REQUEST, error("OptedOut")),
         Mood::Throttles(left) => {
-            state.0 = if left <= 1 { Mood::Takes } else { Mood::Throttles(left - 1) };
+            state.mood = if left <= 1 { Mood::Takes } else { Mood::Throttles(left - 1) };
             (StatusCode::BAD_REQUEST, error("Throttled"))
         }
         Mood::Takes => {
-            state.1.push(fields);
+            state.messages.push(fields);
             let body = format!(
                 "<PublishResponse xmlns=\"{NS}\"><PublishResult><MessageId>m</MessageId></PublishResult>\
                  <ResponseMetadata><RequestId>r</RequestId></ResponseMetadata></PublishResponse>"

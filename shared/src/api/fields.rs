@@ -224,6 +224,7 @@ mod tests {
     fn null_means_absent_and_unknown_fields_are_passed_over() {
         let body = json!({ "phone": "+447700900123", "code": "123456", "username": null, "extra": [] });
         let sample = Fields::of_body(&body).parse::<Sample>().unwrap();
+        assert_eq!((sample.phone.as_str(), sample.code.as_str()), ("+447700900123", "123456"));
         assert_eq!((sample.username, sample.loud), (None, None));
     }
 

@@ -1,10 +1,9 @@
 //! Every key of every table. No key is formatted anywhere else.
 
-use std::collections::HashMap;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::NaiveDate;
 
+use super::Item;
 use crate::domain::sms::Position;
 use crate::domain::{Address, Phone, UserId, Username};
 
@@ -15,7 +14,7 @@ pub struct Key {
     pub sk: String,
 }
 
-impl From<Key> for HashMap<String, AttributeValue> {
+impl From<Key> for Item {
     fn from(key: Key) -> Self {
         [("pk".to_owned(), AttributeValue::S(key.pk)), ("sk".to_owned(), AttributeValue::S(key.sk))].into()
     }

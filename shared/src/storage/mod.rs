@@ -122,8 +122,8 @@ fn text(value: impl Into<String>) -> AttributeValue {
     AttributeValue::S(value.into())
 }
 
-fn number(value: impl ToString) -> AttributeValue {
-    AttributeValue::N(value.to_string())
+fn number(value: impl std::fmt::Display) -> AttributeValue {
+    AttributeValue::N(format!("{value}"))
 }
 
 /// Whether the write at `index` is the one that cancelled the transaction.

@@ -48,7 +48,7 @@ pub enum ReserveError {
 
 /// A code as kept, one attempt already taken off.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Pending {
+pub struct KeptCode {
     pub issue: IssueId,
     pub digest: String,
     attempts: u32,
@@ -66,12 +66,12 @@ pub struct Pending {
 /// What of the item matters when a condition failed.
 #[derive(Debug, Deserialize)]
 struct Codes {
-    login: Option<Pending>,
-    verify: Option<Pending>,
+    login: Option<KeptCode>,
+    verify: Option<KeptCode>,
 }
 
 impl Codes {
-    fn of(self, purpose: Purpose) -> Option<Pending> {
+    fn of(self, purpose: Purpose) -> Option<KeptCode> {
         match purpose {
             Purpose::Login => self.login,
             Purpose::Verify => self.verify,
@@ -92,7 +92,7 @@ impl Store {
     /// Keeps a code in place of the one before, if the phone's limits allow another sending.
     pub async fn issue_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), IssueError> {
         let Shift { set, condition, values } = register::admit(issue.limits, issue.id, now);
-        let kept = Pending {
+        let kept = KeptCode {
             issue: issue.id.clone(),
             digest: issue.digest.as_str().to_owned(),
             attempts: 0,
@@ -194,7 +194,7 @@ impl Store {
         purpose: Purpose,
         user: Option<UserId>,
         now: DateTime<Utc>,
-    ) -> Result<Pending, ReserveError> {
+    ) -> Result<KeptCode, ReserveError> {
         let mut condition = "#code.attempts < :most AND #code.valid_until > :now \
                              AND attribute_not_exists(#code.used_by)"
             .to_owned();
@@ -233,7 +233,7 @@ impl Store {
     }
 
     /// Spends a login code. Of many requests that hold the right code, one gets `Ok`.
-    pub async fn spend_code(&self, phone: &Phone, code: &Pending, nonce: &str) -> Result<(), ReserveError> {
+    pub async fn spend_code(&self, phone: &Phone, code: &KeptCode, nonce: &str) -> Result<(), ReserveError> {
         let spent = self
             .client
             .update_item()

@@ -6,7 +6,7 @@ mod phones;
 mod profiles;
 mod sessions;
 
-pub use codes::{Issue, IssueError, Pending, ReserveError};
+pub use codes::{Issue, IssueError, KeptCode, ReserveError};
 pub use phones::ChangePhone;
 pub use profiles::{Changes, NewUser, RegisterError, RenameFailed};
 pub use sessions::Session;

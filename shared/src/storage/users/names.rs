@@ -31,8 +31,11 @@ impl Store {
             .await
             .map_err(|error| StoreError::from_sdk("BatchGetItem", &error))?;
         // What the store did not get to is unknown, and so not offered.
-        let unread =
-            found.unprocessed_keys.iter().flat_map(|tables| tables.values()).flat_map(|keys| keys.keys());
+        let unread = found
+            .unprocessed_keys
+            .iter()
+            .flat_map(|tables| tables.values())
+            .flat_map(aws_sdk_dynamodb::types::KeysAndAttributes::keys);
         let taken: HashSet<&String> = found
             .responses
             .iter()

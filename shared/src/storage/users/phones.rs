@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::{Delete, Put, ReturnValue, TransactWriteItem, Updat
 use aws_smithy_types::error::operation::BuildError;
 
 use super::codes::SPENDABLE;
-use super::{Owner, Pending, ReserveError};
+use super::{KeptCode, Owner, ReserveError};
 use crate::domain::code::{VerificationError, WrongCode};
 use crate::domain::{Phone, Purpose, User, UserId};
 use crate::storage::{Reads, Store, StoreError, condition_failed, keys, number, text, to_item};
@@ -15,7 +15,7 @@ use crate::storage::{Reads, Store, StoreError, condition_failed, keys, number, t
 pub struct ChangePhone<'a> {
     pub user: &'a User,
     pub phone: &'a Phone,
-    pub code: &'a Pending,
+    pub code: &'a KeptCode,
     pub nonce: &'a str,
 }
 
@@ -116,8 +116,8 @@ impl Store {
             .expression_attribute_values(":old", text(user.phone.as_str()))
             .expression_attribute_values(":new", text(phone.as_str()))
             .build()?;
-        let owner = to_item(keys::phone_owner(phone), &Owner { user_id: user.id })
-            .map_err(|error| BuildError::other(error))?;
+        let owner =
+            to_item(keys::phone_owner(phone), &Owner { user_id: user.id }).map_err(BuildError::other)?;
         let own = Put::builder()
             .table_name(users)
             .set_item(Some(owner))
