@@ -48,9 +48,9 @@ async fn sns_takes_a_code_and_it_logs_somebody_in() {
         client.get(format!("{sns}/_ministack/sns/sms-messages")).send().await.unwrap().json().await.unwrap();
     let message = &inbox["sms_messages"][&phone][0];
     let attributes = &message["MessageAttributes"];
-    assert_eq!(attributes["AWS.SNS.SMS.SMSType"]["Value"], "Transactional", "{message}");
-    assert_eq!(attributes["AWS.SNS.SMS.SenderID"]["Value"], "Touchline", "{message}");
-    assert_eq!(attributes["AWS.SNS.SMS.MaxPrice"]["Value"], "0.50", "{message}");
+    assert_eq!(attributes["AWS.SNS.SMS.SMSType"]["StringValue"], "Transactional", "{message}");
+    assert_eq!(attributes["AWS.SNS.SMS.SenderID"]["StringValue"], "Touchline", "{message}");
+    assert_eq!(attributes["AWS.SNS.SMS.MaxPrice"]["StringValue"], "0.50", "{message}");
     let text = message["Message"].as_str().unwrap();
     let code = text.split(|c: char| !c.is_ascii_digit()).find(|word| word.len() == 6).unwrap();
     post("/api/code/verify", json!({ "phone": phone, "code": code })).await;
