@@ -1,5 +1,7 @@
 //! Configuration: read from the environment once, at start, all of it checked.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use aws_sdk_dynamodb::config::Credentials;
@@ -108,7 +110,7 @@ impl Config {
         let environment = Environment::read(vars.get("ENVIRONMENT").as_deref());
         Ok(Self {
             environment,
-            log_level: vars.or("LOG_LEVEL", Level::INFO)?,
+            log_level: vars.or("LOG_LEVEL", Level::INFO, "error, warn, info, debug or trace")?,
             aws: Aws {
                 region: vars.required("AWS_REGION")?,
                 credentials: Credentials::new(
@@ -139,7 +141,7 @@ impl Config {
                 },
                 prefixes: vars.prefixes("PHONE_PREFIXES")?,
             },
-            session_length: TimeDelta::days(i64::from(vars.or("SESSION_DAYS", 30_u16)?)),
+            session_length: TimeDelta::days(vars.within("SESSION_DAYS", 30, 1..=365)?),
             sms: vars.sms(environment)?,
             chat_server: vars.get("CHAT_SERVER_NAME").unwrap_or_else(|| "touchline.local".into()),
         })
@@ -166,24 +168,34 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         parse(&value).map_err(|reason| ConfigError { variable, problem: reason.to_string() })
     }
 
-    fn or<T: FromStr>(&self, variable: &'static str, default: T) -> Result<T, ConfigError> {
+    fn or<T: FromStr>(&self, variable: &'static str, default: T, allowed: &str) -> Result<T, ConfigError> {
         match self.get(variable) {
             None => Ok(default),
             Some(value) => value.parse().map_err(|_| ConfigError {
                 variable,
-                problem: format!("is {value:?}, which is not a usable {}", std::any::type_name::<T>()),
+                problem: format!("is {value:?}, but must be {allowed}"),
             }),
+        }
+    }
+
+    fn within<T: FromStr + PartialOrd + Display>(
+        &self,
+        variable: &'static str,
+        default: T,
+        range: RangeInclusive<T>,
+    ) -> Result<T, ConfigError> {
+        let allowed = format!("a whole number from {} to {}", range.start(), range.end());
+        let number = self.or(variable, default, &allowed)?;
+        if range.contains(&number) {
+            Ok(number)
+        } else {
+            Err(ConfigError { variable, problem: format!("is {number}, but must be {allowed}") })
         }
     }
 
     /// A limit's count. The times are kept in the item, one by one, hence the bound.
     fn count(&self, variable: &'static str, default: usize) -> Result<usize, ConfigError> {
-        let count = self.or(variable, default)?;
-        if (1..=40).contains(&count) {
-            Ok(count)
-        } else {
-            Err(ConfigError { variable, problem: format!("is {count}, but must be 1 to 40") })
-        }
+        self.within(variable, default, 1..=40)
     }
 
     fn prefixes(&self, variable: &'static str) -> Result<Vec<String>, ConfigError> {
@@ -214,7 +226,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             }),
             "sns" => {
                 let max_price_usd = self.get("SMS_MAX_PRICE_USD").unwrap_or_else(|| "0.50".into());
-                if max_price_usd.parse::<f64>().is_ok_and(|price| price > 0.0) {
+                if max_price_usd.parse::<f64>().is_ok_and(|price| price > 0.0 && price.is_finite()) {
                     Ok(SmsSettings::Sns(SnsSettings { sender_id: self.get("SMS_SENDER_ID"), max_price_usd }))
                 } else {
                     Err(ConfigError {
@@ -273,9 +285,11 @@ mod tests {
             ("CODES_PER_DAY", "41"),
             ("CODES_PER_10_MINUTES", "many"),
             ("SESSION_DAYS", "-1"),
+            ("SESSION_DAYS", "0"),
             ("PHONE_PREFIXES", "+44,49"),
             ("SMS_PROVIDER", "pigeon"),
             ("SMS_MAX_PRICE_USD", "free"),
+            ("SMS_MAX_PRICE_USD", "inf"),
         ] {
             assert_eq!(read(&[(variable, value)]).unwrap_err().variable, variable, "{value}");
         }

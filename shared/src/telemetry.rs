@@ -7,13 +7,15 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-/// Our own crates may talk at `level`. Libraries may only warn: at lower levels some write whole
+/// Our own crates.
+pub const OURS: [&str; 5] = ["touchline", "login", "profile", "sms_logs", "meta"];
+
+/// Our own crates may talk at `level`, libraries of errors alone: at lower levels some write whole
 /// requests, with the codes and phone numbers in them.
 fn filter(level: Level) -> Targets {
-    let ours = ["touchline", "login", "profile", "sms_logs", "meta"];
     Targets::new()
         .with_default(LevelFilter::ERROR)
-        .with_targets(ours.map(|target| (target, LevelFilter::from_level(level))))
+        .with_targets(OURS.map(|target| (target, LevelFilter::from_level(level))))
 }
 
 /// The subscriber of every function, writing where told.

@@ -1,27 +1,24 @@
 use touchline::api::Message;
 use touchline::api::login::{CodeSent, RequestCode};
-use touchline::domain::Purpose;
+use touchline::domain::Sending;
 use touchline::{App, Call, Error, Reply, codes};
 
 /// The answer is the same for phones that are known and phones that are not.
 pub async fn handle(app: App, call: Call<RequestCode>) -> Result<Reply<Message<CodeSent>>, Error> {
-    let request = codes::Request {
-        phone: &call.input.phone,
-        purpose: Purpose::Login,
-        user: None,
-        again: false,
-        address: call.address,
-    };
-    let expires_in = codes::send(&app, request).await?;
+    let expires_in = codes::send(&app, &call.input.phone, Sending::Login, call.address.as_ref()).await?;
     Ok(Message { message: "The code is on its way.".into(), data: CodeSent { expires_in } }.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
 
     use chrono::TimeDelta;
     use serde_json::json;
+    use touchline::codes;
+    use touchline::domain::{Phone, Sending};
+    use touchline::storage::Store;
     use touchline_testing::{Fault, TestApp, at_once};
 
     const PATH: &str = "/api/code/request";
@@ -174,5 +171,108 @@ mod tests {
             assert_eq!(answer.headers["retry-after"], "1");
         }
         assert!(app.sns.messages().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_limit_of_one_is_a_limit() {
+        let app = TestApp::serving(&[crate::router])
+            .variable("CODES_PER_10_MINUTES", "1")
+            .variable("CODES_PER_DAY", "1")
+            .variable("CODES_PER_ADDRESS_PER_HOUR", "1")
+            .start()
+            .await;
+        let ask = async |phone: &str| {
+            let body = json!({ "phone": phone }).to_string();
+            app.send_from("203.0.113.9", "POST", PATH, &[], body.as_bytes()).await
+        };
+        app.sns.refuse();
+        ask(PHONE).await.expect_error(503, "sms_unavailable");
+        app.sns.accept();
+        let _ = ask(PHONE).await.expect(200);
+        ask("+447700900999").await.expect_error(429, "rate_limited");
+        app.post(PATH, json!({ "phone": PHONE })).await.expect_error(429, "rate_limited");
+    }
+
+    /// What was not sent does not count for the address either, whatever the reason.
+    #[tokio::test]
+    async fn an_address_gets_its_place_back() {
+        let app =
+            TestApp::serving(&[crate::router]).variable("CODES_PER_ADDRESS_PER_HOUR", "6").start().await;
+        let ask = async |phone: &str| {
+            let body = json!({ "phone": phone }).to_string();
+            app.send_from("203.0.113.9", "POST", PATH, &[], body.as_bytes()).await
+        };
+        app.sns.refuse();
+        for _ in 0..8 {
+            ask(PHONE).await.expect_error(503, "sms_unavailable");
+        }
+        app.sns.accept();
+        for _ in 0..5 {
+            let _ = ask(PHONE).await.expect(200);
+        }
+        for _ in 0..8 {
+            ask(PHONE).await.expect_error(429, "rate_limited");
+        }
+        let _ = ask("+447700900999").await.expect(200);
+        ask("+447700900998").await.expect_error(429, "rate_limited");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn twenty_refused_at_once_use_nothing_up() {
+        let app = Arc::new(app().await);
+        app.sns.refuse();
+        at_once(20, |_| {
+            let app = Arc::clone(&app);
+            async move { app.post(PATH, json!({ "phone": PHONE })).await }
+        })
+        .await;
+        app.sns.accept();
+        for _ in 0..5 {
+            let _ = app.post(PATH, json!({ "phone": PHONE })).await.expect(200);
+        }
+        app.post(PATH, json!({ "phone": PHONE })).await.expect_error(429, "rate_limited");
+    }
+
+    /// The SDK's second copy of a write comes after somebody else's: it must not count again, nor bring
+    /// the older code back.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_repeated_write_that_was_overtaken_changes_nothing() {
+        let app = Arc::new(app().await);
+        let (overtake, overtaken) = mpsc::channel::<()>();
+        let mut lost = false;
+        app.faults.set(move |attempt| match (attempt.operation, attempt.number) {
+            ("UpdateItem", 1) if !lost => {
+                lost = true;
+                Fault::LoseReply
+            }
+            ("UpdateItem", 2) => {
+                // The second copy waits here until the other request is through.
+                let _ = overtaken.recv_timeout(Duration::from_secs(5));
+                Fault::None
+            }
+            _ => Fault::None,
+        });
+        let first = {
+            let app = Arc::clone(&app);
+            tokio::spawn(async move { app.post(PATH, json!({ "phone": PHONE })).await })
+        };
+        while !app.dump().await.contains("\"m0\"") {
+            tokio::task::yield_now().await;
+        }
+        // Past the faults, whose plan is held up.
+        let mut other = app.app.clone();
+        other.store = Store::new(app.client(), other.config.tables.clone());
+        let phone = Phone::parse(PHONE).unwrap();
+        codes::send(&other, &phone, Sending::Login, None).await.unwrap();
+        let newest = app.sns.last_code(PHONE);
+        overtake.send(()).unwrap();
+        let _ = first.await.unwrap().expect(200);
+        app.faults.clear();
+        let body = json!({ "phone": PHONE, "code": newest });
+        let _ = app.post("/api/code/verify", body).await.expect(200);
+        for _ in 0..3 {
+            let _ = app.post(PATH, json!({ "phone": PHONE })).await.expect(200);
+        }
+        app.post(PATH, json!({ "phone": PHONE })).await.expect_error(429, "rate_limited");
     }
 }

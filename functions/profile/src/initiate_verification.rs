@@ -1,32 +1,31 @@
+use futures_util::try_join;
 use touchline::api::Message;
 use touchline::api::profile::{InitiateVerification, VerificationStarted};
-use touchline::domain::Purpose;
 use touchline::domain::code::VerificationError;
+use touchline::domain::{Phone, Sending};
 use touchline::{App, Call, Error, Reply, codes};
 
-/// One verification is pending at a time: a new phone takes the place of the one before.
+use crate::NO_RECORD;
+
+/// One verification is pending at a time: a new phone takes the place of the one before, once its code
+/// is on the way.
 pub async fn handle(
     app: App,
     call: Call<InitiateVerification>,
 ) -> Result<Reply<Message<VerificationStarted>>, Error> {
-    let (phone, user) = (call.input.phone, call.caller.user);
-    if app.store.phone_owner(&phone).await?.is_some_and(|owner| owner != user) {
+    let (phone, id) = (call.input.phone, call.caller.user);
+    let (owner, user) = try_join!(app.store.phone_owner(&phone), app.store.user(id))?;
+    if owner.is_some_and(|owner| owner.user_id != id) {
         return Err(VerificationError::PhoneTaken.into());
     }
-    let request = codes::Request {
-        phone: &phone,
-        purpose: Purpose::Verify,
-        user: Some(user),
-        again: false,
-        address: call.address,
-    };
-    let expires_in = codes::send(&app, request).await?;
-    // After the sending, so that one that is refused leaves the earlier verification as it was.
-    if let Some(before) = app.store.set_pending_phone(user, &phone).await?
-        && before != phone
-    {
-        app.store.cancel_verification(user, &before).await?;
+    let user = user.ok_or(NO_RECORD)?;
+    // Noted before the sending: whatever dies in between, the next verification finds this one to cancel.
+    if !user.pending_phones.contains(&phone) {
+        app.store.note_pending_phone(id, &phone).await?;
     }
+    let expires_in = codes::send(&app, &phone, Sending::Initiate(id), call.address.as_ref()).await?;
+    let replaced: Vec<&Phone> = user.pending_phones.iter().filter(|pending| **pending != phone).collect();
+    app.store.cancel_verifications(id, &replaced).await?;
     let message = "The code is on its way.".into();
     Ok(Message { message, data: VerificationStarted { expires_in, phone } }.into())
 }

@@ -1,18 +1,12 @@
 use touchline::api::Message;
 use touchline::api::login::CodeSent;
 use touchline::api::profile::ResendCode;
-use touchline::domain::Purpose;
+use touchline::domain::Sending;
 use touchline::{App, Call, Error, Reply, codes};
 
 pub async fn handle(app: App, call: Call<ResendCode>) -> Result<Reply<Message<CodeSent>>, Error> {
-    let request = codes::Request {
-        phone: &call.input.phone,
-        purpose: Purpose::Verify,
-        user: Some(call.caller.user),
-        again: true,
-        address: call.address,
-    };
-    let expires_in = codes::send(&app, request).await?;
+    let sending = Sending::Resend(call.caller.user);
+    let expires_in = codes::send(&app, &call.input.phone, sending, call.address.as_ref()).await?;
     Ok(Message { message: "A new code is on its way.".into(), data: CodeSent { expires_in } }.into())
 }
 
@@ -20,7 +14,7 @@ pub async fn handle(app: App, call: Call<ResendCode>) -> Result<Reply<Message<Co
 mod tests {
     use chrono::TimeDelta;
     use serde_json::json;
-    use touchline_testing::TestApp;
+    use touchline_testing::{Fault, TestApp};
 
     const PATH: &str = "/api/auth/resend-code";
     const INITIATE: &str = "/api/auth/verify-phone/initiate";
@@ -74,5 +68,33 @@ mod tests {
         let _ = app.post_as(&token, INITIATE, json!({ "phone": NEW })).await.expect(200);
         app.clock.advance(TimeDelta::days(1));
         app.post_as(&token, PATH, json!({ "phone": NEW })).await.expect_error(422, "no_pending_verification");
+    }
+
+    #[tokio::test]
+    async fn a_resend_that_could_not_be_sent_can_be_tried_again() {
+        let app = TestApp::serving(&[login::router, crate::router]).start().await;
+        let token = app.token(PHONE).await;
+        let _ = app.post_as(&token, INITIATE, json!({ "phone": NEW })).await.expect(200);
+        app.sns.refuse();
+        app.post_as(&token, PATH, json!({ "phone": NEW })).await.expect_error(503, "sms_unavailable");
+        app.sns.accept();
+        let _ = app.post_as(&token, PATH, json!({ "phone": NEW })).await.expect(200);
+        let body = json!({ "phone": NEW, "code": app.sns.last_code(NEW) });
+        let _ = app.post_as(&token, VERIFY, body).await.expect(200);
+    }
+
+    /// Lost answers leave the same behind as heard ones: the earlier phone is cancelled.
+    #[tokio::test]
+    async fn a_replaced_phone_is_cancelled_even_if_answers_get_lost() {
+        let app = TestApp::serving(&[login::router, crate::router]).start().await;
+        let token = app.token(PHONE).await;
+        app.faults.first_attempts(Fault::LoseReply);
+        for phone in [NEW, "+447700900777"] {
+            let _ = app.post_as(&token, INITIATE, json!({ "phone": phone })).await.expect(200);
+        }
+        app.post_as(&token, PATH, json!({ "phone": NEW })).await.expect_error(422, "no_pending_verification");
+        let _ = app.post_as(&token, PATH, json!({ "phone": "+447700900777" })).await.expect(200);
+        let body = json!({ "phone": "+447700900777", "code": app.sns.last_code("+447700900777") });
+        let _ = app.post_as(&token, VERIFY, body).await.expect(200);
     }
 }

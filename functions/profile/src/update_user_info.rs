@@ -1,7 +1,7 @@
 use touchline::api::profile::{UpdateUserInfo, UpdatedUser};
 use touchline::api::{Invalid, Message};
 use touchline::domain::User;
-use touchline::storage::users::Changes;
+use touchline::storage::users::{Changes, Renamed};
 use touchline::{App, Call, Error, Reply};
 
 use crate::NO_RECORD;
@@ -24,8 +24,10 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
             if user.username == wanted.0 {
                 app.store.update_user(id, &changes).await?
             } else {
-                app.store.rename_user(&user, &wanted.0, &changes).await?;
-                app.store.user(id).await?
+                match app.store.rename_user(&user, &wanted.0, &changes).await? {
+                    Renamed::Now => app.store.user(id).await?,
+                    Renamed::Before => app.store.update_user(id, &changes).await?,
+                }
             }
         }
     };
@@ -37,6 +39,7 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
 mod tests {
     use std::sync::Arc;
 
+    use aws_sdk_dynamodb::types::AttributeValue;
     use serde_json::json;
     use touchline_testing::{Fault, TestApp, at_once};
 
@@ -155,5 +158,43 @@ mod tests {
             let dump = app.dump().await;
             assert_eq!((dump.matches("name#").count(), dump.matches("name#ada").count()), (1, 1));
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_same_rename_at_once_never_finds_its_own_name_taken() {
+        let app = Arc::new(app().await);
+        let token = app.token(PHONE).await;
+        let statuses = at_once(8, |_| {
+            let (app, token) = (Arc::clone(&app), token.clone());
+            async move { app.post_as(&token, PATH, json!({ "username": "ada" })).await.status.as_u16() }
+        })
+        .await;
+        assert_eq!(statuses, [200; 8]);
+    }
+
+    #[tokio::test]
+    async fn a_login_after_a_rename_knows_the_new_name() {
+        let app = app().await;
+        let token = app.token(PHONE).await;
+        let _ = app.post_as(&token, PATH, json!({ "username": "ada" })).await.expect(200);
+        assert_eq!(app.log_in(PHONE).await["user"]["username"], "ada");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_a_chat_identity_stays() {
+        let app = app().await;
+        let token = app.token(PHONE).await;
+        app.client()
+            .update_item()
+            .table_name(&app.app.config.tables.users)
+            .key("pk", AttributeValue::S("user#1".into()))
+            .key("sk", AttributeValue::S("profile".into()))
+            .update_expression("SET chat_since = :now")
+            .expression_attribute_values(":now", AttributeValue::N("1".into()))
+            .send()
+            .await
+            .unwrap();
+        app.post_as(&token, PATH, json!({ "username": "ada" })).await.expect_error(409, "username_locked");
+        let _ = app.post_as(&token, PATH, json!({ "name": "Ada" })).await.expect(200);
     }
 }

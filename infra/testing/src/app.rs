@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use aws_sdk_dynamodb::Client;
 use lambda_http::Body;
 use lambda_http::http::{HeaderMap, Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -15,6 +16,7 @@ use touchline::{App, Router};
 use touchline_stack::event::{HttpRequest, http_event};
 use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
 
+use crate::chat::NoChat;
 use crate::{Faults, SeededRandom, SnsStandIn, TestClock};
 
 /// Functions on a store of their own. Requests pass through the same events as in Lambda.
@@ -24,7 +26,7 @@ pub struct TestApp {
     pub clock: Arc<TestClock>,
     pub sns: SnsStandIn,
     pub faults: Faults,
-    store: EmbeddedStore,
+    _store: EmbeddedStore,
     routers: Vec<Router>,
 }
 
@@ -33,6 +35,7 @@ pub struct TestApp {
 pub struct Builder {
     routers: Vec<fn(App) -> Router>,
     variables: BTreeMap<String, String>,
+    chat_is_down: bool,
 }
 
 /// A response, read.
@@ -65,6 +68,13 @@ impl Builder {
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// Lets the chat network be away.
+    #[must_use]
+    pub fn without_chat(mut self) -> Self {
+        self.chat_is_down = true;
         self
     }
 
@@ -104,19 +114,23 @@ impl Builder {
             store: Store::new(client, config.tables.clone()),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             sms: Arc::new(Sns::new(&config.aws, settings, plain_http)),
-            chat: Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random))),
+            chat: if self.chat_is_down {
+                Arc::new(NoChat)
+            } else {
+                Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random)))
+            },
             random,
             config: Arc::new(config),
         };
         let routers = self.routers.iter().map(|router| router(app.clone())).collect();
-        TestApp { app, clock, sns, faults, store, routers }
+        TestApp { app, clock, sns, faults, _store: store, routers }
     }
 }
 
 impl TestApp {
     #[must_use]
     pub fn serving(routers: &[fn(App) -> Router]) -> Builder {
-        Builder { routers: routers.to_vec(), variables: BTreeMap::new() }
+        Builder { routers: routers.to_vec(), variables: BTreeMap::new(), chat_is_down: false }
     }
 
     pub async fn post(&self, path: &str, body: Value) -> Answer {
@@ -189,10 +203,15 @@ impl TestApp {
         self.log_in(phone).await["token"].as_str().expect("a token").to_owned()
     }
 
+    /// A client of the store that meets no faults.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        storage::connect(&self.app.config.aws, aws_smithy_http_client::Builder::new().build_http())
+    }
+
     /// Every item of every table, as one text to search in.
     pub async fn dump(&self) -> String {
-        let client =
-            storage::connect(&self.app.config.aws, aws_smithy_http_client::Builder::new().build_http());
+        let client = self.client();
         let mut text = String::new();
         for table in client.list_tables().send().await.expect("tables").table_names() {
             let page = client.scan().table_name(table).send().await.expect("a scan");
@@ -201,13 +220,6 @@ impl TestApp {
             }
         }
         text
-    }
-
-    /// Ends the store before the test ends, so that nothing of it outlives the runtime.
-    pub async fn stop(self) {
-        drop(self.routers);
-        drop(self.app);
-        self.store.stop().await;
     }
 }
 

@@ -27,9 +27,18 @@ pub enum Fault {
     Throttle,
 }
 
-type Plan = Box<dyn FnMut(&str) -> Fault + Send>;
+/// One attempt of one call.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt<'a> {
+    /// `UpdateItem`, say.
+    pub operation: &'a str,
+    /// 1 for the first; the SDK counts on as it retries.
+    pub number: u32,
+}
 
-/// Decides for each attempt what happens to it, by the operation's name (`UpdateItem`).
+type Plan = Box<dyn FnMut(Attempt<'_>) -> Fault + Send>;
+
+/// Decides for each attempt what happens to it.
 #[derive(Clone)]
 pub struct Faults {
     inner: SharedHttpClient,
@@ -50,18 +59,13 @@ impl Faults {
         Self { inner, plan: Arc::new(Mutex::new(Box::new(|_| Fault::None))) }
     }
 
-    pub fn set(&self, plan: impl FnMut(&str) -> Fault + Send + 'static) {
+    pub fn set(&self, plan: impl FnMut(Attempt<'_>) -> Fault + Send + 'static) {
         *self.plan.lock().expect("no plan panics") = Box::new(plan);
     }
 
     /// The first attempt of each of the following calls meets `fault`; what the SDK sends again passes.
     pub fn first_attempts(&self, fault: Fault) {
-        let mut fail_next = true;
-        self.set(move |_| {
-            let now = if fail_next { fault } else { Fault::None };
-            fail_next = !fail_next;
-            now
-        });
+        self.set(move |attempt| if attempt.number == 1 { fault } else { Fault::None });
     }
 
     pub fn clear(&self) {
@@ -97,7 +101,11 @@ impl HttpConnector for FaultyConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
-        let fault = (self.plan.lock().expect("no plan panics"))(&operation);
+        // `attempt=1; max=6`
+        let counted = request.headers().get("amz-sdk-request").unwrap_or_default();
+        let number = counted.split(['=', ';']).nth(1).and_then(|number| number.parse().ok()).unwrap_or(1);
+        let attempt = Attempt { operation: &operation, number };
+        let fault = (self.plan.lock().expect("no plan panics"))(attempt);
         let lost = || ConnectorError::io("lost on the way".into());
         match fault {
             Fault::None => self.inner.call(request),

@@ -2,6 +2,7 @@
 //! repeats, a phone that can be read, and faults on demand.
 
 mod app;
+mod chat;
 mod clock;
 mod faults;
 mod random;
@@ -9,7 +10,7 @@ mod sns;
 
 pub use app::{Answer, Builder, TestApp};
 pub use clock::TestClock;
-pub use faults::{Fault, Faults};
+pub use faults::{Attempt, Fault, Faults};
 pub use random::SeededRandom;
 pub use sns::SnsStandIn;
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Data, Message, Nothing, Said, endpoint, input};
 use crate::domain::username::{Base, ChosenUsername};
-use crate::domain::{OneTimeCode, Phone, Timestamp, User, UserId, Username};
+use crate::domain::{OneTimeCode, Phone, Timestamp, UserId, Username};
 use crate::http::{Anyone, SignedIn};
 use crate::ports::chat::Credentials;
 
@@ -88,17 +88,6 @@ pub struct UserSummary {
     pub phone: Phone,
     pub username: Username,
     pub created_at: Timestamp,
-}
-
-impl From<&User> for UserSummary {
-    fn from(user: &User) -> Self {
-        Self {
-            id: user.id,
-            phone: user.phone.clone(),
-            username: user.username.clone(),
-            created_at: user.created_at.into(),
-        }
-    }
 }
 
 #[derive(Debug, Clone, Serialize)]

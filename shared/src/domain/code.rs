@@ -5,7 +5,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use super::{Phone, Reason};
+use super::{Phone, Reason, UserId};
 
 /// How long a code can be used.
 pub const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
@@ -29,6 +29,35 @@ impl Purpose {
         match self {
             Self::Login => "login",
             Self::Verify => "verify",
+        }
+    }
+}
+
+/// Why a code is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    Login,
+    /// A user starts to verify a phone.
+    Initiate(UserId),
+    /// A user whose verification is pending wants another code for it.
+    Resend(UserId),
+}
+
+impl Sending {
+    #[must_use]
+    pub fn purpose(self) -> Purpose {
+        match self {
+            Self::Login => Purpose::Login,
+            Self::Initiate(_) | Self::Resend(_) => Purpose::Verify,
+        }
+    }
+
+    /// Whom the code is for, where it is for one user alone.
+    #[must_use]
+    pub fn user(self) -> Option<UserId> {
+        match self {
+            Self::Login => None,
+            Self::Initiate(user) | Self::Resend(user) => Some(user),
         }
     }
 }

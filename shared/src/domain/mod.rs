@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 pub use address::Address;
-pub use code::{CodeKey, IssueId, OneTimeCode, Purpose};
+pub use code::{CodeKey, IssueId, OneTimeCode, Purpose, Sending};
 pub use limit::{Limit, Limited};
 pub use phone::Phone;
 pub use profile::{BirthDate, Email, Name, User, UserId};

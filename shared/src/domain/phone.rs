@@ -7,7 +7,7 @@ use super::Reason;
 /// A phone number in international form: `+`, then 7 to 15 digits, the first not zero.
 ///
 /// Its `Debug` form hides the digits, so that a number cannot reach a log by accident.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Phone(String);
 

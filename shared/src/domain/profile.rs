@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -38,8 +39,8 @@ pub struct User {
     pub name: Option<Name>,
     pub email: Option<Email>,
     pub date_of_birth: Option<NaiveDate>,
-    /// The phone that a verification was started for and not yet completed.
-    pub pending_phone: Option<Phone>,
+    /// Phones that verifications were started for, and not completed.
+    pub pending_phones: BTreeSet<Phone>,
 }
 
 /// A person's name, 1 to 100 characters.
@@ -50,6 +51,11 @@ pub struct Name(String);
 impl Name {
     pub fn parse(text: &str) -> Result<Self, Reason> {
         line(text, 100).map(Self)
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -62,6 +68,9 @@ impl Email {
     pub fn parse(text: &str) -> Result<Self, Reason> {
         let text = line(text, 254)?;
         // Addresses with a quoted or display part, or at a bare host or an IP, are legal and never meant.
+        if text.contains('"') {
+            return Err("must be an e-mail address".into());
+        }
         let options = email_address::Options::default()
             .without_display_text()
             .without_domain_literal()
@@ -69,6 +78,11 @@ impl Email {
         email_address::EmailAddress::parse_with_options(&text, options)
             .map_err(|_| Reason::from("must be an e-mail address"))?;
         Ok(Self(text))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -128,7 +142,18 @@ mod tests {
             assert!(Email::parse(text).is_ok(), "{text}");
         }
         let long = format!("{}@example.org", "a".repeat(250));
-        for text in ["", "a", "a@", "@b.co", "a@b", "a b@c.de", "Ada <a@b.co>", "a@[127.0.0.1]", &long] {
+        for text in [
+            "",
+            "a",
+            "a@",
+            "@b.co",
+            "a@b",
+            "a b@c.de",
+            "Ada <a@b.co>",
+            "\"a b\"@c.de",
+            "a@[127.0.0.1]",
+            &long,
+        ] {
             assert!(Email::parse(text).is_err(), "{text}");
         }
     }

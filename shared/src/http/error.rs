@@ -42,6 +42,8 @@ pub enum Error {
     SmsRefused(#[from] SmsRefused),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("the request took too long")]
+    OutOfTime,
     /// Something that cannot be, by our own rules.
     #[error("{0}")]
     Broken(&'static str),
@@ -189,7 +191,7 @@ impl Error {
                 "The code could not be sent. Try again in a moment.",
             )
             .after(SOON),
-            Self::Store(StoreError::Busy { .. }) => {
+            Self::Store(StoreError::Busy { .. }) | Self::OutOfTime => {
                 told(S::SERVICE_UNAVAILABLE, "busy", "The service is busy. Try again in a moment.")
                     .after(SOON)
             }

@@ -2,9 +2,11 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lambda_http::http::{HeaderValue, Method, Response};
 use lambda_http::{Body, Request};
+use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::error::json;
@@ -23,6 +25,10 @@ pub struct Call<E: Endpoint> {
     pub address: Option<Address>,
 }
 
+/// What a request may take, all in all: less than the function's own timeout, so that a slow store ends
+/// in an answer and a line in the log.
+const TIME: Duration = Duration::from_secs(8);
+
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Error>> + Send>>;
 type Handler = Box<dyn Fn(App, Arc<Request>) -> Answer + Send + Sync>;
 
@@ -31,7 +37,8 @@ type Handler = Box<dyn Fn(App, Arc<Request>) -> Answer + Send + Sync>;
 /// Routing goes by the path itself, never by the gateway's route key: local emulators do not send it.
 pub struct Router {
     app: App,
-    paths: matchit::Router<Vec<(Method, usize)>>,
+    /// From a path as sent to the path as declared.
+    paths: matchit::Router<&'static str>,
     handlers: Vec<(Route, Handler)>,
 }
 
@@ -59,11 +66,8 @@ impl Router {
         H: Fn(App, Call<E>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Reply<E::Output>, Error>> + Send + 'static,
     {
-        let index = self.handlers.len();
-        if let Ok(found) = self.paths.at_mut(E::PATH) {
-            found.value.push((E::METHOD, index));
-        } else {
-            self.paths.insert(E::PATH, vec![(E::METHOD, index)]).expect("paths of the table differ");
+        if self.routes().all(|route| route.path != E::PATH) {
+            self.paths.insert(E::PATH, E::PATH).expect("paths of the table differ");
         }
         let handler: Handler = Box::new(move |app, request| {
             let handler = handler.clone();
@@ -86,9 +90,8 @@ impl Router {
     }
 
     fn find(&self, method: &Method, path: &str) -> Option<&(Route, Handler)> {
-        let methods = self.paths.at(path).ok()?.value;
-        let (_, index) = methods.iter().find(|(served, _)| served == method)?;
-        self.handlers.get(*index)
+        let path = *self.paths.at(path).ok()?.value;
+        self.handlers.iter().find(|(route, _)| route.path == path && route.method == *method)
     }
 
     /// Answers one request. Never fails: what goes wrong becomes a response.
@@ -106,7 +109,8 @@ impl Router {
         let started = self.app.clock.now();
         let work = handler(self.app.clone(), Arc::new(request));
         async {
-            let (result, cost) = meter::measure(work).await;
+            let in_time = async { timeout(TIME, work).await.unwrap_or(Err(Error::OutOfTime)) };
+            let (result, cost) = meter::measure(in_time).await;
             let mut response = result.unwrap_or_else(Error::into_response);
             tracing::info!(
                 status = response.status().as_u16(),

@@ -58,8 +58,9 @@ pub struct Sns {
     settings: SnsSettings,
 }
 
-/// Publishing is not idempotent, so the SDK's own retries are off. Asking again is safe only where SNS
-/// has said that it did not take the message.
+/// Publishing is not idempotent: a message whose answer was lost may go out twice, which is the same code
+/// twice on one phone. So it is asked again where SNS throttled, failed or was not reached, but not after
+/// a timeout, when the message is most likely out. The SDK's own retries are off, to have a true count.
 const ATTEMPTS: u32 = 3;
 
 impl Sns {

@@ -10,11 +10,14 @@ mod register;
 pub mod sms_logs;
 pub mod users;
 
+use std::any::type_name;
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_dynamodb::types::{AttributeValue, CancellationReason};
+use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -41,9 +44,10 @@ pub enum StoreError {
     /// A fault of ours: a missing table, a missing permission, an expression that is wrong.
     #[error("{operation} was refused: {code}")]
     Refused { operation: &'static str, code: String },
-    /// An item that does not read back.
-    #[error("an item could not be read: {0}")]
-    Unreadable(String),
+    /// An item that does not read back as what it should be. Serde's own words are left out: they quote
+    /// values.
+    #[error("an item could not be read as {0}")]
+    Unreadable(&'static str),
 }
 
 impl StoreError {
@@ -107,13 +111,13 @@ enum Reads {
 }
 
 fn from_item<T: DeserializeOwned>(item: Item) -> Result<T, StoreError> {
-    serde_dynamo::from_item(item).map_err(|error| StoreError::Unreadable(error.to_string()))
+    serde_dynamo::from_item(item).map_err(|_| StoreError::Unreadable(type_name::<T>()))
 }
 
 /// The item at `key` with `value`'s fields.
 fn to_item<T: Serialize>(key: Key, value: &T) -> Result<Item, StoreError> {
     let mut item: Item =
-        serde_dynamo::to_item(value).map_err(|error| StoreError::Unreadable(error.to_string()))?;
+        serde_dynamo::to_item(value).map_err(|_| StoreError::Unreadable(type_name::<T>()))?;
     item.extend(Item::from(key));
     Ok(item)
 }
@@ -126,7 +130,31 @@ fn number(value: impl std::fmt::Display) -> AttributeValue {
     AttributeValue::N(format!("{value}"))
 }
 
-/// Whether the write at `index` is the one that cancelled the transaction.
-fn condition_failed(reasons: &[CancellationReason], index: usize) -> bool {
-    reasons.get(index).is_some_and(|reason| reason.code() == Some("ConditionalCheckFailed"))
+/// The item as it was, where an update's condition refused it; empty where there was none.
+fn refused_item(error: &SdkError<UpdateItemError>) -> Option<Item> {
+    match error.as_service_error()? {
+        UpdateItemError::ConditionalCheckFailedException(refused) => {
+            Some(refused.item().cloned().unwrap_or_default())
+        }
+        _ => None,
+    }
+}
+
+/// The item as it was, where the condition of a transaction's write at `index` refused it.
+fn refused_write(error: &SdkError<TransactWriteItemsError>, index: usize) -> Option<Item> {
+    match error.as_service_error()? {
+        TransactWriteItemsError::TransactionCanceledException(cancelled) => {
+            let reason = cancelled.cancellation_reasons().get(index)?;
+            let refused = reason.code() == Some("ConditionalCheckFailed");
+            refused.then(|| reason.item().cloned().unwrap_or_default())
+        }
+        _ => None,
+    }
+}
+
+impl From<BuildError> for StoreError {
+    /// A request that lacks a part that DynamoDB needs: a mistake in this module.
+    fn from(_: BuildError) -> Self {
+        Self::Refused { operation: "build", code: "IncompleteRequest".into() }
+    }
 }

@@ -26,17 +26,24 @@ pub(super) struct Shift {
 /// Puts `mark` in front, provided that every limit has room, and that it is not there already: a write
 /// that arrives twice takes one place.
 pub(super) fn admit(limits: &[Limit], mark: &str, now: DateTime<Utc>) -> Shift {
-    let mut values = HashMap::from([(":mark".into(), text(mark)), (":never".into(), text(NEVER))]);
+    let depth = limit::depth(limits);
+    let mut values = HashMap::from([(":mark".into(), text(mark))]);
     let mut set = "m0 = :mark".to_owned();
-    for place in 1..limit::depth(limits) {
+    for place in 1..depth {
+        // DynamoDB refuses values that no expression uses, so this one comes with its first use.
+        values.insert(":never".into(), text(NEVER));
         let _ = write!(set, ", m{place} = if_not_exists(m{}, :never)", place - 1);
     }
-    let mut condition = "(attribute_not_exists(m0) OR m0 <> :mark)".to_owned();
+    let mut conditions = Vec::new();
+    for place in 0..depth {
+        conditions.push(format!("(attribute_not_exists(m{place}) OR m{place} <> :mark)"));
+    }
     for (at, limit) in limits.iter().enumerate() {
         let place = limit.count - 1;
-        let _ = write!(condition, " AND (attribute_not_exists(m{place}) OR m{place} <= :outside{at})");
+        conditions.push(format!("(attribute_not_exists(m{place}) OR m{place} <= :outside{at})"));
         values.insert(format!(":outside{at}"), text(limit::outside(limit.window, now)));
     }
+    let condition = conditions.join(" AND ");
     Shift { set, condition, values }
 }
 
@@ -76,6 +83,8 @@ mod tests {
         assert_eq!(
             shift.condition,
             "(attribute_not_exists(m0) OR m0 <> :mark) \
+             AND (attribute_not_exists(m1) OR m1 <> :mark) \
+             AND (attribute_not_exists(m2) OR m2 <> :mark) \
              AND (attribute_not_exists(m1) OR m1 <= :outside0) \
              AND (attribute_not_exists(m2) OR m2 <= :outside1)"
         );

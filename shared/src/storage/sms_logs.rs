@@ -94,6 +94,8 @@ impl Store {
         // A clock elsewhere may be a little ahead of ours.
         let newest = filter.before.as_ref().and_then(Position::day).unwrap_or(today + Days::new(1));
         let days: Vec<NaiveDate> = match filter.date {
+            // What is past its time may still lie there: deletion comes late.
+            Some(day) if day < oldest => Vec::new(),
             Some(day) => vec![day],
             None => oldest.iter_days().take_while(|day| *day <= newest).take(9).collect(),
         };

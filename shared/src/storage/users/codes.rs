@@ -1,29 +1,35 @@
 //! A phone's `codes` item: the code for each purpose, and the register of sendings that limits them all.
 
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::code::{self, CodeDigest, VerificationError, WrongCode};
+use crate::domain::code::{self, CodeDigest, Sending, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
 use crate::domain::{Address, IssueId, Phone, Purpose, UserId};
 use crate::storage::register::{self, Shift};
-use crate::storage::{Item, Store, StoreError, from_item, keys, number, text};
+use crate::storage::{Store, StoreError, from_item, keys, number, refused_item, text};
 
 /// A code to be kept, before it is sent.
 #[derive(Debug)]
 pub struct Issue<'a> {
     pub phone: &'a Phone,
-    pub purpose: Purpose,
+    pub sending: Sending,
     pub id: &'a IssueId,
     pub digest: &'a CodeDigest,
-    /// Who asked, where the purpose is theirs alone.
-    pub user: Option<UserId>,
-    /// Only where the same user's verification is pending already.
-    pub again: bool,
     pub limits: &'a [Limit],
+}
+
+/// One try at a code.
+#[derive(Debug)]
+pub struct Attempt<'a> {
+    pub phone: &'a Phone,
+    pub purpose: Purpose,
+    /// Who tries, where the code is for one user alone.
+    pub user: Option<UserId>,
+    /// Tells this try from every other.
+    pub nonce: &'a str,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -46,24 +52,27 @@ pub enum ReserveError {
     Store(#[from] StoreError),
 }
 
-/// A code as kept, one attempt already taken off.
+/// A code as kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KeptCode {
     pub issue: IssueId,
     pub digest: String,
     attempts: u32,
+    /// The nonce of the latest attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tried_by: Option<String>,
     #[serde(with = "ts_milliseconds")]
     valid_until: DateTime<Utc>,
     #[serde(with = "ts_milliseconds")]
     pending_until: DateTime<Utc>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     user_id: Option<UserId>,
-    /// The redeeming request's nonce; a code that has one is spent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The nonce of the request that spent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     used_by: Option<String>,
 }
 
-/// What of the item matters when a condition failed.
+/// What of the item matters once a write has returned it.
 #[derive(Debug, Deserialize)]
 struct Codes {
     login: Option<KeptCode>,
@@ -79,30 +88,28 @@ impl Codes {
     }
 }
 
-fn refused_item(error: &UpdateItemError) -> Option<Item> {
-    match error {
-        UpdateItemError::ConditionalCheckFailedException(failed) => {
-            Some(failed.item().cloned().unwrap_or_default())
-        }
-        _ => None,
-    }
-}
+/// A code that is still the one compared, and unspent; or spent by this very request, whose first write
+/// went through and whose answer was lost.
+pub(super) const SPENDABLE: &str =
+    "#code.issue = :issue AND (attribute_not_exists(#code.used_by) OR #code.used_by = :nonce)";
 
 impl Store {
     /// Keeps a code in place of the one before, if the phone's limits allow another sending.
     pub async fn issue_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), IssueError> {
-        let Shift { set, condition, values } = register::admit(issue.limits, issue.id, now);
+        let Shift { set, mut condition, values } = register::admit(issue.limits, issue.id, now);
+        let purpose = issue.sending.purpose();
         let kept = KeptCode {
             issue: issue.id.clone(),
             digest: issue.digest.as_str().to_owned(),
             attempts: 0,
+            tried_by: None,
             valid_until: now + code::VALID_FOR,
             pending_until: now + code::PENDING_FOR,
-            user_id: issue.user,
+            user_id: issue.sending.user(),
             used_by: None,
         };
-        let kept: AttributeValue = serde_dynamo::to_attribute_value(kept)
-            .map_err(|error| StoreError::Unreadable(error.to_string()))?;
+        let kept: AttributeValue =
+            serde_dynamo::to_attribute_value(kept).map_err(|_| StoreError::Unreadable("a code"))?;
         let longest = issue.limits.iter().map(|limit| limit.window).max().unwrap_or_default();
         let mut update = self
             .client
@@ -110,33 +117,32 @@ impl Store {
             .table_name(&self.tables.users)
             .set_key(Some(keys::phone_codes(issue.phone).into()))
             .set_expression_attribute_values(Some(values))
-            .expression_attribute_names("#code", issue.purpose.as_str())
+            .expression_attribute_names("#code", purpose.as_str())
             .expression_attribute_values(":code", kept)
             .expression_attribute_values(":end", number((now + longest.max(code::PENDING_FOR)).timestamp()))
             .update_expression(format!("SET {set}, #code = :code, expires_at = :end"))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        update = match issue.user {
-            Some(user) if issue.again => update
-                .condition_expression(format!(
-                    "{condition} AND #code.user_id = :user AND #code.pending_until > :now \
-                     AND attribute_not_exists(#code.used_by)"
-                ))
+        if let Sending::Resend(user) = issue.sending {
+            condition.push_str(
+                " AND #code.user_id = :user AND #code.pending_until > :now \
+                 AND attribute_not_exists(#code.used_by)",
+            );
+            update = update
                 .expression_attribute_values(":user", number(user))
-                .expression_attribute_values(":now", number(now.timestamp_millis())),
-            _ => update.condition_expression(condition),
-        };
-        let Err(error) = update.send().await else { return Ok(()) };
-        let Some(item) = error.as_service_error().and_then(refused_item) else {
+                .expression_attribute_values(":now", number(now.timestamp_millis()));
+        }
+        let Err(error) = update.condition_expression(condition).send().await else { return Ok(()) };
+        let Some(item) = refused_item(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error).into());
         };
         let marks = register::marks(&item);
-        if marks.first() == Some(issue.id) {
+        if marks.contains(issue.id) {
             // Our own write, whose answer was lost and which the SDK sent again.
             return Ok(());
         }
-        if issue.again {
-            let pending = from_item::<Codes>(item)?.of(issue.purpose).is_some_and(|code| {
-                code.user_id == issue.user && code.pending_until > now && code.used_by.is_none()
+        if let Sending::Resend(user) = issue.sending {
+            let pending = from_item::<Codes>(item)?.of(purpose).is_some_and(|code| {
+                code.user_id == Some(user) && code.pending_until > now && code.used_by.is_none()
             });
             if !pending {
                 return Err(VerificationError::NothingPending.into());
@@ -146,32 +152,36 @@ impl Store {
     }
 
     /// Undoes [`Store::issue_code`] after the message could not be sent: the code is void and its place
-    /// in the limit is free again.
+    /// in the limit is free again. A verification that was pending before stays pending.
     pub async fn withdraw_code(&self, issue: &Issue<'_>) -> Result<(), StoreError> {
-        // Nearly always ours is still the newest; where not, the refusal says how things stand.
+        // Nearly always ours is still the newest; where not, the refusal says how things stand. Others
+        // can push it down, or pull it up, only so often.
         let mut place = 0;
         let mut ours_is_kept = true;
-        for _ in 0..4 {
+        for _ in 0..=2 * limit::depth(issue.limits) {
             let Shift { set, condition, values } = register::give_back(issue.limits, place, issue.id);
-            let (void, still) = if ours_is_kept {
-                (" REMOVE #code", "#code.issue = :mark")
-            } else {
-                ("", "(attribute_not_exists(#code) OR #code.issue <> :mark)")
-            };
-            let withdrawn = self
+            let mut update = self
                 .client
                 .update_item()
                 .table_name(&self.tables.users)
                 .set_key(Some(keys::phone_codes(issue.phone).into()))
                 .set_expression_attribute_values(Some(values))
-                .expression_attribute_names("#code", issue.purpose.as_str())
-                .update_expression(format!("SET {set}{void}"))
-                .condition_expression(format!("{condition} AND {still}"))
-                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-                .send()
-                .await;
-            let Err(error) = withdrawn else { return Ok(()) };
-            let Some(item) = error.as_service_error().and_then(refused_item) else {
+                .expression_attribute_names("#code", issue.sending.purpose().as_str())
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+            update = match (ours_is_kept, issue.sending) {
+                (true, Sending::Resend(_)) => update
+                    .update_expression(format!("SET {set}, #code.valid_until = :past"))
+                    .condition_expression(format!("{condition} AND #code.issue = :mark"))
+                    .expression_attribute_values(":past", number(0)),
+                (true, _) => update
+                    .update_expression(format!("SET {set} REMOVE #code"))
+                    .condition_expression(format!("{condition} AND #code.issue = :mark")),
+                (false, _) => update.update_expression(format!("SET {set}")).condition_expression(format!(
+                    "{condition} AND (attribute_not_exists(#code) OR #code.issue <> :mark)"
+                )),
+            };
+            let Err(error) = update.send().await else { return Ok(()) };
+            let Some(item) = refused_item(&error) else {
                 return Err(StoreError::from_sdk("UpdateItem", &error));
             };
             let Some(found) = register::marks(&item).iter().position(|mark| mark == issue.id) else {
@@ -179,8 +189,9 @@ impl Store {
                 return Ok(());
             };
             place = found;
-            ours_is_kept =
-                from_item::<Codes>(item)?.of(issue.purpose).is_some_and(|code| code.issue == *issue.id);
+            ours_is_kept = from_item::<Codes>(item)?
+                .of(issue.sending.purpose())
+                .is_some_and(|code| code.issue == *issue.id);
         }
         Err(StoreError::Busy { operation: "UpdateItem", code: "Contended".into() })
     }
@@ -190,45 +201,47 @@ impl Store {
     /// The attempt is gone before anybody compares, so that guesses in parallel cannot share one.
     pub async fn reserve_attempt(
         &self,
-        phone: &Phone,
-        purpose: Purpose,
-        user: Option<UserId>,
+        attempt: &Attempt<'_>,
         now: DateTime<Utc>,
     ) -> Result<KeptCode, ReserveError> {
         let mut condition = "#code.attempts < :most AND #code.valid_until > :now \
-                             AND attribute_not_exists(#code.used_by)"
+                             AND attribute_not_exists(#code.used_by) \
+                             AND (attribute_not_exists(#code.tried_by) OR #code.tried_by <> :nonce)"
             .to_owned();
         let mut update = self
             .client
             .update_item()
             .table_name(&self.tables.users)
-            .set_key(Some(keys::phone_codes(phone).into()))
-            .update_expression("SET #code.attempts = #code.attempts + :one")
-            .expression_attribute_names("#code", purpose.as_str())
+            .set_key(Some(keys::phone_codes(attempt.phone).into()))
+            .update_expression("SET #code.attempts = #code.attempts + :one, #code.tried_by = :nonce")
+            .expression_attribute_names("#code", attempt.purpose.as_str())
             .expression_attribute_values(":one", number(1))
+            .expression_attribute_values(":nonce", text(attempt.nonce))
             .expression_attribute_values(":most", number(code::MAX_ATTEMPTS))
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        if let Some(user) = user {
+        if let Some(user) = attempt.user {
             condition.push_str(" AND #code.user_id = :user");
             update = update.expression_attribute_values(":user", number(user));
         }
-        match update.condition_expression(condition).send().await {
+        let error = match update.condition_expression(condition).send().await {
             Ok(updated) => {
                 let item = updated.attributes.unwrap_or_default();
-                from_item::<Codes>(item)?.of(purpose).ok_or_else(|| WrongCode.into())
+                return from_item::<Codes>(item)?.of(attempt.purpose).ok_or_else(|| WrongCode.into());
             }
-            Err(error) => {
-                let Some(item) = error.as_service_error().and_then(refused_item) else {
-                    return Err(StoreError::from_sdk("UpdateItem", &error).into());
-                };
-                let theirs = from_item::<Codes>(item)?.of(purpose).filter(|code| code.user_id == user);
-                match (user, theirs) {
-                    (Some(_), None) => Err(VerificationError::PhoneMismatch.into()),
-                    _ => Err(WrongCode.into()),
-                }
-            }
+            Err(error) => error,
+        };
+        let Some(item) = refused_item(&error) else {
+            return Err(StoreError::from_sdk("UpdateItem", &error).into());
+        };
+        let theirs =
+            from_item::<Codes>(item)?.of(attempt.purpose).filter(|code| code.user_id == attempt.user);
+        match theirs {
+            // Our own write, whose answer was lost and which the SDK sent again.
+            Some(code) if code.tried_by.as_deref() == Some(attempt.nonce) => Ok(code),
+            None if attempt.user.is_some() => Err(VerificationError::PhoneMismatch.into()),
+            _ => Err(WrongCode.into()),
         }
     }
 
@@ -248,10 +261,30 @@ impl Store {
             .await;
         match spent {
             Ok(_) => Ok(()),
-            Err(error) if error.as_service_error().is_some_and(|error| refused_item(error).is_some()) => {
-                Err(WrongCode.into())
-            }
+            Err(error) if refused_item(&error).is_some() => Err(WrongCode.into()),
             Err(error) => Err(StoreError::from_sdk("UpdateItem", &error).into()),
+        }
+    }
+
+    /// Undoes [`Store::spend_code`] for a login that could not be completed.
+    pub async fn unspend_code(&self, phone: &Phone, code: &KeptCode, nonce: &str) -> Result<(), StoreError> {
+        let released = self
+            .client
+            .update_item()
+            .table_name(&self.tables.users)
+            .set_key(Some(keys::phone_codes(phone).into()))
+            .update_expression("REMOVE #code.used_by")
+            .condition_expression("#code.issue = :issue AND #code.used_by = :nonce")
+            .expression_attribute_names("#code", Purpose::Login.as_str())
+            .expression_attribute_values(":issue", text(&code.issue))
+            .expression_attribute_values(":nonce", text(nonce))
+            .send()
+            .await;
+        match released {
+            Ok(_) => Ok(()),
+            // Not spent after all, or replaced by a newer one.
+            Err(error) if refused_item(&error).is_some() => Ok(()),
+            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
         }
     }
 
@@ -277,11 +310,11 @@ impl Store {
             .send()
             .await;
         let Err(error) = admitted else { return Ok(()) };
-        let Some(item) = error.as_service_error().and_then(refused_item) else {
+        let Some(item) = refused_item(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error).into());
         };
         let marks = register::marks(&item);
-        if marks.first().is_some_and(|first| first == mark) {
+        if marks.iter().any(|found| found == mark) {
             return Ok(());
         }
         Err(Limited { retry_after: limit::retry_after(&marks, &[limit], now) }.into())
@@ -295,7 +328,7 @@ impl Store {
         mark: &str,
     ) -> Result<(), StoreError> {
         let mut place = 0;
-        for _ in 0..4 {
+        for _ in 0..=2 * limit.count {
             let Shift { set, condition, values } = register::give_back(&[limit], place, mark);
             let given_back = self
                 .client
@@ -309,7 +342,7 @@ impl Store {
                 .send()
                 .await;
             let Err(error) = given_back else { return Ok(()) };
-            let Some(item) = error.as_service_error().and_then(refused_item) else {
+            let Some(item) = refused_item(&error) else {
                 return Err(StoreError::from_sdk("UpdateItem", &error));
             };
             let Some(found) = register::marks(&item).iter().position(|found| found == mark) else {
@@ -320,8 +353,3 @@ impl Store {
         Err(StoreError::Busy { operation: "UpdateItem", code: "Contended".into() })
     }
 }
-
-/// A code that is still the one compared, and unspent; or spent by this very request, whose first write
-/// went through and whose answer was lost.
-pub(super) const SPENDABLE: &str =
-    "#code.issue = :issue AND (attribute_not_exists(#code.used_by) OR #code.used_by = :nonce)";

@@ -6,17 +6,7 @@ mod phones;
 mod profiles;
 mod sessions;
 
-pub use codes::{Issue, IssueError, KeptCode, ReserveError};
-pub use phones::ChangePhone;
-pub use profiles::{Changes, NewUser, RegisterError, RenameFailed};
+pub use codes::{Attempt, Issue, IssueError, KeptCode, ReserveError};
+pub use phones::{ChangePhone, PhoneOwner};
+pub use profiles::{Changes, NewUser, RegisterError, RenameFailed, Renamed};
 pub use sessions::Session;
-
-use serde::{Deserialize, Serialize};
-
-use crate::domain::UserId;
-
-/// Says whose a phone or a username is.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Owner {
-    user_id: UserId,
-}

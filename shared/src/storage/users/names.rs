@@ -2,13 +2,20 @@ use std::collections::HashSet;
 
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 
-use super::Owner;
-use crate::domain::Username;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{UserId, Username};
 use crate::storage::{Reads, Store, StoreError, keys};
+
+/// Whose a username is.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct NameOwner {
+    pub user_id: UserId,
+}
 
 impl Store {
     pub async fn is_username_taken(&self, name: &Username) -> Result<bool, StoreError> {
-        let owner: Option<Owner> =
+        let owner: Option<NameOwner> =
             self.get(&self.tables.users, keys::username_owner(name), Reads::Eventual).await?;
         Ok(owner.is_some())
     }
@@ -21,8 +28,7 @@ impl Store {
         let wanted = KeysAndAttributes::builder()
             .set_keys(Some(names.iter().map(|name| keys::username_owner(name).into()).collect()))
             .projection_expression("pk")
-            .build()
-            .map_err(|error| StoreError::Unreadable(error.to_string()))?;
+            .build()?;
         let found = self
             .client
             .batch_get_item()

@@ -1,14 +1,28 @@
-use aws_sdk_dynamodb::error::SdkError;
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{Delete, Put, ReturnValue, TransactWriteItem, Update};
-use aws_smithy_types::error::operation::BuildError;
+use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
+use chrono::serde::ts_milliseconds;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use super::codes::SPENDABLE;
-use super::{KeptCode, Owner, ReserveError};
+use super::{KeptCode, ReserveError};
 use crate::domain::code::{VerificationError, WrongCode};
-use crate::domain::{Phone, Purpose, User, UserId};
-use crate::storage::{Reads, Store, StoreError, condition_failed, keys, number, text, to_item};
+use crate::domain::{Phone, Purpose, User, UserId, Username};
+use crate::storage::{Reads, Store, StoreError, keys, number, refused_item, refused_write, text, to_item};
+
+/// Whose a phone is, with what a login tells them: so that a login is one read, and a true one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PhoneOwner {
+    pub user_id: UserId,
+    pub username: Username,
+    #[serde(with = "ts_milliseconds")]
+    pub created_at: DateTime<Utc>,
+}
+
+impl From<&User> for PhoneOwner {
+    fn from(user: &User) -> Self {
+        Self { user_id: user.id, username: user.username.clone(), created_at: user.created_at }
+    }
+}
 
 /// A verified phone to become its user's own.
 #[derive(Debug)]
@@ -20,83 +34,79 @@ pub struct ChangePhone<'a> {
 }
 
 impl Store {
-    pub async fn phone_owner(&self, phone: &Phone) -> Result<Option<UserId>, StoreError> {
-        let owner: Option<Owner> =
-            self.get(&self.tables.users, keys::phone_owner(phone), Reads::Eventual).await?;
-        Ok(owner.map(|owner| owner.user_id))
+    /// Consistent: whom a code lets in must not depend on which replica was asked.
+    pub async fn phone_owner(&self, phone: &Phone) -> Result<Option<PhoneOwner>, StoreError> {
+        self.get(&self.tables.users, keys::phone_owner(phone), Reads::Consistent).await
     }
 
-    /// Notes which phone a user is verifying; returns the one noted before.
-    pub async fn set_pending_phone(&self, user: UserId, phone: &Phone) -> Result<Option<Phone>, StoreError> {
-        let noted = self
-            .client
+    /// Notes that a user is about to verify a phone, so that the next verification can cancel this one.
+    pub async fn note_pending_phone(&self, user: UserId, phone: &Phone) -> Result<(), StoreError> {
+        self.update_pending_phones(user, "ADD", vec![phone.as_str().to_owned()]).await
+    }
+
+    /// Cancels a user's verifications of these phones. Safe to stop and to repeat anywhere.
+    pub async fn cancel_verifications(&self, user: UserId, phones: &[&Phone]) -> Result<(), StoreError> {
+        for phone in phones {
+            let cancelled = self
+                .client
+                .update_item()
+                .table_name(&self.tables.users)
+                .set_key(Some(keys::phone_codes(phone).into()))
+                .update_expression("REMOVE #code")
+                .condition_expression("#code.user_id = :user")
+                .expression_attribute_names("#code", Purpose::Verify.as_str())
+                .expression_attribute_values(":user", number(user))
+                .send()
+                .await;
+            match cancelled {
+                Ok(_) => {}
+                // Nothing of this user's is pending there.
+                Err(error) if refused_item(&error).is_some() => {}
+                Err(error) => return Err(StoreError::from_sdk("UpdateItem", &error)),
+            }
+        }
+        if phones.is_empty() {
+            return Ok(());
+        }
+        let phones = phones.iter().map(|phone| phone.as_str().to_owned()).collect();
+        self.update_pending_phones(user, "DELETE", phones).await
+    }
+
+    async fn update_pending_phones(
+        &self,
+        user: UserId,
+        verb: &str,
+        phones: Vec<String>,
+    ) -> Result<(), StoreError> {
+        self.client
             .update_item()
             .table_name(&self.tables.users)
             .set_key(Some(keys::profile(user).into()))
-            .update_expression("SET pending_phone = :phone")
+            .update_expression(format!("{verb} pending_phones :phones"))
             .condition_expression("attribute_exists(pk)")
-            .expression_attribute_values(":phone", text(phone.as_str()))
-            .return_values(ReturnValue::UpdatedOld)
+            .expression_attribute_values(":phones", AttributeValue::Ss(phones))
             .send()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
-        let before = noted.attributes.unwrap_or_default();
-        Ok(before.get("pending_phone").and_then(|value| Phone::parse(value.as_s().ok()?).ok()))
-    }
-
-    /// Forgets a verification that another phone has taken the place of.
-    pub async fn cancel_verification(&self, user: UserId, phone: &Phone) -> Result<(), StoreError> {
-        let cancelled = self
-            .client
-            .update_item()
-            .table_name(&self.tables.users)
-            .set_key(Some(keys::phone_codes(phone).into()))
-            .update_expression("REMOVE #code")
-            .condition_expression("#code.user_id = :user")
-            .expression_attribute_names("#code", Purpose::Verify.as_str())
-            .expression_attribute_values(":user", number(user))
-            .send()
-            .await;
-        match cancelled {
-            Ok(_) => Ok(()),
-            Err(error)
-                if matches!(
-                    error.as_service_error(),
-                    Some(UpdateItemError::ConditionalCheckFailedException(_))
-                ) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
-        }
+        Ok(())
     }
 
     /// Spends the code and moves the user to the phone, or does neither.
     pub async fn change_phone(&self, change: &ChangePhone<'_>) -> Result<(), ReserveError> {
-        let writes =
-            self.phone_change_writes(change).map_err(|error| StoreError::Unreadable(error.to_string()))?;
-        let Err(error) = self.client.transact_write_items().set_transact_items(Some(writes)).send().await
-        else {
-            return Ok(());
-        };
-        if let SdkError::ServiceError(service) = &error
-            && let TransactWriteItemsError::TransactionCanceledException(cancelled) = service.err()
-        {
-            let reasons = cancelled.cancellation_reasons();
-            if condition_failed(reasons, 0) {
-                return Err(WrongCode.into());
-            }
-            if condition_failed(reasons, 1) {
-                return Err(VerificationError::PhoneMismatch.into());
-            }
-            if condition_failed(reasons, 2) {
-                return Err(VerificationError::PhoneTaken.into());
-            }
+        let writes = self.phone_change_writes(change)?;
+        let changed = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
+        let Err(error) = changed else { return Ok(()) };
+        if refused_write(&error, 0).is_some() {
+            return Err(WrongCode.into());
         }
+        if refused_write(&error, 1).is_some() {
+            return Err(VerificationError::PhoneTaken.into());
+        }
+        // A record that changed since it was read is contention too, and worth another try.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 
-    fn phone_change_writes(&self, change: &ChangePhone<'_>) -> Result<Vec<TransactWriteItem>, BuildError> {
+    fn phone_change_writes(&self, change: &ChangePhone<'_>) -> Result<Vec<TransactWriteItem>, StoreError> {
         let users = &self.tables.users;
         let ChangePhone { user, phone, code, nonce } = change;
         let spend = Update::builder()
@@ -108,32 +118,32 @@ impl Store {
             .expression_attribute_values(":issue", text(&code.issue))
             .expression_attribute_values(":nonce", text(*nonce))
             .build()?;
-        let record = Update::builder()
-            .table_name(users)
-            .set_key(Some(keys::profile(user.id).into()))
-            .update_expression("SET phone = :new REMOVE pending_phone")
-            .condition_expression("phone = :old AND pending_phone = :new")
-            .expression_attribute_values(":old", text(user.phone.as_str()))
-            .expression_attribute_values(":new", text(phone.as_str()))
-            .build()?;
-        let owner =
-            to_item(keys::phone_owner(phone), &Owner { user_id: user.id }).map_err(BuildError::other)?;
         let own = Put::builder()
             .table_name(users)
-            .set_item(Some(owner))
+            .set_item(Some(to_item(keys::phone_owner(phone), &PhoneOwner::from(*user))?))
             .condition_expression("attribute_not_exists(pk) OR user_id = :user")
             .expression_attribute_values(":user", number(user.id))
             .build()?;
+        let record = Update::builder()
+            .table_name(users)
+            .set_key(Some(keys::profile(user.id).into()))
+            .update_expression("SET phone = :new DELETE pending_phones :done")
+            .condition_expression("phone = :old AND username = :name")
+            .expression_attribute_values(":old", text(user.phone.as_str()))
+            .expression_attribute_values(":new", text(phone.as_str()))
+            .expression_attribute_values(":done", AttributeValue::Ss(vec![phone.as_str().to_owned()]))
+            .expression_attribute_values(":name", text(user.username.as_str()))
+            .build()?;
         let mut writes = vec![
             TransactWriteItem::builder().update(spend).build(),
-            TransactWriteItem::builder().update(record).build(),
             TransactWriteItem::builder().put(own).build(),
+            TransactWriteItem::builder().update(record).build(),
         ];
         if user.phone != **phone {
             let disown = Delete::builder()
                 .table_name(users)
                 .set_key(Some(keys::phone_owner(&user.phone).into()))
-                .condition_expression("attribute_not_exists(pk) OR user_id = :user")
+                .condition_expression("user_id = :user")
                 .expression_attribute_values(":user", number(user.id))
                 .build()?;
             writes.push(TransactWriteItem::builder().delete(disown).build());

@@ -1,21 +1,19 @@
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use aws_sdk_dynamodb::error::SdkError;
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
-use aws_smithy_types::error::operation::BuildError;
 use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Owner, Session};
+use super::names::NameOwner;
+use super::{PhoneOwner, Session};
 use crate::domain::profile::RenameError;
 use crate::domain::{Email, Name, Phone, Token, User, UserId, Username};
 use crate::storage::{
-    Item, Reads, Store, StoreError, condition_failed, from_item, keys, number, text, to_item,
+    Item, Reads, Store, StoreError, from_item, keys, number, refused_item, refused_write, text, to_item,
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,8 +29,8 @@ struct ProfileItem {
     email: Option<Email>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     date_of_birth: Option<NaiveDate>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pending_phone: Option<Phone>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pending_phones: BTreeSet<Phone>,
 }
 
 impl From<ProfileItem> for User {
@@ -45,7 +43,7 @@ impl From<ProfileItem> for User {
             name: item.name,
             email: item.email,
             date_of_birth: item.date_of_birth,
-            pending_phone: item.pending_phone,
+            pending_phones: item.pending_phones,
         }
     }
 }
@@ -64,7 +62,7 @@ pub struct NewUser<'a> {
 pub enum RegisterError {
     /// Another login of the same phone came first.
     #[error("the phone is owned already")]
-    PhoneOwned(UserId),
+    PhoneOwned(PhoneOwner),
     #[error("the username is taken")]
     NameTaken,
     #[error(transparent)]
@@ -87,19 +85,27 @@ pub enum RenameFailed {
     Store(#[from] StoreError),
 }
 
+/// How a rename went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renamed {
+    Now,
+    /// The same user had the name already, by another request; the other changes were not made.
+    Before,
+}
+
 impl Changes {
     /// The `SET` part of an update and its values; empty where nothing changes.
     fn expression(&self) -> (String, Item) {
         let fields = [
-            ("#name", ":name", self.name.as_ref().map(|name| serde_json::json!(name))),
-            ("email", ":email", self.email.as_ref().map(|email| serde_json::json!(email))),
-            ("date_of_birth", ":born", self.date_of_birth.map(|date| serde_json::json!(date))),
+            ("#name", ":name", self.name.as_ref().map(|name| text(name.as_str()))),
+            ("email", ":email", self.email.as_ref().map(|email| text(email.as_str()))),
+            ("date_of_birth", ":born", self.date_of_birth.map(|date| text(date.to_string()))),
         ];
         let (mut set, mut values) = (String::new(), Item::new());
         for (field, placeholder, value) in fields {
-            if let Some(value) = value.as_ref().and_then(|value| value.as_str()) {
+            if let Some(value) = value {
                 let _ = write!(set, "{}{field} = {placeholder}", if set.is_empty() { "" } else { ", " });
-                values.insert(placeholder.to_owned(), text(value));
+                values.insert(placeholder.to_owned(), value);
             }
         }
         (set, values)
@@ -137,12 +143,12 @@ impl Store {
         drawn
             .attributes()
             .and_then(|attributes| attributes.get("last_id")?.as_n().ok()?.parse().ok())
-            .ok_or_else(|| StoreError::Unreadable("the user counter".into()))
+            .ok_or(StoreError::Unreadable("the user counter"))
     }
 
     /// Makes the user, with phone, name and first session, or nothing at all.
     pub async fn register(&self, new: &NewUser<'_>, now: DateTime<Utc>) -> Result<User, RegisterError> {
-        let item = ProfileItem {
+        let record = ProfileItem {
             id: new.id,
             phone: new.phone.clone(),
             username: new.username.clone(),
@@ -150,42 +156,34 @@ impl Store {
             name: None,
             email: None,
             date_of_birth: None,
-            pending_phone: None,
+            pending_phones: BTreeSet::new(),
         };
-        let writes = [
-            to_item(keys::phone_owner(new.phone), &Owner { user_id: new.id })?,
-            to_item(keys::username_owner(new.username), &Owner { user_id: new.id })?,
-            to_item(keys::profile(new.id), &item)?,
+        let profile = to_item(keys::profile(new.id), &record)?;
+        let user = User::from(record);
+        let items = [
+            to_item(keys::phone_owner(new.phone), &PhoneOwner::from(&user))?,
+            to_item(keys::username_owner(new.username), &NameOwner { user_id: new.id })?,
+            profile,
             to_item(keys::session(new.id, &new.token.digest()), new.session)?,
-        ]
-        .into_iter()
-        .map(|item| {
+        ];
+        let mut writes = Vec::with_capacity(items.len());
+        for item in items {
             let put = Put::builder()
                 .table_name(&self.tables.users)
                 .set_item(Some(item))
                 .condition_expression("attribute_not_exists(pk)")
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-                .build()?;
-            Ok(TransactWriteItem::builder().put(put).build())
-        })
-        .collect::<Result<Vec<_>, BuildError>>()
-        .map_err(|error| StoreError::Unreadable(error.to_string()))?;
-
-        let Err(error) = self.client.transact_write_items().set_transact_items(Some(writes)).send().await
-        else {
-            return Ok(item.into());
-        };
-        if let SdkError::ServiceError(service) = &error
-            && let TransactWriteItemsError::TransactionCanceledException(cancelled) = service.err()
-        {
-            let reasons = cancelled.cancellation_reasons();
-            if condition_failed(reasons, 0) {
-                let owner: Owner = from_item(reasons[0].item().cloned().unwrap_or_default())?;
-                return Err(RegisterError::PhoneOwned(owner.user_id));
-            }
-            if condition_failed(reasons, 1) {
-                return Err(RegisterError::NameTaken);
-            }
+                .build()
+                .map_err(StoreError::from)?;
+            writes.push(TransactWriteItem::builder().put(put).build());
+        }
+        let made = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
+        let Err(error) = made else { return Ok(user) };
+        if let Some(owner) = refused_write(&error, 0) {
+            return Err(RegisterError::PhoneOwned(from_item(owner)?));
+        }
+        if refused_write(&error, 1).is_some() {
+            return Err(RegisterError::NameTaken);
         }
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
@@ -213,14 +211,7 @@ impl Store {
                 let item: ProfileItem = from_item(updated.attributes.unwrap_or_default())?;
                 Ok(Some(item.into()))
             }
-            Err(error)
-                if matches!(
-                    error.as_service_error(),
-                    Some(UpdateItemError::ConditionalCheckFailedException(_))
-                ) =>
-            {
-                Ok(None)
-            }
+            Err(error) if refused_item(&error).is_some() => Ok(None),
             Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
         }
     }
@@ -231,32 +222,22 @@ impl Store {
         user: &User,
         to: &Username,
         changes: &Changes,
-    ) -> Result<(), RenameFailed> {
-        let writes = self
-            .rename_writes(user, to, changes)
-            .map_err(|error| StoreError::Unreadable(error.to_string()))?;
-        let Err(error) = self.client.transact_write_items().set_transact_items(Some(writes)).send().await
-        else {
-            return Ok(());
-        };
-        if let SdkError::ServiceError(service) = &error
-            && let TransactWriteItemsError::TransactionCanceledException(cancelled) = service.err()
-        {
-            let reasons = cancelled.cancellation_reasons();
-            if condition_failed(reasons, 0) {
-                return Err(RenameError::Taken.into());
-            }
-            if condition_failed(reasons, 1) {
-                let before = reasons[1].item();
-                return Err(if before.is_some_and(|item| item.contains_key("chat_since")) {
-                    RenameError::Locked.into()
-                } else {
-                    // The same user's other device renamed them between our read and our write.
-                    StoreError::Busy { operation: "TransactWriteItems", code: "RenamedMeanwhile".into() }
-                        .into()
-                });
-            }
+    ) -> Result<Renamed, RenameFailed> {
+        let writes = self.rename_writes(user, to, changes)?;
+        let renamed = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
+        let Err(error) = renamed else { return Ok(Renamed::Now) };
+        if let Some(owner) = refused_write(&error, 0) {
+            let owner: NameOwner = from_item(owner).map_err(RenameFailed::from)?;
+            return if owner.user_id == user.id {
+                Ok(Renamed::Before)
+            } else {
+                Err(RenameError::Taken.into())
+            };
         }
+        if refused_write(&error, 1).is_some_and(|record| record.contains_key("chat_since")) {
+            return Err(RenameError::Locked.into());
+        }
+        // A record that changed since it was read is contention too, and worth another try.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 
@@ -265,14 +246,13 @@ impl Store {
         user: &User,
         to: &Username,
         changes: &Changes,
-    ) -> Result<Vec<TransactWriteItem>, BuildError> {
+    ) -> Result<Vec<TransactWriteItem>, StoreError> {
         let users = &self.tables.users;
-        let owner =
-            to_item(keys::username_owner(to), &Owner { user_id: user.id }).map_err(BuildError::other)?;
         let own = Put::builder()
             .table_name(users)
-            .set_item(Some(owner))
+            .set_item(Some(to_item(keys::username_owner(to), &NameOwner { user_id: user.id })?))
             .condition_expression("attribute_not_exists(pk)")
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .build()?;
         let (set, values) = changes.expression();
         let mut record = Update::builder()
@@ -280,14 +260,23 @@ impl Store {
             .set_key(Some(keys::profile(user.id).into()))
             .update_expression(format!("SET username = :new{}{set}", if set.is_empty() { "" } else { ", " }))
             // `chat_since` appears with the first room: from then on the name is a chat identity.
-            .condition_expression("username = :old AND attribute_not_exists(chat_since)")
+            .condition_expression("username = :old AND phone = :phone AND attribute_not_exists(chat_since)")
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .set_expression_attribute_values(Some(values))
             .expression_attribute_values(":old", text(user.username.as_str()))
-            .expression_attribute_values(":new", text(to.as_str()));
+            .expression_attribute_values(":new", text(to.as_str()))
+            .expression_attribute_values(":phone", text(user.phone.as_str()));
         if changes.name.is_some() {
             record = record.expression_attribute_names("#name", "name");
         }
+        let phone = Update::builder()
+            .table_name(users)
+            .set_key(Some(keys::phone_owner(&user.phone).into()))
+            .update_expression("SET username = :new")
+            .condition_expression("user_id = :user")
+            .expression_attribute_values(":new", text(to.as_str()))
+            .expression_attribute_values(":user", number(user.id))
+            .build()?;
         let disown = Delete::builder()
             .table_name(users)
             .set_key(Some(keys::username_owner(&user.username).into()))
@@ -297,6 +286,7 @@ impl Store {
         Ok(vec![
             TransactWriteItem::builder().put(own).build(),
             TransactWriteItem::builder().update(record.build()?).build(),
+            TransactWriteItem::builder().update(phone).build(),
             TransactWriteItem::builder().delete(disown).build(),
         ])
     }

@@ -1,10 +1,9 @@
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use chrono::serde::{ts_milliseconds, ts_seconds};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Token, UserId};
-use crate::storage::{Reads, Store, StoreError, keys, number, to_item};
+use crate::storage::{Reads, Store, StoreError, keys, number, refused_item, to_item};
 
 /// One login: a token in use, and the chat device that came with it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -67,14 +66,7 @@ impl Store {
             .await;
         match renewed {
             Ok(_) => Ok(()),
-            Err(error)
-                if matches!(
-                    error.as_service_error(),
-                    Some(UpdateItemError::ConditionalCheckFailedException(_))
-                ) =>
-            {
-                Ok(())
-            }
+            Err(error) if refused_item(&error).is_some() => Ok(()),
             Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
         }
     }
