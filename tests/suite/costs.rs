@@ -85,7 +85,7 @@ async fn measure() -> Measured {
     let answer = app.post("/api/code/verify", json!({ "phone": PHONE, "code": wrong })).await;
     all.add(verify, "wrong code", 401, (0.0, 1.0, 1), &answer);
     let answer = app.post("/api/code/verify", json!({ "phone": PHONE, "code": code })).await;
-    all.add(verify, "first login", 200, (0.5, 11.0, 4), &answer);
+    all.add(verify, "first login", 200, (1.0, 11.0, 4), &answer);
     let code = app.request_code(PHONE).await;
     let answer = app.post("/api/code/verify", json!({ "phone": PHONE, "code": code })).await;
     all.add(verify, "returning user", 200, (1.0, 3.0, 3), &answer);
@@ -109,10 +109,10 @@ async fn measure() -> Measured {
     let answer = app.post_as(&token, "/api/auth/update-user-info", json!({ "name": "Ada" })).await;
     all.add(update, "details", 200, (0.0, 1.0, 1), &answer);
     let answer = app.post_as(&token, "/api/auth/update-user-info", json!({ "username": "ada" })).await;
-    all.add(update, "another username", 200, (2.0, 6.0, 3), &answer);
+    all.add(update, "another username", 200, (2.0, 8.0, 3), &answer);
 
     let answer = app.post_as(&token, "/api/auth/verify-phone/initiate", json!({ "phone": NEW })).await;
-    all.add("POST /api/auth/verify-phone/initiate", "", 200, (0.5, 3.0, 4), &answer);
+    all.add("POST /api/auth/verify-phone/initiate", "", 200, (2.0, 3.0, 4), &answer);
     let answer = app.post_as(&token, "/api/auth/resend-code", json!({ "phone": NEW })).await;
     all.add("POST /api/auth/resend-code", "", 200, (0.0, 2.0, 2), &answer);
     let body = json!({ "phone": NEW, "code": app.sns.last_code(NEW) });

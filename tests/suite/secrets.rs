@@ -80,6 +80,17 @@ async fn no_code_phone_or_token_leaves_its_place() {
         let verify = json!({ "phone": PHONES[1], "code": app.sns.last_code(PHONES[1]) });
         let _ = app.post_as(&token, "/api/auth/verify-phone", verify).await.expect(200);
         let _ = app.get("/api/logs/sms?phone=%2B447700900123").await.expect(404);
+        let resend = json!({ "phone": PHONES[1] });
+        let _ = app.post_as(&token, "/api/auth/resend-code", resend).await.expect(422);
+        let broken = format!("{{\"phone\": \"{}\", \"code\": \"{}\"", PHONES[0], codes[0]);
+        let _ = app.send("POST", "/api/auth/login", &[], broken.as_bytes()).await.expect(400);
+        let body = json!({ "phone": PHONES[0], "code": "12345x" });
+        let _ = app.post("/api/auth/login", body).await.expect(422);
+        let _ = app.get_as(&format!("{token}0"), "/api/auth/me").await.expect(401);
+        let other = app.token(PHONES[0]).await;
+        codes.push(app.sns.last_code(PHONES[0]));
+        let _ = app.post_as(&other, "/api/auth/logout", json!({})).await.expect(200);
+        secrets.push(other);
         // A provider that repeats the number in its refusal, and a store in trouble.
         app.sns.refuse();
         let _ = app.post("/api/code/request", json!({ "phone": PHONES[2] })).await.expect(503);

@@ -1,19 +1,23 @@
 //! The HTTP API: from a request to an event, and from a payload to a response.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router as AxumRouter;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use touchline::ports::clock::Clock;
-use touchline::ports::random::Random;
+use tokio::time::timeout;
+use touchline::ports::clock::{Clock as _, SystemClock};
+use touchline::ports::random::{Random, SystemRandom};
 use touchline_stack::Stack;
 use touchline_stack::event::{HttpRequest, http_event};
 
@@ -22,6 +26,9 @@ use crate::{Host, Streams};
 
 /// What Lambda takes at most.
 const MAX_BODY: usize = 6 * 1024 * 1024;
+
+/// What API Gateway waits at most.
+const BODY_TIME: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 struct Target {
@@ -35,35 +42,28 @@ pub(crate) struct Gateway {
     routes: matchit::Router<Vec<Target>>,
     host: Arc<Host>,
     streams: Arc<Streams>,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
+    clock: SystemClock,
+    random: SystemRandom,
     quiet: bool,
 }
 
 impl Gateway {
-    pub(crate) fn new(
-        stack: &Stack,
-        host: Arc<Host>,
-        streams: Arc<Streams>,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-        quiet: bool,
-    ) -> Self {
-        let mut routes: matchit::Router<Vec<Target>> = matchit::Router::new();
+    pub(crate) fn new(stack: &Stack, host: Arc<Host>, streams: Arc<Streams>, quiet: bool) -> Self {
+        let mut by_path: BTreeMap<&str, Vec<Target>> = BTreeMap::new();
         for function in &stack.functions {
             for route in &function.routes {
-                let target = Target {
+                by_path.entry(&route.path).or_default().push(Target {
                     method: route.method.clone(),
                     path: route.path.clone(),
                     function: function.name.clone(),
-                };
-                match routes.at_mut(&route.path) {
-                    Ok(found) => found.value.push(target),
-                    Err(_) => routes.insert(&route.path, vec![target]).expect("paths of the template differ"),
-                }
+                });
             }
         }
-        Self { routes, host, streams, clock, random, quiet }
+        let mut routes = matchit::Router::new();
+        for (path, targets) in by_path {
+            routes.insert(path, targets).expect("paths of the template differ");
+        }
+        Self { routes, host, streams, clock: SystemClock, random: SystemRandom, quiet }
     }
 
     pub(crate) async fn serve(self, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
@@ -81,9 +81,21 @@ impl Gateway {
     async fn route(&self, request: Request, source: SocketAddr) -> Response {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
-        let Ok(body) = to_bytes(body, MAX_BODY).await else {
-            return plain(StatusCode::PAYLOAD_TOO_LARGE, &json!({ "message": "Request Entity Too Large" }));
+        let body = match timeout(BODY_TIME, to_bytes(body, MAX_BODY)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(_)) => {
+                return plain(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    &json!({ "message": "Request Entity Too Large" }),
+                );
+            }
+            Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, &json!({ "message": "Request Timeout" })),
         };
+        // The gateway proper answers such a request itself, and `lambda_http` would panic on it.
+        let host = parts.headers.get("host").map_or(Some("localhost"), |host| host.to_str().ok());
+        if host.is_none_or(|host| host.parse::<Authority>().is_err()) {
+            return plain(StatusCode::BAD_REQUEST, &json!({ "message": "Bad Request" }));
+        }
         if let Some(name) = invoke::function_name(&parts.method, path) {
             let response = invoke::answer(&self.host, name, &parts.headers, &body).await;
             self.streams.drain().await;
@@ -110,7 +122,7 @@ impl Gateway {
             headers: header_list(&parts.headers),
             body: &body,
             source: &source.ip().to_string(),
-            id: &self.random.word(16),
+            id: &(&self.random as &dyn Random).word(16),
             at: self.clock.now(),
             route: &target.path,
             path_parameters,
@@ -148,11 +160,15 @@ async fn answer(
 }
 
 fn header_list(headers: &HeaderMap) -> Vec<(String, String)> {
+    // The gateway says itself how it was reached; what a client claims does not count.
+    let said_by_the_gateway = |name: &str| name.starts_with("x-forwarded-");
     headers
         .iter()
+        .filter(|(name, _)| !said_by_the_gateway(name.as_str()))
         .map(|(name, value)| {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         })
+        .chain([("x-forwarded-proto".to_owned(), "http".to_owned())])
         .collect()
 }
 

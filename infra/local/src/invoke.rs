@@ -33,7 +33,7 @@ pub(crate) async fn answer(host: &Host, name: &str, headers: &HeaderMap, body: &
     };
     match headers.get("x-amz-invocation-type").map_or("RequestResponse", |kind| kind.to_str().unwrap_or("")) {
         "DryRun" => status_only(StatusCode::NO_CONTENT),
-        // Answered before the outcome is known, as Lambda does; run at once, so that nothing is lost.
+        // The outcome is nobody's business but the log's, as in Lambda; here it is waited for all the same.
         "Event" => {
             if let Some(Err(failure)) = host.invoke(&name, event).await {
                 tracing::error!(function = name, %failure, "an asynchronous invocation failed");

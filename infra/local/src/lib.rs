@@ -22,9 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use touchline::App;
 use touchline::config::{Config, ConfigError};
-use touchline::ports::clock::Clock;
-use touchline::ports::random::Random;
-use touchline_stack::store::StoreError;
+use touchline_stack::store::EmbeddedStoreError;
 use touchline_stack::tables::{self, TableError};
 use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template};
@@ -40,9 +38,9 @@ pub enum StartError {
     #[error("port {0} is in use or not allowed ({1}); choose another with --port")]
     Port(u16, std::io::Error),
     #[error("{0}; choose another with --dynamodb-port")]
-    StorePort(StoreError),
+    StorePort(EmbeddedStoreError),
     #[error("{0}; move the folder away, or choose another with --data")]
-    Data(StoreError),
+    Data(EmbeddedStoreError),
     #[error("the data folder {0} cannot be used: {1}")]
     Folder(PathBuf, std::io::Error),
     #[error("the data folder {0} is in use by another local stack; choose another with --data")]
@@ -51,6 +49,8 @@ pub enum StartError {
     TemplateFile(PathBuf, std::io::Error),
     #[error(transparent)]
     Template(#[from] TemplateError),
+    #[error("the DynamoDB at {0} does not answer")]
+    NoStore(String),
     #[error("{0}; a data folder of another version can be moved away, or choose another with --data")]
     Table(#[from] TableError),
     #[error(transparent)]
@@ -91,8 +91,8 @@ impl LocalStack {
             let file = folder.as_ref().map(|folder| folder.join("dynamodb.sqlite"));
             Some(EmbeddedStore::start(file.as_deref(), options.dynamodb_port).await.map_err(|error| {
                 match error {
-                    StoreError::Port(..) => StartError::StorePort(error),
-                    StoreError::Data(..) => StartError::Data(error),
+                    EmbeddedStoreError::Port(..) => StartError::StorePort(error),
+                    EmbeddedStoreError::Data(..) => StartError::Data(error),
                 }
             })?)
         };
@@ -103,25 +103,25 @@ impl LocalStack {
         };
 
         let mut host = Host::default();
-        let mut clock_and_random: Option<(Arc<dyn Clock>, Arc<dyn Random>)> = None;
         let mut aws = None;
         for function in &stack.functions {
             let variables = variables(&function.environment, &dynamodb, options);
             let config = Config::read(|name| variables.get(name).cloned())?;
             aws = Some(config.aws.clone());
             let app = App::new(config);
-            clock_and_random = Some((Arc::clone(&app.clock), Arc::clone(&app.random)));
             let hosted = functions::hosted(&function.name, app)
                 .ok_or_else(|| StartError::UnknownFunction(function.name.clone()))?;
             host.add(&function.name, Duration::from_secs(function.timeout_seconds), hosted);
         }
         let host = Arc::new(host);
-        let ((clock, random), aws) =
-            clock_and_random.zip(aws).ok_or_else(|| TemplateError::Missing("functions".into()))?;
+        let aws = aws.ok_or_else(|| TemplateError::Missing("functions".into()))?;
 
         let http = aws_smithy_http_client::Builder::new().build_http();
         let client = touchline::storage::connect(&aws, http.clone());
-        tables::create(&client, &stack.tables).await?;
+        tables::create(&client, &stack.tables).await.map_err(|error| match error {
+            TableError::NoAnswer => StartError::NoStore(dynamodb.clone()),
+            error => error.into(),
+        })?;
         let checkpoints = folder.map(|folder| folder.join("streams.json"));
         let streams = Streams::open(&stack, &aws, http, &client, Arc::clone(&host), checkpoints)
             .await
@@ -135,7 +135,7 @@ impl LocalStack {
                 Schedules::new(&stack, Arc::clone(&host), Arc::clone(&streams))?.run(stopped.clone()),
             ),
         ];
-        let gateway = gateway::Gateway::new(&stack, host, streams, clock, random, options.quiet);
+        let gateway = gateway::Gateway::new(&stack, host, streams, options.quiet);
         tasks.push(tokio::spawn(gateway.serve(listener, stopped)));
 
         Ok(Self {

@@ -1,13 +1,30 @@
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
+use touchline::api::{Endpoint as _, sms_logs::ListSmsLogs};
 use touchline_local::{LocalStack, Options};
+
+/// How long requests that are under way may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(asked) if !asked.use_stderr() => {
+            print!("{asked}");
+            return ExitCode::SUCCESS;
+        }
+        Err(wrong) => {
+            let text = wrong.to_string();
+            let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            eprintln!("touchline: {what}; see --help");
+            return ExitCode::from(2);
+        }
+    };
     // Requests have their own lines; of the log, what is wrong is enough.
     touchline::telemetry::start(tracing::Level::WARN);
     let stack = match LocalStack::start(&options).await {
@@ -18,9 +35,13 @@ async fn main() -> ExitCode {
         }
     };
     welcome(&stack, &options);
-    wait_for_the_end().await;
-    println!("Stopping.");
-    stack.stop().await;
+    asked_to_stop().await;
+    println!("Stopping. Ctrl-C again stops at once.");
+    tokio::select! {
+        () = stack.stop() => {}
+        () = asked_to_stop() => {}
+        () = tokio::time::sleep(PATIENCE) => {}
+    }
     ExitCode::SUCCESS
 }
 
@@ -34,7 +55,7 @@ fn welcome(stack: &LocalStack, options: &Options) {
     println!("Touchline is running. Ctrl-C stops it.");
     println!();
     println!("  API        http://{api}");
-    println!("  SMS log    http://{api}/api/logs/sms");
+    println!("  SMS log    http://{api}{}", ListSmsLogs::PATH);
     println!("  DynamoDB   {} ({data}; tables {})", stack.dynamodb, stack.tables.join(", "));
     println!("  Invoke     aws lambda invoke --endpoint-url http://{api} --function-name NAME out.json");
     println!("             ({})", stack.functions.join(", "));
@@ -42,7 +63,7 @@ fn welcome(stack: &LocalStack, options: &Options) {
 }
 
 /// Ctrl-C, or the word of whoever runs us.
-async fn wait_for_the_end() {
+async fn asked_to_stop() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

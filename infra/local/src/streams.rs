@@ -28,7 +28,7 @@ pub struct Streams {
     region: String,
     host: Arc<Host>,
     mappings: Vec<Mapping>,
-    /// Where each mapping has got to, by `function/shard`. Held while delivering.
+    /// Where each mapping has got to in each shard. Held while delivering.
     checkpoints: Mutex<Checkpoints>,
 }
 
@@ -37,6 +37,8 @@ struct Mapping {
     function: String,
     stream: String,
     batch_size: i32,
+    /// Whether the function's answer says which records failed.
+    reports_failures: bool,
 }
 
 #[derive(Debug)]
@@ -92,6 +94,7 @@ impl Streams {
                     function: function.name.clone(),
                     stream: arn.to_owned(),
                     batch_size: stream.batch_size,
+                    reports_failures: stream.reports_failures,
                 });
             }
         }
@@ -141,10 +144,17 @@ impl Streams {
     }
 
     /// Delivers everything that has changed, and what those deliveries change, until nothing is left.
-    pub async fn drain(&self) {
+    ///
+    /// In a task of its own: a client that hangs up must not interrupt a delivery half-way.
+    pub async fn drain(self: &Arc<Self>) {
         if self.mappings.is_empty() {
             return;
         }
+        let streams = Arc::clone(self);
+        let _ = tokio::spawn(async move { streams.deliver_all().await }).await;
+    }
+
+    async fn deliver_all(&self) {
         let mut checkpoints = self.checkpoints.lock().await;
         loop {
             let mut delivered = 0;
@@ -226,12 +236,12 @@ impl Streams {
                 "Records": batch.iter().map(|record| self.record(mapping, record)).collect::<Vec<_>>()
             });
             let failed_at = match self.host.invoke(&mapping.function, event).await {
-                Some(Ok(payload)) => first_failure(&payload, batch),
+                Some(Ok(payload)) if mapping.reports_failures => first_failure(&payload, batch),
                 Some(Err(error)) => {
                     tracing::error!(function = mapping.function, %error, "a batch failed");
                     Some(0)
                 }
-                None => None,
+                Some(Ok(_)) | None => None,
             };
             let Some(failed_at) = failed_at else { break };
             if failed_at > 0 {
@@ -291,14 +301,14 @@ fn sequence(record: &Record) -> &str {
     record.dynamodb().and_then(|change| change.sequence_number()).unwrap_or_default()
 }
 
-/// The place of the first record that the function reports as failed.
+/// The place of the first record that the function reports as failed. A report that names no record of
+/// the batch fails all of it, as in Lambda.
 fn first_failure(payload: &Value, batch: &[Record]) -> Option<usize> {
-    let failed: Vec<&str> = payload["batchItemFailures"]
-        .as_array()?
-        .iter()
-        .filter_map(|failure| failure["itemIdentifier"].as_str())
-        .collect();
-    batch.iter().position(|record| failed.contains(&sequence(record)))
+    let failures = payload["batchItemFailures"].as_array()?;
+    let places = failures.iter().map(|failure| {
+        batch.iter().position(|record| failure["itemIdentifier"] == sequence(record)).unwrap_or(0)
+    });
+    places.min()
 }
 
 /// DynamoDB's own JSON.
@@ -347,7 +357,7 @@ Resources:
     Metadata: { BuildProperties: { Binary: listener } }
     Properties:
       Events:
-        Changes: { Type: DynamoDB, Properties: { Stream: !GetAtt Things.StreamArn, BatchSize: 2 } }
+        Changes: { Type: DynamoDB, Properties: { Stream: !GetAtt Things.StreamArn, BatchSize: 2, FunctionResponseTypes: [ReportBatchItemFailures] } }
 ";
 
     type Seen = Arc<StdMutex<Vec<Vec<String>>>>;
@@ -385,7 +395,7 @@ Resources:
         async fn streams(
             &self,
             answer: impl Fn(&Value) -> crate::functions::Outcome + Send + Sync + 'static,
-        ) -> (Streams, Seen) {
+        ) -> (Arc<Streams>, Seen) {
             let seen = Seen::default();
             let note = Arc::clone(&seen);
             let mut host = Host::default();
@@ -402,7 +412,7 @@ Resources:
             let streams = Streams::open(&self.stack, &self.aws, http(), &self.client, Arc::new(host), file)
                 .await
                 .unwrap();
-            (streams, seen)
+            (Arc::new(streams), seen)
         }
 
         async fn put(&self, pk: &str) {

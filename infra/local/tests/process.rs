@@ -54,10 +54,18 @@ impl Running {
         self.get("/api/logs/sms", "").1["data"][0]["code"].as_str().unwrap().to_owned()
     }
 
+    #[cfg(unix)]
+    fn signal(&self, signal: &str) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Running {
     /// `SIGKILL`: no chance to clear up.
-    fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -70,7 +78,7 @@ fn a_killed_stack_still_has_the_user_the_session_and_the_pending_code() {
     assert_eq!(status, 200, "{login}");
     let token = login["data"]["token"].as_str().unwrap();
     let pending = first.request_code();
-    first.kill();
+    drop(first);
 
     let second = Running::start(folder.path());
     let (status, me) = second.get("/api/auth/me", token);
@@ -78,7 +86,6 @@ fn a_killed_stack_still_has_the_user_the_session_and_the_pending_code() {
     let (status, again) = second.post("/api/code/verify", "", &json!({ "phone": PHONE, "code": pending }));
     assert_eq!(status, 200, "{again}");
     assert_eq!(again["data"]["user"], login["data"]["user"]);
-    second.kill();
 }
 
 #[cfg(target_os = "linux")]
@@ -94,8 +101,42 @@ fn it_is_small_and_ends_cleanly() {
     let kilobytes: u32 = peak.trim().trim_end_matches(" kB").parse().unwrap();
     assert!(kilobytes < 60_000, "{kilobytes} kB");
 
-    assert!(Command::new("kill").arg(running.process.id().to_string()).status().unwrap().success());
+    running.signal("-TERM");
     assert!(running.process.wait().unwrap().success(), "SIGTERM is a clean end");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_it_even_while_a_request_is_stuck() {
+    use std::io::{Read as _, Write as _};
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::start(folder.path());
+    let mut stuck = std::net::TcpStream::connect(running.api.trim_start_matches("http://")).unwrap();
+    stuck.write_all(b"POST /api/code/request HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{").unwrap();
+    // Another request shows that the first has arrived.
+    running.get("/api/health", "");
+    running.signal("-INT");
+    // It stops listening at once; the second signal is for whoever will not wait for the stuck one.
+    while std::net::TcpStream::connect(running.api.trim_start_matches("http://")).is_ok() {
+        std::thread::yield_now();
+    }
+    running.signal("-INT");
+    assert!(running.process.wait().unwrap().success());
+    let _ = stuck.read(&mut [0; 1]);
+}
+
+#[test]
+fn headers_that_make_no_sense_are_refused_not_fatal() {
+    use std::io::{Read as _, Write as _};
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start(folder.path());
+    for (header, status) in [("host: [", "400"), ("host: x\r\nx-forwarded-proto: 1 2", "200")] {
+        let mut socket = std::net::TcpStream::connect(running.api.trim_start_matches("http://")).unwrap();
+        write!(socket, "GET /api/health HTTP/1.1\r\n{header}\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{header}: {answer}");
+    }
 }
 
 /// One line that says what is wrong, and a status that says that something is.
@@ -139,22 +180,21 @@ fn what_keeps_it_from_starting_is_said_in_one_line() {
         .unwrap();
     refused(&run(&["--port", "0", "--dynamodb-port", "0", "--data", "odd"]), "odd");
 
-    let unknown = run(&["--prot", "1"]);
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("--prot"));
+    refused(&run(&["--prot", "1"]), "--prot");
+    refused(&run(&["--port", "many"]), "--port");
+    refused(&run(&["--port", "0", "--dynamodb", "http://127.0.0.1:1"]), "http://127.0.0.1:1");
 }
 
 #[test]
 fn two_stacks_do_not_share_a_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let running = Running::start(folder.path());
+    let _running = Running::start(folder.path());
     let second = touchline()
         .args(["--port", "0", "--dynamodb-port", "0", "--data"])
         .arg(folder.path())
         .output()
         .unwrap();
     refused(&second, "in use");
-    running.kill();
 }
 
 #[test]
@@ -199,5 +239,4 @@ fn functions_can_be_invoked_as_in_lambda() {
     let (status, headers, body) = invoke("login", "RequestResponse", "{\"no\": \"event\"}");
     assert_eq!((status, headers["x-amz-function-error"].to_str().unwrap()), (200, "Unhandled"));
     assert!(body.contains("errorType") && body.contains("errorMessage"), "{body}");
-    running.kill();
 }

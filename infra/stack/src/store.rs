@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use dynoxide::Database;
 use tokio::net::TcpListener;
@@ -9,11 +10,22 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
+pub enum EmbeddedStoreError {
     #[error("the data in {0} could not be opened: {1}")]
     Data(String, String),
     #[error("port {0} could not be opened for DynamoDB: {1}")]
     Port(u16, std::io::Error),
+}
+
+/// Deletes what is past its time to live now and then, as DynamoDB does.
+async fn sweep(database: Database) {
+    let mut ticks = tokio::time::interval(Duration::from_mins(1));
+    loop {
+        ticks.tick().await;
+        let database = database.clone();
+        // A sweep that fails is made up for by the next.
+        let _ = tokio::task::spawn_blocking(move || database.sweep_ttl()).await;
+    }
 }
 
 /// The embedded store. It serves until it is stopped or dropped.
@@ -26,27 +38,32 @@ pub struct EmbeddedStore {
 
 impl EmbeddedStore {
     /// In memory, on a free port.
-    pub async fn in_memory() -> Result<Self, StoreError> {
+    pub async fn in_memory() -> Result<Self, EmbeddedStoreError> {
         Self::start(None, 0).await
     }
 
     /// In `file`, or in memory without one. Port 0 means a free one.
-    pub async fn start(file: Option<&Path>, port: u16) -> Result<Self, StoreError> {
+    pub async fn start(file: Option<&Path>, port: u16) -> Result<Self, EmbeddedStoreError> {
         let database = match file {
             None => Database::memory(),
             Some(file) => Database::new(&file.to_string_lossy()),
         }
         .map_err(|error| {
             let place = file.map_or_else(|| "memory".into(), |file| file.display().to_string());
-            StoreError::Data(place, error.to_string())
+            EmbeddedStoreError::Data(place, error.to_string())
         })?;
-        let listener =
-            TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| StoreError::Port(port, error))?;
-        let address = listener.local_addr().map_err(|error| StoreError::Port(port, error))?;
+        let listener = TcpListener::bind(("127.0.0.1", port))
+            .await
+            .map_err(|error| EmbeddedStoreError::Port(port, error))?;
+        let address = listener.local_addr().map_err(|error| EmbeddedStoreError::Port(port, error))?;
         let (stop, stopped) = oneshot::channel();
+        let sweeper = sweep(database.clone());
         let server = tokio::spawn(dynoxide::server::serve_with_shutdown(listener, database, async {
             // An error means that the store was dropped: time to end as well.
-            let _ = stopped.await;
+            tokio::select! {
+                _ = stopped => {}
+                () = sweeper => {}
+            }
         }));
         Ok(Self { address, stop: Some(stop), server })
     }

@@ -17,6 +17,8 @@ pub enum TableError {
     Unclear(String, String),
     #[error("the table {0} could not be made: {1}")]
     NotMade(String, String),
+    #[error("the store does not answer")]
+    NoAnswer,
     #[error("the table {0} exists with other keys, indexes or streams than the template's")]
     Differs(String),
 }
@@ -79,6 +81,7 @@ async fn create_one(client: &Client, table: &Table) -> Result<(), TableError> {
         {
             return compare(client, table).await;
         }
+        Err(SdkError::DispatchFailure(_) | SdkError::TimeoutError(_)) => return Err(TableError::NoAnswer),
         Err(error) => {
             return Err(TableError::NotMade(table.name.clone(), DisplayErrorContext(error).to_string()));
         }

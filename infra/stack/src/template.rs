@@ -74,6 +74,8 @@ impl Schedule {
 pub struct Stream {
     pub table: String,
     pub batch_size: i32,
+    /// `FunctionResponseTypes` holds `ReportBatchItemFailures`.
+    pub reports_failures: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -91,12 +93,6 @@ impl Template {
         let document =
             documents.into_iter().next().ok_or_else(|| TemplateError::Missing("everything".into()))?;
         Ok(Self(plain(document)?))
-    }
-
-    /// The template as JSON, intrinsics in their long form.
-    #[must_use]
-    pub fn as_json(&self) -> &Value {
-        &self.0
     }
 
     /// Fills in parameters: those given, else their defaults. `AWS::StackName` is one of them.
@@ -222,6 +218,9 @@ impl Resolver<'_> {
                         .as_i64()
                         .and_then(|size| size.try_into().ok())
                         .unwrap_or(100),
+                    reports_failures: properties["FunctionResponseTypes"]
+                        .as_array()
+                        .is_some_and(|types| types.iter().any(|kind| kind == "ReportBatchItemFailures")),
                 }),
                 other => return Err(TemplateError::Unsupported(format!("an event of type {other:?}"))),
             }
@@ -289,14 +288,6 @@ impl Resolver<'_> {
                     .value(if self.condition(&self.template["Conditions"][condition])? { yes } else { no }),
                 _ => Err(TemplateError::Unsupported(format!("Fn::If of {argument}"))),
             },
-            ("Fn::Join", Value::Array(parts)) => match parts.as_slice() {
-                [Value::String(between), Value::Array(items)] => {
-                    let items: Vec<String> =
-                        items.iter().map(|item| self.text(item)).collect::<Result<_, _>>()?;
-                    Ok(Value::String(items.join(between)))
-                }
-                _ => Err(TemplateError::Unsupported(format!("Fn::Join of {argument}"))),
-            },
             _ => Err(TemplateError::Unsupported(format!("{name} of {argument}"))),
         }
     }
@@ -308,12 +299,6 @@ impl Resolver<'_> {
         let arguments = argument.as_array().map(Vec::as_slice).unwrap_or_default();
         match (name.as_str(), arguments) {
             ("Fn::Equals", [left, right]) => Ok(self.text(left)? == self.text(right)?),
-            ("Fn::Not", [inner]) => Ok(!self.condition(inner)?),
-            ("Fn::And", all) => all.iter().try_fold(true, |so_far, one| Ok(so_far & self.condition(one)?)),
-            ("Fn::Or", any) => any.iter().try_fold(false, |so_far, one| Ok(so_far | self.condition(one)?)),
-            ("Condition", _) => {
-                self.condition(&self.template["Conditions"][argument.as_str().ok_or_else(unsupported)?])
-            }
             _ => Err(unsupported()),
         }
     }
@@ -382,7 +367,7 @@ Resources:
       Events:
         Get: { Type: HttpApi, Properties: { Path: "/things/{id}", Method: get } }
         Tick: { Type: ScheduleV2, Properties: { ScheduleExpression: rate(5 minutes), Input: '{"all":true}' } }
-        Changes: { Type: DynamoDB, Properties: { Stream: !GetAtt Things.StreamArn, BatchSize: 10 } }
+        Changes: { Type: DynamoDB, Properties: { Stream: !GetAtt Things.StreamArn, BatchSize: 10, FunctionResponseTypes: [ReportBatchItemFailures] } }
 "#;
 
     fn resolve(parameters: &[(&str, &str)]) -> Result<Stack, TemplateError> {
@@ -403,7 +388,10 @@ Resources:
         assert_eq!(worker.routes, [Route { method: "GET".into(), path: "/things/{id}".into() }]);
         assert_eq!(worker.schedules[0].period().unwrap().as_secs(), 300);
         assert_eq!(worker.schedules[0].input, json!({ "all": true }));
-        assert_eq!(worker.streams, [Stream { table: "mine-things".into(), batch_size: 10 }]);
+        assert_eq!(
+            worker.streams,
+            [Stream { table: "mine-things".into(), batch_size: 10, reports_failures: true }]
+        );
     }
 
     #[test]

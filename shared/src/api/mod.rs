@@ -1,6 +1,6 @@
 //! What can be asked of the service: one type per endpoint, and [`ALL`], the table of them.
 //!
-//! A path is written here and nowhere else in Rust. Functions register handlers by these types; the
+//! A path is written here and nowhere else in the product. Functions register handlers by these types; the
 //! contract tests hold `template.yaml`, `events/` and the functions to the table.
 
 mod fields;

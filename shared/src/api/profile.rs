@@ -58,7 +58,7 @@ pub struct WholeUser {
     pub name: Option<Name>,
     pub email: Option<Email>,
     pub date_of_birth: Option<NaiveDate>,
-    /// Always `null` and empty until the catalogue of teams exists.
+    /// There is no catalogue of teams to choose from.
     pub primary_team: Option<()>,
     pub other_teams: [(); 0],
 }
