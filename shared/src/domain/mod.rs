@@ -1,6 +1,7 @@
 //! The rules. Pure: no async, no AWS, no clock, no randomness of their own.
 
 pub mod address;
+pub mod catalog;
 pub mod code;
 pub mod limit;
 pub mod phone;

@@ -1,0 +1,261 @@
+use chrono::NaiveDate;
+
+use super::{Catalogue, Match, Row, ShownStatus, Team};
+
+/// Which page of how many rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paging {
+    /// From 1.
+    pub page: usize,
+    pub per_page: usize,
+}
+
+/// A page of a list, with what it says about the whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    pub rows: Vec<T>,
+    pub paging: Paging,
+    pub total: usize,
+}
+
+impl<T> Page<T> {
+    /// At least 1: an empty list has one page, with nothing on it.
+    #[must_use]
+    pub fn last_page(&self) -> usize {
+        self.total.div_ceil(self.paging.per_page).max(1)
+    }
+
+    /// Walks everything that belongs to the list, and keeps the rows of one page.
+    fn of(all: impl Iterator<Item = T>, paging: Paging) -> Self {
+        let first = (paging.page - 1).saturating_mul(paging.per_page);
+        let mut page = Self { rows: Vec::with_capacity(paging.per_page), paging, total: 0 };
+        for row in all {
+            if page.total >= first && page.rows.len() < paging.per_page {
+                page.rows.push(row);
+            }
+            page.total += 1;
+        }
+        page
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    pub tournament_id: Option<u32>,
+    /// Home or away.
+    pub team_id: Option<u32>,
+    /// The UTC day of the start.
+    pub date: Option<NaiveDate>,
+    pub status: Option<ShownStatus>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TeamFilter {
+    pub sport_id: Option<u32>,
+    /// A part of the name, in any case, with or without accents.
+    pub search: Option<String>,
+}
+
+/// Live, then scheduled by start, then finished, newest first. Ties go by id, so that pages are stable.
+pub(super) fn list_order(row: &Row) -> (ShownStatus, i64, u32) {
+    let time = if row.status == ShownStatus::Finished { -row.start } else { row.start };
+    (row.status, time, row.id)
+}
+
+/// A name as people search for it: lower case, without accents.
+#[must_use]
+pub fn fold(text: &str) -> String {
+    deunicode::deunicode(text).to_lowercase()
+}
+
+impl Catalogue {
+    #[must_use]
+    pub fn list_events(&self, filter: &EventFilter, paging: Paging) -> Page<&Match> {
+        let day = filter.date.and_then(|date| {
+            let start = date.and_hms_opt(0, 0, 0)?.and_utc().timestamp();
+            Some(start..start + 86_400)
+        });
+        let rows = self.rows.iter().filter(|row| {
+            filter.tournament_id.is_none_or(|id| row.tournament == id)
+                && filter.team_id.is_none_or(|id| row.home == id || row.away == id)
+                && filter.status.is_none_or(|status| row.status == status)
+                && day.as_ref().is_none_or(|day| day.contains(&row.start))
+        });
+        let page = Page::of(rows, paging);
+        let rows = page.rows.iter().filter_map(|row| self.at(row)).collect();
+        Page { rows, paging, total: page.total }
+    }
+
+    /// By name.
+    #[must_use]
+    pub fn list_teams(&self, filter: &TeamFilter, paging: Paging) -> Page<&Team> {
+        let search = filter.search.as_deref().map(fold);
+        let teams = self
+            .team_names
+            .iter()
+            .filter(|(name, _)| search.as_deref().is_none_or(|search| name.contains(search)))
+            .filter_map(|(_, id)| self.team(*id))
+            .filter(|team| filter.sport_id.is_none_or(|id| team.sport_id == id));
+        Page::of(teams, paging)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use chrono::DateTime;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::{Chunk, Key, Status};
+    use super::*;
+
+    const MIDNIGHT: i64 = 1_794_700_800; // 2026-11-15T00:00:00Z
+
+    prop_compose! {
+        fn any_match()(
+            tournament_id in 1_u32..4,
+            home in 1_u32..6,
+            away in 1_u32..6,
+            // Around midnight often, and on it.
+            start in prop_oneof![
+                Just(MIDNIGHT), Just(MIDNIGHT - 1), Just(MIDNIGHT + 86_399), Just(MIDNIGHT + 86_400),
+                MIDNIGHT - 300_000..MIDNIGHT + 5_000_000,
+            ],
+            status in prop_oneof![
+                Just(Status::Scheduled), Just(Status::Postponed), Just(Status::Live), Just(Status::Finished),
+                Just(Status::Cancelled),
+            ],
+        ) -> Match {
+            Match {
+                id: 0,
+                tournament_id,
+                home_team_id: home,
+                away_team_id: away,
+                start: DateTime::from_timestamp(start, 0).unwrap(),
+                status,
+                venue: None,
+                score: None,
+                room: "!r:s".into(),
+                shards: 4,
+                revision: 0,
+                key: Key(0),
+                as_of: DateTime::UNIX_EPOCH,
+            }
+        }
+    }
+
+    prop_compose! {
+        fn any_filter()(
+            tournament_id in proptest::option::of(1_u32..5),
+            team_id in proptest::option::of(1_u32..7),
+            date in proptest::option::of(0_i64..3),
+            status in proptest::option::of(prop_oneof![
+                Just(ShownStatus::Live), Just(ShownStatus::Scheduled), Just(ShownStatus::Finished),
+            ]),
+        ) -> EventFilter {
+            let date = date.map(|days| DateTime::from_timestamp(MIDNIGHT + (days - 1) * 86_400, 0).unwrap().date_naive());
+            EventFilter { tournament_id, team_id, date, status }
+        }
+    }
+
+    fn catalogue(matches: Vec<Match>) -> Catalogue {
+        let mut chunks: BTreeMap<_, Chunk> = BTreeMap::new();
+        for (id, mut found) in (1..).zip(matches) {
+            found.id = id;
+            chunks.entry(found.chunk()).or_default().matches.push(found);
+        }
+        Catalogue::new(chunks.into_iter().map(|(name, chunk)| (name, Arc::new(chunk))).collect())
+    }
+
+    /// The list as anybody would make it by hand: filter, sort, cut.
+    fn by_hand(matches: &[Match], filter: &EventFilter, paging: Paging) -> (Vec<u32>, usize, usize) {
+        let mut wanted: Vec<&Match> = matches
+            .iter()
+            .filter(|m| filter.tournament_id.is_none() || Some(m.tournament_id) == filter.tournament_id)
+            .filter(|m| filter.team_id.is_none_or(|id| [m.home_team_id, m.away_team_id].contains(&id)))
+            .filter(|m| filter.date.is_none_or(|date| m.start.date_naive() == date))
+            .filter(|m| filter.status.is_none_or(|status| m.status.shown() == status))
+            .collect();
+        wanted.sort_by(|a, b| {
+            let rank = |m: &Match| match m.status {
+                Status::Live => 0,
+                Status::Scheduled | Status::Postponed => 1,
+                _ => 2,
+            };
+            let times = if rank(a) == 2 { b.start.cmp(&a.start) } else { a.start.cmp(&b.start) };
+            rank(a).cmp(&rank(b)).then(times).then(a.id.cmp(&b.id))
+        });
+        let total = wanted.len();
+        let ids: Vec<u32> = wanted.iter().map(|m| m.id).collect();
+        let page = ids.chunks(paging.per_page).nth(paging.page - 1).unwrap_or_default().to_vec();
+        (page, total, ids.chunks(paging.per_page).count().max(1))
+    }
+
+    proptest! {
+        #[test]
+        fn lists_are_what_they_would_be_by_hand(
+            matches in vec(any_match(), 0..80),
+            filter in any_filter(),
+            page in 1_usize..12,
+            per_page in prop_oneof![Just(1_usize), Just(100), 1_usize..20],
+        ) {
+            let catalogue = catalogue(matches);
+            let all: Vec<Match> = catalogue.events().cloned().collect();
+            let paging = Paging { page, per_page };
+            let (ids, total, last_page) = by_hand(&all, &filter, paging);
+            let listed = catalogue.list_events(&filter, paging);
+            prop_assert_eq!(listed.rows.iter().map(|m| m.id).collect::<Vec<_>>(), ids);
+            prop_assert_eq!((listed.total, listed.last_page()), (total, last_page));
+        }
+
+        /// A match goes live between two pages: nobody disappears who was not on the page before.
+        #[test]
+        fn a_match_that_goes_live_moves_to_the_top(matches in vec(any_match(), 5..40), which in 0_usize..5) {
+            let before = catalogue(matches.clone());
+            let mut later = matches;
+            later[which].status = Status::Live;
+            let id = u32::try_from(which).unwrap() + 1;
+            let after = catalogue(later);
+            let all = Paging { page: 1, per_page: 100 };
+            let was: Vec<_> = before.list_events(&EventFilter::default(), all).rows.iter().map(|m| m.id).filter(|other| *other != id).collect();
+            let page = after.list_events(&EventFilter::default(), all);
+            let is: Vec<_> = page.rows.iter().map(|m| m.id).filter(|other| *other != id).collect();
+            prop_assert_eq!(was, is, "the others keep their order");
+            let live = page.rows.iter().take_while(|m| m.status == Status::Live).any(|m| m.id == id);
+            prop_assert!(live);
+        }
+    }
+
+    fn team(id: u32, name: &str, sport_id: u32) -> Team {
+        Team {
+            id,
+            name: name.into(),
+            slug: name.to_lowercase(),
+            sport_id,
+            logo: None,
+            country: None,
+            founded: None,
+            key: Key(u64::from(id)),
+            as_of: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn teams_are_found_in_any_case_and_without_accents() {
+        let teams = vec![team(1, "Ñuñoa Unido", 1), team(2, "Bayern", 1), team(3, "1. FC Köln", 1), team(4, "Köln Haie", 2)];
+        let base = Chunk { teams, ..Chunk::default() };
+        let catalogue = Catalogue::new([(super::super::ChunkName::Base, Arc::new(base))].into());
+        let ids = |sport_id, search: Option<&str>| -> Vec<u32> {
+            let filter = TeamFilter { sport_id, search: search.map(str::to_owned) };
+            catalogue.list_teams(&filter, Paging { page: 1, per_page: 10 }).rows.iter().map(|t| t.id).collect()
+        };
+        assert_eq!(ids(None, None), [3, 2, 4, 1], "by name");
+        assert_eq!(ids(None, Some("KOLN")), [3, 4]);
+        assert_eq!(ids(Some(2), Some("köln")), [4]);
+        assert_eq!(ids(None, Some("nunoa")), [1]);
+        assert_eq!(ids(None, Some("nothing")), [0_u32; 0]);
+    }
+}
