@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
+use crate::catalog;
 use crate::config::{Config, SmsSettings};
 use crate::ports::chat::{Chat, LocalChat};
 use crate::ports::clock::{Clock, SystemClock};
@@ -18,6 +19,7 @@ pub struct App {
     pub random: Arc<dyn Random>,
     pub sms: Arc<dyn Sms>,
     pub chat: Arc<dyn Chat>,
+    pub catalog_cache: Arc<catalog::Cache>,
 }
 
 impl App {
@@ -38,6 +40,7 @@ impl App {
             chat: Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random))),
             random,
             sms,
+            catalog_cache: Arc::default(),
             config: Arc::new(config),
         }
     }

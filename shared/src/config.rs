@@ -27,6 +27,8 @@ pub struct Config {
     pub tables: Tables,
     pub codes: CodeSettings,
     pub session_length: TimeDelta,
+    /// How long a function trusts its copy of the catalogue before it looks at the head again.
+    pub catalog_max_age: TimeDelta,
     pub sms: SmsSettings,
     /// The part of chat identities after the colon.
     pub chat_server: String,
@@ -75,6 +77,8 @@ pub struct Aws {
 pub struct Tables {
     pub users: String,
     pub sms_logs: String,
+    pub catalog: String,
+    pub predictions: String,
 }
 
 #[derive(Debug, Clone)]
@@ -128,6 +132,8 @@ impl Config {
             tables: Tables {
                 users: vars.required("USERS_TABLE")?,
                 sms_logs: vars.required("SMS_LOGS_TABLE")?,
+                catalog: vars.required("CATALOG_TABLE")?,
+                predictions: vars.required("PREDICTIONS_TABLE")?,
             },
             codes: CodeSettings {
                 key: vars.parsed("CODE_PEPPER", CodeKey::parse)?,
@@ -142,6 +148,7 @@ impl Config {
                 prefixes: vars.prefixes("PHONE_PREFIXES")?,
             },
             session_length: TimeDelta::days(vars.within("SESSION_DAYS", 30, 1..=365)?),
+            catalog_max_age: TimeDelta::milliseconds(vars.within("CATALOG_MAX_AGE_MS", 1_000, 0..=60_000)?),
             sms: vars.sms(environment)?,
             chat_server: vars.get("CHAT_SERVER_NAME").unwrap_or_else(|| "touchline.local".into()),
         })
@@ -257,6 +264,8 @@ mod tests {
             ("AWS_SECRET_ACCESS_KEY", "s"),
             ("USERS_TABLE", "users"),
             ("SMS_LOGS_TABLE", "sms_logs"),
+            ("CATALOG_TABLE", "catalog"),
+            ("PREDICTIONS_TABLE", "predictions"),
             ("CODE_PEPPER", "sixteen characters"),
             ("SMS_PROVIDER", "sns"),
         ])

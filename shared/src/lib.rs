@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod app;
+pub mod catalog;
 pub mod codes;
 pub mod config;
 pub mod domain;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use lambda_http::Body;
-use lambda_http::http::{HeaderMap, Response, StatusCode};
+use lambda_http::http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use touchline::config::{Config, SmsSettings};
 use touchline::ports::chat::LocalChat;
@@ -120,6 +120,7 @@ impl Builder {
                 Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random)))
             },
             random,
+            catalog_cache: Arc::default(),
             config: Arc::new(config),
         };
         let routers = self.routers.iter().map(|router| router(app.clone())).collect();
@@ -176,9 +177,8 @@ impl TestApp {
             route: path,
             path_parameters: Map::new(),
         });
-        let serves = |router: &&Router| {
-            router.routes().any(|route| route.method.as_str() == method && route.path == path)
-        };
+        let verb = Method::from_bytes(method.as_bytes()).expect("a method");
+        let serves = |router: &&Router| router.serves(&verb, path);
         let router = self.routers.iter().find(serves).unwrap_or(&self.routers[0]);
         let request =
             lambda_http::request::from_str(&event.to_string()).expect("an event that lambda_http reads");

@@ -11,6 +11,10 @@ impl Chat for NoChat {
         Box::pin(async { Err(ChatUnavailable("down".into())) })
     }
 
+    fn match_room<'a>(&'a self, _: u32, _: &'a str) -> Answer<'a, Result<String, ChatUnavailable>> {
+        Box::pin(async { Err(ChatUnavailable("down".into())) })
+    }
+
     fn log_out<'a>(&'a self, _: &'a Username, _: &'a str) -> Answer<'a, Result<(), ChatUnavailable>> {
         Box::pin(async { Err(ChatUnavailable("down".into())) })
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::{Number, PageNumber, PageSize, PerPage, SearchText, TeamIds};
 use crate::domain::username::{Base, ChosenUsername};
-use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Reason, Username, sms, time};
+use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Reason, Username, line, sms, time};
 
 /// Faults by field: the `errors` of a 422.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +89,7 @@ impl Field for bool {
     }
 }
 
-impl Field for super::PerPage {
+impl Field for PerPage {
     fn read(raw: Raw<'_>) -> Result<Self, Reason> {
         let rows = raw.integer()?;
         usize::try_from(rows)
@@ -113,6 +114,66 @@ impl Field for Phone {
     }
 }
 
+impl Field for Number {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        // An id that no row can have is as good as any other that none has.
+        let number = raw.integer()?;
+        if number < 0 {
+            Err("must not be negative".into())
+        } else {
+            Ok(Self(u32::try_from(number).unwrap_or(u32::MAX)))
+        }
+    }
+}
+
+impl Field for PageNumber {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match usize::try_from(raw.integer()?) {
+            Ok(page) if page >= 1 => Ok(Self(page)),
+            _ => Err("must be 1 or more".into()),
+        }
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self(1))
+    }
+}
+
+impl Field for PageSize {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        PerPage::read(raw).map(|rows| Self(rows.0))
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self(20))
+    }
+}
+
+impl Field for SearchText {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        line(raw.text()?, 100).map(Self)
+    }
+}
+
+impl Field for TeamIds {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        let Raw::Json(Value::Array(values)) = raw else { return Err("must be a list of team ids".into()) };
+        if values.len() > 5 {
+            return Err("must hold at most 5 teams".into());
+        }
+        let mut ids = Vec::with_capacity(values.len());
+        for value in values {
+            let Number(id) =
+                Number::read(Raw::Json(value)).map_err(|_| Reason::from("must hold integers alone"))?;
+            if ids.contains(&id) {
+                return Err(format!("holds {id} twice").into());
+            }
+            ids.push(id);
+        }
+        Ok(Self(ids))
+    }
+}
+
 /// Types whose only constructor is `parse(&str)`.
 macro_rules! parsed_from_text {
     ($($kind:ty => $parse:path),* $(,)?) => {
@@ -134,6 +195,7 @@ parsed_from_text! {
     Username => Username::parse,
     chrono::NaiveDate => time::parse_date,
     sms::SmsStatus => sms::SmsStatus::parse,
+    crate::domain::catalog::ShownStatus => crate::domain::catalog::ShownStatus::parse,
     sms::Position => sms::Position::parse,
 }
 

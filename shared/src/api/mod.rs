@@ -5,9 +5,11 @@
 
 mod fields;
 pub mod login;
+pub mod matches;
 pub mod meta;
 pub mod profile;
 pub mod sms_logs;
+pub mod teams;
 
 use lambda_http::http::Method;
 use serde::Serialize;
@@ -70,6 +72,11 @@ pub const ALL: &[Route] = &[
     Route::of::<profile::InitiateVerification>(),
     Route::of::<profile::VerifyPhone>(),
     Route::of::<profile::ResendCode>(),
+    Route::of::<matches::ListEvents>(),
+    Route::of::<matches::OneEvent>(),
+    Route::of::<teams::ListTeams>(),
+    Route::of::<teams::SavePrimaryTeam>(),
+    Route::of::<teams::SaveOtherTeams>(),
     Route::of::<sms_logs::ListSmsLogs>(),
     Route::of::<meta::Health>(),
 ];
@@ -148,6 +155,41 @@ pub struct NextPage {
     /// `null` on the last page.
     pub next_cursor: Option<String>,
 }
+
+/// A list with page numbers.
+#[derive(Debug, Clone, Serialize)]
+pub struct Paged<T> {
+    pub data: Vec<T>,
+    pub meta: PageMeta,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct PageMeta {
+    pub current_page: usize,
+    pub last_page: usize,
+    pub per_page: usize,
+    pub total: usize,
+}
+
+/// An id, or another whole number from 0 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Number(pub u32);
+
+/// Which page, from 1 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageNumber(pub usize);
+
+/// How many rows a list with page numbers answers at once: 1 to 100, or 20.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageSize(pub usize);
+
+/// What to look for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchText(pub String);
+
+/// Up to 5 teams, none twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TeamIds(pub Vec<u32>);
 
 /// How many rows a list without page numbers answers at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

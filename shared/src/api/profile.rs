@@ -4,7 +4,9 @@ use chrono::NaiveDate;
 use serde::Serialize;
 
 use super::login::{CodeSent, PhoneOnly};
+use super::matches::Named;
 use super::{Data, Message, Nothing, endpoint, input};
+use crate::domain::catalog::Catalogue;
 use crate::domain::username::ChosenUsername;
 use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Timestamp, User, UserId, Username};
 use crate::http::SignedIn;
@@ -58,13 +60,15 @@ pub struct WholeUser {
     pub name: Option<Name>,
     pub email: Option<Email>,
     pub date_of_birth: Option<NaiveDate>,
-    /// There is no catalogue of teams to choose from.
-    pub primary_team: Option<()>,
-    pub other_teams: [(); 0],
+    pub primary_team: Option<Named>,
+    pub other_teams: Vec<Named>,
 }
 
-impl From<User> for WholeUser {
-    fn from(user: User) -> Self {
+impl WholeUser {
+    /// With the teams as the catalogue names them; one that is no longer there is left out.
+    #[must_use]
+    pub fn of(user: User, catalogue: Option<&Catalogue>) -> Self {
+        let named = |id: u32| catalogue.and_then(|catalogue| Named::team(catalogue, id));
         Self {
             id: user.id,
             phone: user.phone,
@@ -73,8 +77,8 @@ impl From<User> for WholeUser {
             name: user.name,
             email: user.email,
             date_of_birth: user.date_of_birth,
-            primary_team: None,
-            other_teams: [],
+            primary_team: user.primary_team.and_then(named),
+            other_teams: user.other_teams.into_iter().filter_map(named).collect(),
         }
     }
 }

@@ -46,7 +46,7 @@ impl fmt::Display for Reason {
 }
 
 /// Text a person typed for others to read: trimmed, bounded, without control characters.
-fn line(text: &str, most: usize) -> Result<String, Reason> {
+pub(crate) fn line(text: &str, most: usize) -> Result<String, Reason> {
     let text = text.trim();
     if text.is_empty() {
         return Err("must not be empty".into());

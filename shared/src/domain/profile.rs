@@ -41,6 +41,8 @@ pub struct User {
     pub date_of_birth: Option<NaiveDate>,
     /// Phones that verifications were started for, and not completed.
     pub pending_phones: BTreeSet<Phone>,
+    pub primary_team: Option<u32>,
+    pub other_teams: Vec<u32>,
 }
 
 /// A person's name, 1 to 100 characters.

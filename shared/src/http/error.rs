@@ -7,6 +7,7 @@ use lambda_http::http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
 use crate::api::Invalid;
+use crate::catalog::NoCatalogue;
 use crate::domain::code::{VerificationError, WrongCode};
 use crate::domain::limit::Limited;
 use crate::domain::profile::RenameError;
@@ -20,6 +21,12 @@ use crate::storage::users::{IssueError, RenameFailed, ReserveError};
 pub enum Error {
     #[error("no such route")]
     NotFound,
+    #[error("no such match")]
+    EventNotFound,
+    #[error("no such team")]
+    TeamNotFound,
+    #[error(transparent)]
+    NoCatalogue(#[from] NoCatalogue),
     #[error("the body is not JSON")]
     MalformedJson,
     #[error("the body is too large")]
@@ -125,6 +132,14 @@ impl Error {
         use StatusCode as S;
         match self {
             Self::NotFound => told(S::NOT_FOUND, "not_found", "There is nothing at this address."),
+            Self::EventNotFound => told(S::NOT_FOUND, "event_not_found", "There is no such match."),
+            Self::TeamNotFound => told(S::NOT_FOUND, "team_not_found", "There is no such team."),
+            Self::NoCatalogue(NoCatalogue) => told(
+                S::SERVICE_UNAVAILABLE,
+                "no_catalogue",
+                "Matches and teams have not been imported yet. Try again later.",
+            )
+            .after(TimeDelta::seconds(30)),
             Self::MalformedJson => told(S::BAD_REQUEST, "malformed_json", "The body is not valid JSON."),
             Self::BodyTooLarge => {
                 told(S::PAYLOAD_TOO_LARGE, "body_too_large", "The body is larger than 64 KB.")

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -6,6 +7,7 @@ use std::time::Duration;
 
 use lambda_http::http::{HeaderValue, Method, Response};
 use lambda_http::{Body, Request};
+use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
@@ -23,6 +25,21 @@ pub struct Call<E: Endpoint> {
     pub input: E::Input,
     /// `None` where no limit applies.
     pub address: Option<Address>,
+    path: Parameters,
+}
+
+impl<E: Endpoint> Call<E> {
+    /// A parameter of the path, decoded.
+    #[must_use]
+    pub fn path(&self, name: &str) -> Option<&str> {
+        self.path.get(name).map(String::as_str)
+    }
+
+    /// A parameter that is an id; `None` for anything that cannot be one.
+    #[must_use]
+    pub fn path_number(&self, name: &str) -> Option<u32> {
+        self.path(name)?.parse().ok()
+    }
 }
 
 /// What a request may take, all in all: less than the function's own timeout, so that a slow store ends
@@ -30,7 +47,8 @@ pub struct Call<E: Endpoint> {
 const TIME: Duration = Duration::from_secs(8);
 
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Error>> + Send>>;
-type Handler = Box<dyn Fn(App, Arc<Request>) -> Answer + Send + Sync>;
+type Parameters = BTreeMap<String, String>;
+type Handler = Box<dyn Fn(App, Arc<Request>, Parameters) -> Answer + Send + Sync>;
 
 /// A function's endpoints, by path and method.
 ///
@@ -69,12 +87,12 @@ impl Router {
         if self.routes().all(|route| route.path != E::PATH) {
             self.paths.insert(E::PATH, E::PATH).expect("paths of the table differ");
         }
-        let handler: Handler = Box::new(move |app, request| {
+        let handler: Handler = Box::new(move |app, request, path| {
             let handler = handler.clone();
             Box::pin(async move {
                 let caller = E::Caller::identify(&app, request.headers()).await?;
                 let input = request::input(&request)?;
-                let call = Call { caller, input, address: request::address(&request) };
+                let call = Call { caller, input, address: request::address(&request), path };
                 drop(request);
                 let Reply { status, body } = handler(app, call).await?;
                 Ok(json(status, &body))
@@ -89,15 +107,26 @@ impl Router {
         self.handlers.iter().map(|(route, _)| route)
     }
 
-    fn find(&self, method: &Method, path: &str) -> Option<&(Route, Handler)> {
-        let path = *self.paths.at(path).ok()?.value;
-        self.handlers.iter().find(|(route, _)| route.path == path && route.method == *method)
+    /// Whether a request would reach one of the endpoints.
+    #[must_use]
+    pub fn serves(&self, method: &Method, path: &str) -> bool {
+        self.find(method, path).is_some()
+    }
+
+    fn find(&self, method: &Method, path: &str) -> Option<(&Route, &Handler, Parameters)> {
+        let found = self.paths.at(path).ok()?;
+        let declared = *found.value;
+        let (route, handler) =
+            self.handlers.iter().find(|(route, _)| route.path == declared && route.method == *method)?;
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let parameters = found.params.iter().map(|(name, value)| (name.to_owned(), decoded(value))).collect();
+        Some((route, handler, parameters))
     }
 
     /// Answers one request. Never fails: what goes wrong becomes a response.
     pub async fn respond(&self, request: Request) -> Response<Body> {
         // The route as declared, not the path as sent: paths and queries can hold phone numbers.
-        let Some((route, handler)) = self.find(request.method(), request.uri().path()) else {
+        let Some((route, handler, parameters)) = self.find(request.method(), request.uri().path()) else {
             return Error::NotFound.into_response();
         };
         let span = tracing::info_span!(
@@ -107,7 +136,7 @@ impl Router {
             route = route.path,
         );
         let started = self.app.clock.now();
-        let work = handler(self.app.clone(), Arc::new(request));
+        let work = handler(self.app.clone(), Arc::new(request), parameters);
         async {
             let in_time = async { timeout(TIME, work).await.unwrap_or(Err(Error::OutOfTime)) };
             let (result, cost) = meter::measure(in_time).await;

@@ -38,6 +38,9 @@ pub trait Chat: Debug + Send + Sync {
         device_id: &'a str,
     ) -> Answer<'a, Result<Credentials, ChatUnavailable>>;
 
+    /// The id of a match's public room, which is made on first use.
+    fn match_room<'a>(&'a self, event: u32, name: &'a str) -> Answer<'a, Result<String, ChatUnavailable>>;
+
     /// Ends a device and its tokens.
     fn log_out<'a>(
         &'a self,
@@ -72,6 +75,11 @@ impl Chat for LocalChat {
             device_id: device_id.to_owned(),
         };
         Box::pin(async move { Ok(credentials) })
+    }
+
+    fn match_room<'a>(&'a self, event: u32, _: &'a str) -> Answer<'a, Result<String, ChatUnavailable>> {
+        let room = format!("!match{event}:{}", self.server);
+        Box::pin(async move { Ok(room) })
     }
 
     fn log_out<'a>(&'a self, _: &'a Username, _: &'a str) -> Answer<'a, Result<(), ChatUnavailable>> {

@@ -4,6 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::NaiveDate;
 
 use super::Item;
+use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::sms::Position;
 use crate::domain::{Address, Phone, UserId, Username};
 
@@ -98,6 +99,48 @@ pub fn sms_log(day: NaiveDate, phone: &Phone, position: &Position) -> Key {
     key(sms_log_day(day, sms_log_shard(phone)), position.as_str())
 }
 
+/// `catalog`: a sport, team, tournament or match.
+#[must_use]
+pub fn catalog_row(kind: Kind, id: u32) -> Key {
+    key(format!("{}#{id}", kind.as_str()), "row")
+}
+
+/// `catalog`: which id a row of a foreign source was given.
+#[must_use]
+pub fn catalog_external(kind: Kind, external: catalog::Key) -> Key {
+    key(format!("external#{}#{:016x}", kind.as_str(), external.0), "id")
+}
+
+/// `catalog`: the last id given out.
+#[must_use]
+pub fn catalog_counter(kind: Kind) -> Key {
+    key(format!("counter#{}", kind.as_str()), "last")
+}
+
+/// `catalog`: which snapshot is the current one.
+#[must_use]
+pub fn snapshot_head() -> Key {
+    key("snapshot", "head")
+}
+
+/// `catalog`: what a snapshot consists of.
+#[must_use]
+pub fn snapshot_index(at: &str) -> Key {
+    key(format!("snapshot#{at}"), "index")
+}
+
+/// `catalog`: a part of a chunk.
+#[must_use]
+pub fn snapshot_part(at: &str, chunk: ChunkName, part: u32) -> Key {
+    key(format!("snapshot#{at}"), format!("{chunk}#{part}"))
+}
+
+/// `predictions`: what is counted of a match's predictions.
+#[must_use]
+pub fn event_tally(event: u32) -> Key {
+    key(format!("event#{event}"), "tally")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +159,18 @@ mod tests {
         assert_eq!(flat(&phone_codes(&phone)), "phone#+447700900123/codes");
         assert_eq!(flat(&username_owner(&name)), "name#alice/owner");
         assert_eq!(flat(&user_counter()), "counter#user/last");
+        assert_eq!(flat(&catalog_row(Kind::Event, 9)), "event#9/row");
+        assert_eq!(
+            flat(&catalog_external(Kind::Team, catalog::Key(10))),
+            "external#team#000000000000000a/id"
+        );
+        assert_eq!(flat(&snapshot_head()), "snapshot/head");
+        assert_eq!(flat(&snapshot_index("7.a")), "snapshot#7.a/index");
+        assert_eq!(
+            flat(&snapshot_part("7.a", ChunkName::Month { year: 2026, month: 3 }, 1)),
+            "snapshot#7.a/2026-03#1"
+        );
+        assert_eq!(flat(&event_tally(9)), "event#9/tally");
         let day = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
         assert_eq!(sms_log_day(day, sms_log_shard(&phone)), "day#2026-11-15#1");
     }

@@ -3,9 +3,11 @@
 //! Nothing of DynamoDB leaves this module: a failed condition becomes a word of the domain at the call
 //! that set the condition, and every other failure becomes [`StoreError`].
 
+pub mod catalog;
 mod client;
 pub mod keys;
 pub mod meter;
+pub mod predictions;
 mod register;
 pub mod sms_logs;
 pub mod users;

@@ -245,12 +245,22 @@ mod tests {
 
     #[test]
     fn teams_are_found_in_any_case_and_without_accents() {
-        let teams = vec![team(1, "Ñuñoa Unido", 1), team(2, "Bayern", 1), team(3, "1. FC Köln", 1), team(4, "Köln Haie", 2)];
+        let teams = vec![
+            team(1, "Ñuñoa Unido", 1),
+            team(2, "Bayern", 1),
+            team(3, "1. FC Köln", 1),
+            team(4, "Köln Haie", 2),
+        ];
         let base = Chunk { teams, ..Chunk::default() };
         let catalogue = Catalogue::new([(super::super::ChunkName::Base, Arc::new(base))].into());
         let ids = |sport_id, search: Option<&str>| -> Vec<u32> {
             let filter = TeamFilter { sport_id, search: search.map(str::to_owned) };
-            catalogue.list_teams(&filter, Paging { page: 1, per_page: 10 }).rows.iter().map(|t| t.id).collect()
+            catalogue
+                .list_teams(&filter, Paging { page: 1, per_page: 10 })
+                .rows
+                .iter()
+                .map(|t| t.id)
+                .collect()
         };
         assert_eq!(ids(None, None), [3, 2, 4, 1], "by name");
         assert_eq!(ids(None, Some("KOLN")), [3, 4]);

@@ -73,7 +73,13 @@ mod tests {
     fn chunk() -> Chunk {
         let at = chrono::DateTime::from_timestamp(1_794_744_000, 0).unwrap();
         Chunk {
-            sports: vec![Sport { id: 1, name: "Football".into(), slug: "football".into(), key: Key(1), as_of: at }],
+            sports: vec![Sport {
+                id: 1,
+                name: "Football".into(),
+                slug: "football".into(),
+                key: Key(1),
+                as_of: at,
+            }],
             matches: vec![Match {
                 id: 9,
                 tournament_id: 1,

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::types::{
-    Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+    AttributeValue, Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, NaiveDate, Utc};
@@ -31,6 +31,10 @@ struct ProfileItem {
     date_of_birth: Option<NaiveDate>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pending_phones: BTreeSet<Phone>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    primary_team: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    other_teams: Vec<u32>,
 }
 
 impl From<ProfileItem> for User {
@@ -44,6 +48,8 @@ impl From<ProfileItem> for User {
             email: item.email,
             date_of_birth: item.date_of_birth,
             pending_phones: item.pending_phones,
+            primary_team: item.primary_team,
+            other_teams: item.other_teams,
         }
     }
 }
@@ -157,6 +163,8 @@ impl Store {
             email: None,
             date_of_birth: None,
             pending_phones: BTreeSet::new(),
+            primary_team: None,
+            other_teams: Vec::new(),
         };
         let profile = to_item(keys::profile(new.id), &record)?;
         let user = User::from(record);
@@ -214,6 +222,29 @@ impl Store {
             Err(error) if refused_item(&error).is_some() => Ok(None),
             Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
         }
+    }
+
+    pub async fn save_primary_team(&self, id: UserId, team: u32) -> Result<(), StoreError> {
+        self.save_teams(id, "primary_team", number(team)).await
+    }
+
+    /// In place of those before.
+    pub async fn save_other_teams(&self, id: UserId, teams: &[u32]) -> Result<(), StoreError> {
+        self.save_teams(id, "other_teams", AttributeValue::L(teams.iter().map(number).collect())).await
+    }
+
+    async fn save_teams(&self, id: UserId, field: &str, value: AttributeValue) -> Result<(), StoreError> {
+        self.client
+            .update_item()
+            .table_name(&self.tables.users)
+            .set_key(Some(keys::profile(id).into()))
+            .update_expression(format!("SET {field} = :teams"))
+            .condition_expression("attribute_exists(pk)")
+            .expression_attribute_values(":teams", value)
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
+        Ok(())
     }
 
     /// Gives `user` another username, and the other changes with it, or nothing at all.

@@ -1,0 +1,100 @@
+//! A function's copy of the catalogue: loaded once, checked often, reloaded in parts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::Mutex;
+
+use crate::App;
+use crate::domain::catalog::{Catalogue, ChunkName};
+use crate::http::Error;
+use crate::storage::catalog::{ChunkRef, Head, Index};
+use crate::storage::{Store, StoreError};
+
+/// No snapshot has been published yet: better no answer than an empty list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no catalogue yet")]
+pub struct NoCatalogue;
+
+/// A catalogue, and what it was made from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    pub head: Head,
+    pub index: Index,
+    pub catalogue: Arc<Catalogue>,
+    places: BTreeMap<ChunkName, ChunkRef>,
+}
+
+/// What a warm function keeps.
+#[derive(Debug, Default)]
+pub struct Cache(Mutex<Option<(DateTime<Utc>, Loaded)>>);
+
+impl App {
+    /// The catalogue, at most [`crate::config::Config::catalog_max_age`] old.
+    ///
+    /// Where the store is in trouble, the copy at hand is better than no answer.
+    pub async fn catalogue(&self) -> Result<Arc<Catalogue>, Error> {
+        let mut cached = self.catalog_cache.0.lock().await;
+        let now = self.clock.now();
+        if let Some((checked_at, loaded)) = &*cached
+            && now - *checked_at < self.config.catalog_max_age
+        {
+            return Ok(Arc::clone(&loaded.catalogue));
+        }
+        let before = cached.as_ref().map(|(_, loaded)| loaded);
+        match load(&self.store, before).await {
+            Ok(Some(loaded)) => {
+                let catalogue = Arc::clone(&loaded.catalogue);
+                *cached = Some((now, loaded));
+                Ok(catalogue)
+            }
+            Ok(None) => Err(NoCatalogue.into()),
+            Err(error) => match before {
+                Some(loaded) => {
+                    tracing::warn!(%error, "the catalogue could not be checked; the last copy serves");
+                    Ok(Arc::clone(&loaded.catalogue))
+                }
+                None => Err(error.into()),
+            },
+        }
+    }
+}
+
+/// The current catalogue; of `before`, the chunks that did not change are kept. `None` where there is none.
+pub async fn load(store: &Store, before: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
+    // The head may move while its chunks are read, and the old ones may be gone: then read it again.
+    for _ in 0..5 {
+        let Some(head) = store.catalog_head().await? else { return Ok(None) };
+        if let Some(before) = before
+            && before.head == head
+        {
+            return Ok(Some(before.clone()));
+        }
+        if let Some(loaded) = assemble(store, head, before).await? {
+            return Ok(Some(loaded));
+        }
+    }
+    Err(StoreError::Busy { operation: "BatchGetItem", code: "SnapshotMoved".into() })
+}
+
+async fn assemble(store: &Store, head: Head, before: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
+    let Some(index) = store.catalog_index(&head).await? else { return Ok(None) };
+    let places = index.chunks()?;
+    let mut chunks = BTreeMap::new();
+    let mut wanted = Vec::new();
+    for (name, place) in &places {
+        let kept = before
+            .filter(|before| before.places.get(name) == Some(place))
+            .and_then(|before| before.catalogue.chunks().get(name));
+        match kept {
+            Some(chunk) => {
+                chunks.insert(*name, Arc::clone(chunk));
+            }
+            None => wanted.push((*name, place.clone())),
+        }
+    }
+    let Some(loaded) = store.catalog_chunks(&wanted).await? else { return Ok(None) };
+    chunks.extend(loaded.into_iter().map(|(name, chunk)| (name, Arc::new(chunk))));
+    Ok(Some(Loaded { head, index, catalogue: Arc::new(Catalogue::new(chunks)), places }))
+}
