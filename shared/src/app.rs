@@ -8,6 +8,7 @@ use crate::ports::chat::{Chat, LocalChat};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::random::{Random, SystemRandom};
 use crate::ports::sms::{Console, Sms, Sns};
+use crate::ports::web::{HyperWeb, NoWeb, Web};
 use crate::storage::{self, Store};
 
 /// What every handler is given: the configuration, the store and the ports. Cheap to clone.
@@ -19,6 +20,7 @@ pub struct App {
     pub random: Arc<dyn Random>,
     pub sms: Arc<dyn Sms>,
     pub chat: Arc<dyn Chat>,
+    pub web: Arc<dyn Web>,
     pub catalog_cache: Arc<catalog::Cache>,
 }
 
@@ -40,6 +42,11 @@ impl App {
             chat: Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random))),
             random,
             sms,
+            // Loading the system's certificates takes milliseconds of a cold start: only who fetches pays.
+            web: match config.feed.is_some().then(HyperWeb::new).flatten() {
+                Some(web) => Arc::new(web),
+                None => Arc::new(NoWeb),
+            },
             catalog_cache: Arc::default(),
             config: Arc::new(config),
         }

@@ -10,7 +10,7 @@ use crate::App;
 use crate::domain::catalog::{Catalogue, ChunkName};
 use crate::http::Error;
 use crate::storage::catalog::{ChunkRef, Head, Index};
-use crate::storage::{Store, StoreError};
+use crate::storage::{Reads, Store, StoreError};
 
 /// No snapshot has been published yet: better no answer than an empty list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -61,25 +61,47 @@ impl App {
     }
 }
 
+/// The current catalogue, whole, with every write that was answered.
+pub async fn load_now(store: &Store) -> Result<Option<Loaded>, StoreError> {
+    for _ in 0..5 {
+        let Some(head) = store.catalog_head(Reads::Consistent).await? else { return Ok(None) };
+        if let Some(loaded) = assemble(store, head, None, Reads::Consistent).await? {
+            return Ok(Some(loaded));
+        }
+    }
+    Err(moved())
+}
+
 /// The current catalogue; of `before`, the chunks that did not change are kept. `None` where there is none.
 pub async fn load(store: &Store, before: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
-    // The head may move while its chunks are read, and the old ones may be gone: then read it again.
-    for _ in 0..5 {
-        let Some(head) = store.catalog_head().await? else { return Ok(None) };
+    // Cheap reads first. They may be older than each other, or the head may move while they are made:
+    // then again, and truly.
+    for reads in [Reads::Eventual, Reads::Consistent, Reads::Consistent, Reads::Consistent] {
+        let Some(head) = store.catalog_head(reads).await? else { return Ok(None) };
         if let Some(before) = before
             && before.head == head
         {
             return Ok(Some(before.clone()));
         }
-        if let Some(loaded) = assemble(store, head, before).await? {
+        if let Some(loaded) = assemble(store, head, before, reads).await? {
             return Ok(Some(loaded));
         }
     }
-    Err(StoreError::Busy { operation: "BatchGetItem", code: "SnapshotMoved".into() })
+    Err(moved())
 }
 
-async fn assemble(store: &Store, head: Head, before: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
-    let Some(index) = store.catalog_index(&head).await? else { return Ok(None) };
+/// The head moved on faster than its chunks could be read.
+fn moved() -> StoreError {
+    StoreError::Busy { operation: "BatchGetItem", code: "SnapshotMoved".into() }
+}
+
+async fn assemble(
+    store: &Store,
+    head: Head,
+    before: Option<&Loaded>,
+    reads: Reads,
+) -> Result<Option<Loaded>, StoreError> {
+    let Some(index) = store.catalog_index(&head, reads).await? else { return Ok(None) };
     let places = index.chunks()?;
     let mut chunks = BTreeMap::new();
     let mut wanted = Vec::new();
@@ -94,7 +116,7 @@ async fn assemble(store: &Store, head: Head, before: Option<&Loaded>) -> Result<
             None => wanted.push((*name, place.clone())),
         }
     }
-    let Some(loaded) = store.catalog_chunks(&wanted).await? else { return Ok(None) };
+    let Some(loaded) = store.catalog_chunks(&wanted, reads).await? else { return Ok(None) };
     chunks.extend(loaded.into_iter().map(|(name, chunk)| (name, Arc::new(chunk))));
     Ok(Some(Loaded { head, index, catalogue: Arc::new(Catalogue::new(chunks)), places }))
 }

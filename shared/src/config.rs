@@ -32,6 +32,8 @@ pub struct Config {
     pub sms: SmsSettings,
     /// The part of chat identities after the colon.
     pub chat_server: String,
+    /// Where scheduled imports come from, if anywhere.
+    pub feed: Option<FeedSettings>,
 }
 
 /// Where this runs. Any word that is not known, or none, is production.
@@ -102,6 +104,21 @@ pub struct SnsSettings {
     pub max_price_usd: String,
 }
 
+#[derive(Clone)]
+pub struct FeedSettings {
+    pub url: String,
+    pub format: String,
+    pub timezone: String,
+    pub token: Option<String>,
+    pub token_header: String,
+}
+
+impl std::fmt::Debug for FeedSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FeedSettings({}, {})", self.url, self.format)
+    }
+}
+
 impl Config {
     /// Reads the process's own variables.
     pub fn from_env() -> Result<Self, ConfigError> {
@@ -151,6 +168,7 @@ impl Config {
             catalog_max_age: TimeDelta::milliseconds(vars.within("CATALOG_MAX_AGE_MS", 1_000, 0..=60_000)?),
             sms: vars.sms(environment)?,
             chat_server: vars.get("CHAT_SERVER_NAME").unwrap_or_else(|| "touchline.local".into()),
+            feed: vars.feed()?,
         })
     }
 }
@@ -220,6 +238,26 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
                 problem: format!("holds {prefix:?}, which is not of the form +44"),
             }),
         }
+    }
+
+    fn feed(&self) -> Result<Option<FeedSettings>, ConfigError> {
+        const FORMATS: [&str; 3] = ["touchline", "football-data.org/v4", "openfootball"];
+        let Some(url) = self.get("FEED_URL") else { return Ok(None) };
+        if !url.starts_with("https://") && !url.starts_with("http://") {
+            return Err(ConfigError { variable: "FEED_URL", problem: "must be a link".into() });
+        }
+        let format = self.get("FEED_FORMAT").unwrap_or_else(|| FORMATS[0].into());
+        if !FORMATS.contains(&format.as_str()) {
+            let problem = format!("is {format:?}, but must be one of {}", FORMATS.join(", "));
+            return Err(ConfigError { variable: "FEED_FORMAT", problem });
+        }
+        Ok(Some(FeedSettings {
+            url,
+            format,
+            timezone: self.get("FEED_TIMEZONE").unwrap_or_else(|| "UTC".into()),
+            token: self.get("FEED_TOKEN"),
+            token_header: self.get("FEED_TOKEN_HEADER").unwrap_or_else(|| "X-Auth-Token".into()),
+        }))
     }
 
     fn sms(&self, environment: Environment) -> Result<SmsSettings, ConfigError> {
@@ -297,6 +335,7 @@ mod tests {
             ("SESSION_DAYS", "0"),
             ("PHONE_PREFIXES", "+44,49"),
             ("SMS_PROVIDER", "pigeon"),
+            ("FEED_URL", "example.org"),
             ("SMS_MAX_PRICE_USD", "free"),
             ("SMS_MAX_PRICE_USD", "inf"),
         ] {

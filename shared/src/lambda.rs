@@ -1,23 +1,46 @@
 //! A function's `main`: everything between the process starting and the first event.
 
+use std::fmt::Display;
+use std::future::Future;
+
 use lambda_http::service_fn;
 pub use lambda_runtime::Error;
+use lambda_runtime::LambdaEvent;
+
+use serde_json::Value;
 
 use crate::config::Config;
 use crate::http::Router;
 use crate::{App, telemetry};
 
+/// Runs a background function: payload in, payload out, until Lambda ends the process.
+pub async fn run<F, E>(handler: impl Fn(App, Value) -> F) -> Result<(), Error>
+where
+    F: Future<Output = Result<Value, E>>,
+    E: Display,
+{
+    let app = start().await?;
+    let invoke = |event: LambdaEvent<Value>| {
+        let invocation = handler(app.clone(), event.payload);
+        async { invocation.await.map_err(|error| Error::from(error.to_string())) }
+    };
+    lambda_runtime::run(service_fn(invoke)).await
+}
+
 /// Serves API Gateway events until Lambda ends the process.
-///
+pub async fn serve(router: impl FnOnce(App) -> Router) -> Result<(), Error> {
+    let router = router(start().await?);
+    lambda_http::run(service_fn(|request| async { Ok::<_, Error>(router.respond(request).await) })).await
+}
+
 /// The connection to the store is opened here, because Lambda gives full CPU during init: the first
 /// request then finds it warm.
-pub async fn serve(router: impl FnOnce(App) -> Router) -> Result<(), Error> {
+async fn start() -> Result<App, Error> {
     let config = Config::from_env()?;
     telemetry::start(config.log_level);
     let app = App::new(config);
     if let Err(error) = app.store.ping().await {
         tracing::warn!(%error, "the store did not answer during init");
     }
-    let router = router(app);
-    lambda_http::run(service_fn(|request| async { Ok::<_, Error>(router.respond(request).await) })).await
+    Ok(app)
 }

@@ -24,17 +24,34 @@ pub type Hosted = Box<dyn Fn(Value) -> Invocation + Send + Sync>;
 pub type HttpFunction = (&'static str, fn(App) -> Router);
 
 /// Every function that serves HTTP.
-pub const HTTP_FUNCTIONS: [HttpFunction; 4] = [
+pub const HTTP_FUNCTIONS: [HttpFunction; 6] = [
     ("login", login::router),
     ("profile", profile::router),
+    ("matches", matches::router),
+    ("teams", teams::router),
     ("sms-logs", sms_logs::router),
     ("meta", meta::router),
 ];
 
 /// The function of a name, or `None` where this program has no such function.
 pub(crate) fn hosted(name: &str, app: App) -> Option<Hosted> {
+    if name == "feed" {
+        return Some(background_function(app, feed::handle));
+    }
     let (_, router) = HTTP_FUNCTIONS.into_iter().find(|(function, _)| *function == name)?;
     Some(http_function(router(app)))
+}
+
+/// Hosts a function that is invoked with payloads, as `lambda_runtime::run` does in Lambda.
+fn background_function<F, E>(app: App, handler: fn(App, Value) -> F) -> Hosted
+where
+    F: Future<Output = Result<Value, E>> + Send + 'static,
+    E: fmt::Display,
+{
+    Box::new(move |event| {
+        let running = handler(app.clone(), event);
+        Box::pin(async move { running.await.map_err(|error| failure("Error", &error.to_string())) })
+    })
 }
 
 /// Hosts a router behind `lambda_http`, as `lambda_http::run` does in Lambda.

@@ -3,6 +3,7 @@
 //! An HTTP request becomes the event that API Gateway would send, passes through `lambda_http` into the
 //! very code that runs in Lambda, and reaches a real DynamoDB engine through the AWS SDK.
 
+mod demo;
 mod functions;
 mod gateway;
 mod invoke;
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use touchline::App;
 use touchline::config::{Config, ConfigError};
+use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline_stack::store::EmbeddedStoreError;
 use touchline_stack::tables::{self, TableError};
 use touchline_stack::template::TemplateError;
@@ -57,6 +59,8 @@ pub enum StartError {
     Config(#[from] ConfigError),
     #[error("the template has a function {0} that is not part of this program")]
     UnknownFunction(String),
+    #[error("the demo league could not be imported ({0}); start with --no-demo to go on without")]
+    Demo(String),
     #[error("the streams cannot be read: {0}")]
     Streams(String),
 }
@@ -128,6 +132,13 @@ impl LocalStack {
             .map_err(StartError::Streams)?;
         let streams = Arc::new(streams);
 
+        if !options.no_demo && host.has("feed") {
+            let league = demo::league(SystemClock.now());
+            if let Some(Err(error)) = host.invoke("feed", league).await {
+                return Err(StartError::Demo(error.to_string()));
+            }
+        }
+
         let (stop, stopped) = watch::channel(false);
         let mut tasks = vec![
             tokio::spawn(Arc::clone(&streams).run(stopped.clone())),
@@ -172,6 +183,8 @@ fn read_stack(options: &Options) -> Result<Stack, StartError> {
     let mut parameters: BTreeMap<String, String> = [
         ("AWS::StackName", options.stack_name.as_str()),
         ("Environment", "local"),
+        // A developer sees every change at once.
+        ("CatalogMaxAgeMs", "0"),
         ("SmsProvider", if options.sns.is_some() { "sns" } else { "console" }),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))

@@ -42,6 +42,10 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
 
+    /// Do not import the demo league.
+    #[arg(long)]
+    pub no_demo: bool,
+
     /// Do not print a line for each request.
     #[arg(long)]
     pub quiet: bool,

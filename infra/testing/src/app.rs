@@ -11,6 +11,7 @@ use touchline::ports::chat::LocalChat;
 use touchline::ports::clock::Clock;
 use touchline::ports::random::Random;
 use touchline::ports::sms::Sns;
+use touchline::ports::web::{HyperWeb, NoWeb, Web};
 use touchline::storage::{self, Store};
 use touchline::{App, Router};
 use touchline_stack::event::{HttpRequest, http_event};
@@ -120,6 +121,7 @@ impl Builder {
                 Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random)))
             },
             random,
+            web: HyperWeb::new().map_or_else(|| Arc::new(NoWeb) as Arc<dyn Web>, |web| Arc::new(web)),
             catalog_cache: Arc::default(),
             config: Arc::new(config),
         };

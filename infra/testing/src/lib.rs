@@ -7,12 +7,14 @@ mod clock;
 mod faults;
 mod random;
 mod sns;
+mod web;
 
 pub use app::{Answer, Builder, TestApp};
 pub use clock::TestClock;
 pub use faults::{Attempt, Fault, Faults};
 pub use random::SeededRandom;
 pub use sns::SnsStandIn;
+pub use web::WebStandIn;
 
 use std::future::Future;
 

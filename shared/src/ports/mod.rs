@@ -4,6 +4,7 @@ pub mod chat;
 pub mod clock;
 pub mod random;
 pub mod sms;
+pub mod web;
 
 use std::future::Future;
 use std::pin::Pin;

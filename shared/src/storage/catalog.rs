@@ -12,9 +12,9 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use chrono::{DateTime, Utc};
-use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use futures_util::stream;
+use futures_util::{FutureExt as _, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,9 @@ pub trait Row: Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync {
     fn id(&self) -> u32;
     fn key(&self) -> Key;
     fn as_of(&self) -> DateTime<Utc>;
+    /// The same row at another time.
+    #[must_use]
+    fn dated(self, as_of: DateTime<Utc>) -> Self;
 }
 
 macro_rules! rows {
@@ -99,6 +102,10 @@ macro_rules! rows {
 
             fn as_of(&self) -> DateTime<Utc> {
                 self.as_of
+            }
+
+            fn dated(self, as_of: DateTime<Utc>) -> Self {
+                Self { as_of, ..self }
             }
         })*
     };
@@ -150,24 +157,20 @@ impl<'de> Deserialize<'de> for StoredBytes {
 }
 
 impl Store {
-    /// Half a unit: what a warm function pays to know that nothing has changed.
-    pub async fn catalog_head(&self) -> Result<Option<Head>, StoreError> {
-        self.get(&self.tables.catalog, keys::snapshot_head(), Reads::Eventual).await
+    /// Eventual, it is half a unit: what a warm function pays to know that nothing has changed.
+    pub async fn catalog_head(&self, reads: Reads) -> Result<Option<Head>, StoreError> {
+        self.get(&self.tables.catalog, keys::snapshot_head(), reads).await
     }
 
-    /// The head as it is this very moment, for whoever is about to move it.
-    pub async fn catalog_head_now(&self) -> Result<Option<Head>, StoreError> {
-        self.get(&self.tables.catalog, keys::snapshot_head(), Reads::Consistent).await
-    }
-
-    pub async fn catalog_index(&self, head: &Head) -> Result<Option<Index>, StoreError> {
-        self.get(&self.tables.catalog, keys::snapshot_index(&head.at), Reads::Eventual).await
+    pub async fn catalog_index(&self, head: &Head, reads: Reads) -> Result<Option<Index>, StoreError> {
+        self.get(&self.tables.catalog, keys::snapshot_index(&head.at), reads).await
     }
 
     /// Chunks as stored. `None` where one is gone: the catalogue has moved on meanwhile.
     pub async fn catalog_chunks(
         &self,
         wanted: &[(ChunkName, ChunkRef)],
+        reads: Reads,
     ) -> Result<Option<Vec<(ChunkName, Chunk)>>, StoreError> {
         let keys: Vec<Item> = wanted
             .iter()
@@ -177,9 +180,10 @@ impl Store {
             .collect();
         let mut parts: HashMap<(String, String), Vec<u8>> = HashMap::new();
         // Few at a time: a batch answers with 16 MB at most, and a cold function has little memory.
-        let batches = keys
+        let batches: Vec<_> = keys
             .chunks(40)
-            .map(|batch| self.batch_get(&self.tables.catalog, batch.to_vec(), Reads::Eventual));
+            .map(|batch| self.batch_get(&self.tables.catalog, batch.to_vec(), reads).boxed())
+            .collect();
         for items in try_join_all(batches).await? {
             for item in items {
                 let part: PartItem = from_item(item)?;
@@ -298,9 +302,11 @@ impl Store {
     /// Rows by id, as they are this very moment.
     pub async fn catalog_rows<T: Row>(&self, ids: &[u32]) -> Result<BTreeMap<u32, T>, StoreError> {
         let keys: Vec<Item> = ids.iter().map(|id| keys::catalog_row(T::KIND, *id).into()).collect();
-        let batches = keys
+        // Boxed and collected: the compiler cannot see through the closure otherwise.
+        let batches: Vec<_> = keys
             .chunks(100)
-            .map(|batch| self.batch_get(&self.tables.catalog, batch.to_vec(), Reads::Consistent));
+            .map(|batch| self.batch_get(&self.tables.catalog, batch.to_vec(), Reads::Consistent).boxed())
+            .collect();
         let mut rows = BTreeMap::new();
         let mut running = stream::iter(batches).buffer_unordered(AT_ONCE);
         while let Some(items) = running.next().await {
@@ -314,7 +320,7 @@ impl Store {
 
     /// Writes rows, each unless a newer one is there. In their order, with what became of each.
     pub async fn put_rows<T: Row>(&self, rows: &[T]) -> Result<Vec<Written<T>>, StoreError> {
-        let writes = rows.iter().map(|row| self.put_row(row));
+        let writes: Vec<_> = rows.iter().map(|row| self.put_row(row).boxed()).collect();
         let mut written = Vec::with_capacity(rows.len());
         let mut running = stream::iter(writes).buffered(AT_ONCE);
         while let Some(outcome) = running.next().await {

@@ -104,8 +104,9 @@ impl Store {
     }
 }
 
+/// How true a read has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reads {
+pub enum Reads {
     /// Half a unit; may be some milliseconds old.
     Eventual,
     /// A whole unit; sees every write that was answered.

@@ -1,0 +1,108 @@
+//! A document after reading: the same for every format.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use touchline::domain::catalog::{Key, Kind, Score, Status};
+
+/// Everything a document says, with what of it made no sense.
+#[derive(Debug, Clone, Default)]
+pub struct Document {
+    pub source: String,
+    /// The document's own time. Rows may have one of their own.
+    pub as_of: Option<DateTime<Utc>>,
+    pub sports: Vec<NewSport>,
+    pub teams: Vec<NewTeam>,
+    pub tournaments: Vec<NewTournament>,
+    pub events: Vec<NewEvent>,
+    pub rejected: Vec<Rejected>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rejected {
+    pub row: String,
+    pub reason: String,
+}
+
+/// How a document points to a row.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reference {
+    /// Our own id.
+    Given(u32),
+    /// The source's id, whatever it looks like.
+    External(String),
+}
+
+impl Reference {
+    pub fn key(&self, source: &str, kind: Kind) -> Key {
+        match self {
+            Self::Given(id) => Key::of("touchline", kind, &id.to_string()),
+            Self::External(id) => Key::of(source, kind, id),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct NewSport {
+    pub reference: Reference,
+    pub name: String,
+    pub slug: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewTeam {
+    pub reference: Reference,
+    pub name: String,
+    pub slug: Option<String>,
+    pub sport: Reference,
+    pub logo: Option<String>,
+    pub country: Option<String>,
+    pub founded: Option<i32>,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewTournament {
+    pub reference: Reference,
+    pub name: String,
+    pub logo: Option<String>,
+    pub featured: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// How a person would call the match, for reports.
+    pub label: String,
+    pub reference: Reference,
+    pub tournament: Reference,
+    pub home: Reference,
+    pub away: Reference,
+    pub start: DateTime<Utc>,
+    pub status: Status,
+    pub venue: Option<String>,
+    pub score: Option<Score>,
+    /// Where the source dates each row.
+    pub as_of: Option<DateTime<Utc>>,
+}
+
+impl NewEvent {
+    /// The rules that hold for a match of any source.
+    pub fn checked(mut self, home: Option<i64>, away: Option<i64>) -> Result<Self, String> {
+        if self.home == self.away {
+            return Err("a team cannot play itself".into());
+        }
+        let side = |goals: i64| match u16::try_from(goals) {
+            Ok(goals) if goals <= 999 => Ok(goals),
+            _ => Err(format!("a score of {goals} is not possible")),
+        };
+        self.score = match (home, away) {
+            (Some(home), Some(away)) => Some(Score { home: side(home)?, away: side(away)? }),
+            (None, None) => None,
+            _ => return Err("a score needs both sides".into()),
+        };
+        match self.status {
+            Status::Finished if self.score.is_none() => Err("a finished match needs a score".into()),
+            // Sources write 0-0 before the start; that is no result.
+            Status::Scheduled | Status::Postponed | Status::Cancelled => Ok(Self { score: None, ..self }),
+            _ => Ok(self),
+        }
+    }
+}

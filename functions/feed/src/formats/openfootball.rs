@@ -1,0 +1,178 @@
+//! openfootball's `football.json`: local times, no ids.
+
+use chrono::{DateTime, LocalResult, NaiveDate, NaiveTime, TimeZone as _, Utc};
+use chrono_tz::Tz;
+use serde_json::Value;
+use touchline::domain::catalog::Status;
+
+use super::{optional_text, rows, text};
+use crate::FeedError;
+use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Reference};
+
+const FORMAT: &str = "openfootball";
+
+pub fn read(document: &Value, timezone: Option<&str>) -> Result<Document, FeedError> {
+    let timezone = timezone.ok_or_else(|| FeedError::UnknownTimeZone(String::new()))?;
+    let timezone: Tz = timezone.parse().map_err(|_| FeedError::UnknownTimeZone(timezone.to_owned()))?;
+    let league = text(document, "name").map_err(|reason| FeedError::WrongShape(FORMAT, reason))?;
+    if !document["matches"].is_array() {
+        return Err(FeedError::WrongShape(FORMAT, "it has no list of matches".into()));
+    }
+    let mut read = Document { source: FORMAT.into(), ..Document::default() };
+    let name = |at: usize, row: &Value| match (row["team1"].as_str(), row["team2"].as_str()) {
+        (Some(home), Some(away)) => format!("{home} - {away}"),
+        _ => format!("match at place {}", at + 1),
+    };
+    let events = rows(&document["matches"], &mut read.rejected, name, |row| event(row, &league, timezone));
+    read.sports.push(NewSport {
+        reference: Reference::External("football".into()),
+        name: "Football".into(),
+        slug: Some("football".into()),
+    });
+    read.tournaments.push(NewTournament {
+        reference: Reference::External(league.clone()),
+        name: league,
+        logo: None,
+        featured: false,
+    });
+    for event in &events {
+        for reference in [&event.home, &event.away] {
+            let Reference::External(name) = reference else { continue };
+            if read.teams.iter().all(|team| team.reference != *reference) {
+                read.teams.push(NewTeam {
+                    reference: reference.clone(),
+                    name: name.clone(),
+                    slug: None,
+                    sport: Reference::External("football".into()),
+                    logo: None,
+                    country: None,
+                    founded: None,
+                });
+            }
+        }
+    }
+    read.events = events;
+    Ok(read)
+}
+
+fn event(row: &Value, league: &str, timezone: Tz) -> Result<NewEvent, String> {
+    let (home, away) = (text(row, "team1")?, text(row, "team2")?);
+    let round = optional_text(row, "round")?.unwrap_or_default();
+    let (first, second) = after_ninety_minutes(row)?;
+    let status = match optional_text(row, "status")?.as_deref().map(str::to_ascii_uppercase).as_deref() {
+        None if first.is_some() => Status::Finished,
+        None | Some("SCHEDULED") => Status::Scheduled,
+        Some("FINISHED") => Status::Finished,
+        Some("POSTPONED") => Status::Postponed,
+        Some("CANCELED" | "CANCELLED") => Status::Cancelled,
+        Some("ABANDONED") => Status::Abandoned,
+        Some("AWARDED") => Status::Awarded,
+        Some(other) => return Err(format!("status {other:?} is not known")),
+    };
+    let event = NewEvent {
+        label: format!("{home} - {away}"),
+        // The pairing in its round stays when the date moves.
+        reference: Reference::External(format!("{league}|{round}|{home}|{away}")),
+        tournament: Reference::External(league.to_owned()),
+        home: Reference::External(home),
+        away: Reference::External(away),
+        start: start(row, timezone)?,
+        status,
+        venue: optional_text(row, "ground")?,
+        score: None,
+        as_of: None,
+    };
+    event.checked(first, second)
+}
+
+/// `ft` is after 90 minutes; `et` and `p` come on top. Older files have `score1` and `score2`.
+fn after_ninety_minutes(row: &Value) -> Result<(Option<i64>, Option<i64>), String> {
+    let goals = |value: &Value| match value {
+        Value::Null => Ok(None),
+        value => value.as_i64().map(Some).ok_or_else(|| "a score must be an integer".to_owned()),
+    };
+    match &row["score"]["ft"] {
+        Value::Null => Ok((goals(&row["score1"])?, goals(&row["score2"])?)),
+        Value::Array(sides) if sides.len() == 2 => Ok((goals(&sides[0])?, goals(&sides[1])?)),
+        _ => Err("score.ft must hold two numbers".into()),
+    }
+}
+
+/// A match without a time starts with its day: predictions close early rather than late.
+fn start(row: &Value, timezone: Tz) -> Result<DateTime<Utc>, String> {
+    let (date, time) = (text(row, "date")?, optional_text(row, "time")?);
+    let day: NaiveDate = date.parse().map_err(|_| format!("date {date:?} does not exist"))?;
+    let at = match &time {
+        None => NaiveTime::MIN,
+        Some(time) => {
+            NaiveTime::parse_from_str(time, "%H:%M").map_err(|_| format!("time {time:?} does not exist"))?
+        }
+    };
+    match timezone.from_local_datetime(&day.and_time(at)) {
+        LocalResult::Single(at) => Ok(at.to_utc()),
+        // The clocks go back: of the two, the earlier.
+        LocalResult::Ambiguous(at, _) => Ok(at.to_utc()),
+        LocalResult::None => Err(format!("{date} {} does not exist in {timezone}", time.unwrap_or_default())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn one(row: Value) -> Result<NewEvent, String> {
+        let document = json!({ "name": "League 2026/27", "matches": [row] });
+        let read = read(&document, Some("Europe/London")).unwrap();
+        match read.events.into_iter().next() {
+            Some(event) => Ok(event),
+            None => Err(read.rejected[0].reason.clone()),
+        }
+    }
+
+    #[test]
+    fn local_times_follow_daylight_saving() {
+        let start = |date: &str, time: &str| {
+            one(json!({ "date": date, "time": time, "team1": "A", "team2": "B" }))
+                .map(|event| event.start.to_rfc3339())
+        };
+        assert_eq!(start("2026-08-15", "15:00").unwrap(), "2026-08-15T14:00:00+00:00");
+        assert_eq!(start("2026-12-15", "15:00").unwrap(), "2026-12-15T15:00:00+00:00");
+        assert_eq!(start("2026-10-25", "01:30").unwrap(), "2026-10-25T00:30:00+00:00", "twice: the earlier");
+        assert!(start("2026-03-29", "01:30").unwrap_err().contains("does not exist"), "skipped");
+        assert!(start("2026-02-30", "15:00").is_err());
+        assert!(start("2026-02-20", "25:00").is_err());
+    }
+
+    #[test]
+    fn the_result_is_the_one_after_ninety_minutes() {
+        let row = json!({ "date": "2026-08-15", "team1": "A", "team2": "B",
+            "score": { "ht": [0, 0], "ft": [1, 1], "et": [2, 1], "p": [4, 2] } });
+        let event = one(row).unwrap();
+        assert_eq!(event.status, Status::Finished);
+        assert_eq!(event.score.map(|score| (score.home, score.away)), Some((1, 1)));
+    }
+
+    #[test]
+    fn rows_that_make_no_sense_say_why() {
+        for (row, word) in [
+            (json!({ "date": "2026-08-15", "team1": "A", "team2": "A" }), "itself"),
+            (
+                json!({ "date": "2026-08-15", "team1": "A", "team2": "B", "score": { "ft": [-1, 0] } }),
+                "possible",
+            ),
+            (
+                json!({ "date": "2026-08-15", "team1": "A", "team2": "B", "score": { "ft": [1] } }),
+                "two numbers",
+            ),
+            (json!({ "date": "2026-08-15", "team1": "A", "team2": "B", "status": "MAYBE" }), "MAYBE"),
+            (json!({ "date": "2026-08-15", "team1": "A", "team2": "B", "status": "FINISHED" }), "score"),
+            (json!({ "date": "2026-08-15", "team1": "A" }), "team2"),
+            (json!(7), "team1"),
+        ] {
+            let reason = one(row).unwrap_err();
+            assert!(reason.contains(word), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,745 @@
+//! Applies a document: ids, rows, snapshot. Each step can be stopped after any write and repeated.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use touchline::App;
+use touchline::catalog::{self, Loaded};
+use touchline::domain::catalog::{Catalogue, Key, Kind, Match, Score, Sport, Status, Team, Tournament, fold};
+use touchline::storage::StoreError;
+use touchline::storage::catalog::{Index, Row, Written};
+
+use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Reference, Rejected};
+use crate::merge::{Rows, changed_chunks};
+use crate::{FeedError, Report};
+
+/// A featured match takes 64,000 predictions a second, any other 4,000.
+const SHARDS: (u8, u8) = (64, 4);
+
+/// How long a replaced chunk stays for those who are still reading it.
+const GRACE: TimeDelta = TimeDelta::hours(1);
+
+pub async fn import(app: &App, document: Document) -> Result<Report, FeedError> {
+    let loaded = catalog::load_now(&app.store).await?;
+    let catalogue = loaded.as_ref().map(|loaded| Arc::clone(&loaded.catalogue)).unwrap_or_default();
+    let newest = loaded
+        .as_ref()
+        .and_then(|loaded| loaded.index.newest.get(&document.source))
+        .and_then(|ms| DateTime::from_timestamp_millis(*ms));
+    let mut import = Import {
+        app,
+        as_of: document.as_of.unwrap_or_else(|| app.clock.now()),
+        // A document that is older than one of its source before it changes nothing that exists.
+        is_old: document.as_of.zip(newest).is_some_and(|(as_of, newest)| as_of < newest),
+        catalogue,
+        rows: Rows::default(),
+        report: Report::default(),
+    };
+    for rejected in document.rejected {
+        import.reject(rejected.row, rejected.reason);
+    }
+    let ids = import
+        .ids(&document.source, &document.sports, &document.teams, &document.tournaments, &document.events)
+        .await?;
+    import.sports(&ids, document.sports).await?;
+    import.tournaments(&ids, document.tournaments).await?;
+    import.teams(&ids, document.teams).await?;
+    import.events(&ids, document.events).await?;
+
+    let Import { rows, report, .. } = import;
+    publish(app, loaded, rows, &document.source, document.as_of).await?;
+    Ok(report)
+}
+
+struct Import<'a> {
+    app: &'a App,
+    as_of: DateTime<Utc>,
+    is_old: bool,
+    catalogue: Arc<Catalogue>,
+    /// What the snapshot must show, of what the document names.
+    rows: Rows,
+    report: Report,
+}
+
+/// What each reference of the document means.
+struct Ids {
+    source: String,
+    by_key: HashMap<(Kind, Key), u32>,
+}
+
+impl Ids {
+    fn of(&self, kind: Kind, reference: &Reference) -> (u32, Key) {
+        let key = reference.key(&self.source, kind);
+        match reference {
+            Reference::Given(id) => (*id, key),
+            Reference::External(_) => (self.by_key.get(&(kind, key)).copied().unwrap_or(0), key),
+        }
+    }
+}
+
+/// What to do with a row.
+enum Decision<T> {
+    Write(T),
+    Keep(T),
+    Refuse(String),
+}
+
+impl Import<'_> {
+    fn reject(&mut self, row: String, reason: String) {
+        self.report.rejected += 1;
+        if self.report.reasons.len() < 100 {
+            self.report.reasons.push(Rejected { row, reason });
+        }
+    }
+
+    /// Ids for everything that the document names by ids of its own.
+    async fn ids(
+        &self,
+        source: &str,
+        sports: &[NewSport],
+        teams: &[NewTeam],
+        tournaments: &[NewTournament],
+        events: &[NewEvent],
+    ) -> Result<Ids, StoreError> {
+        let mut ids = Ids { source: source.to_owned(), by_key: HashMap::new() };
+        let catalogue = &self.catalogue;
+        let known = |pairs: Vec<(Key, u32)>| pairs;
+        for (kind, references, known) in [
+            (
+                Kind::Sport,
+                sports.iter().map(|row| &row.reference).collect::<Vec<_>>(),
+                known(catalogue.sports().map(|row| (row.key, row.id)).collect()),
+            ),
+            (
+                Kind::Tournament,
+                tournaments.iter().map(|row| &row.reference).collect(),
+                known(catalogue.tournaments().map(|row| (row.key, row.id)).collect()),
+            ),
+            (
+                Kind::Team,
+                teams.iter().map(|row| &row.reference).collect(),
+                known(catalogue.teams().map(|row| (row.key, row.id)).collect()),
+            ),
+            (
+                Kind::Event,
+                events.iter().map(|row| &row.reference).collect(),
+                known(catalogue.events().map(|row| (row.key, row.id)).collect()),
+            ),
+        ] {
+            let last = known.iter().map(|(_, id)| *id).max().unwrap_or(0);
+            let known: HashMap<Key, u32> = known.into_iter().collect();
+            let mut missing = Vec::new();
+            for reference in references {
+                if matches!(reference, Reference::Given(_)) {
+                    continue;
+                }
+                let key = reference.key(source, kind);
+                match known.get(&key) {
+                    Some(id) => {
+                        ids.by_key.insert((kind, key), *id);
+                    }
+                    None if missing.contains(&key) => {}
+                    None => missing.push(key),
+                }
+            }
+            for (key, id) in self.app.store.give_ids(kind, &missing, last).await? {
+                ids.by_key.insert((kind, key), id);
+            }
+        }
+        Ok(ids)
+    }
+
+    async fn sports(&mut self, ids: &Ids, sports: Vec<NewSport>) -> Result<(), StoreError> {
+        let wanted: Vec<_> = sports
+            .into_iter()
+            .map(|new| {
+                let (id, key) = ids.of(Kind::Sport, &new.reference);
+                let slug = new.slug.unwrap_or_else(|| slug(&new.name));
+                (new.name.clone(), Sport { id, name: new.name, slug, key, as_of: self.as_of })
+            })
+            .collect();
+        self.rows.sports = self.apply(wanted, |_, wanted| Ok(wanted)).await?;
+        Ok(())
+    }
+
+    async fn tournaments(&mut self, ids: &Ids, tournaments: Vec<NewTournament>) -> Result<(), StoreError> {
+        let wanted: Vec<_> = tournaments
+            .into_iter()
+            .map(|new| {
+                let (id, key) = ids.of(Kind::Tournament, &new.reference);
+                let row = Tournament {
+                    id,
+                    name: new.name.clone(),
+                    logo: new.logo,
+                    featured: new.featured,
+                    key,
+                    as_of: self.as_of,
+                };
+                (new.name, row)
+            })
+            .collect();
+        self.rows.tournaments = self.apply(wanted, |_, wanted| Ok(wanted)).await?;
+        Ok(())
+    }
+
+    async fn teams(&mut self, ids: &Ids, teams: Vec<NewTeam>) -> Result<(), StoreError> {
+        let mut slugs: HashMap<String, u32> =
+            self.catalogue.teams().map(|team| (team.slug.clone(), team.id)).collect();
+        let mut wanted = Vec::with_capacity(teams.len());
+        for new in teams {
+            let (id, key) = ids.of(Kind::Team, &new.reference);
+            let (sport_id, _) = ids.of(Kind::Sport, &new.sport);
+            if self.catalogue.sport(sport_id).is_none() && !self.rows.sports.contains_key(&sport_id) {
+                self.reject(new.name, format!("sport {sport_id} is not known"));
+                continue;
+            }
+            // A slug, once given, stays, unless the source itself names another.
+            let kept = self.catalogue.team(id).filter(|team| team.key == key).map(|team| team.slug.clone());
+            let mut chosen = new.slug.or(kept).unwrap_or_else(|| slug(&new.name));
+            if slugs.get(&chosen).is_some_and(|owner| *owner != id) {
+                chosen = format!("{chosen}-{id}");
+            }
+            slugs.insert(chosen.clone(), id);
+            let row = Team {
+                id,
+                name: new.name.clone(),
+                slug: chosen,
+                sport_id,
+                logo: new.logo,
+                country: new.country,
+                founded: new.founded,
+                key,
+                as_of: self.as_of,
+            };
+            wanted.push((new.name, row));
+        }
+        self.rows.teams = self.apply(wanted, |_, wanted| Ok(wanted)).await?;
+        Ok(())
+    }
+
+    async fn events(&mut self, ids: &Ids, events: Vec<NewEvent>) -> Result<(), StoreError> {
+        let mut wanted = Vec::with_capacity(events.len());
+        for new in events {
+            let (id, key) = ids.of(Kind::Event, &new.reference);
+            let (tournament_id, _) = ids.of(Kind::Tournament, &new.tournament);
+            let (home_team_id, _) = ids.of(Kind::Team, &new.home);
+            let (away_team_id, _) = ids.of(Kind::Team, &new.away);
+            let tournament = self
+                .rows
+                .tournaments
+                .get(&tournament_id)
+                .or_else(|| self.catalogue.tournament(tournament_id));
+            let Some(featured) = tournament.map(|tournament| tournament.featured) else {
+                self.reject(new.label, format!("tournament {tournament_id} is not known"));
+                continue;
+            };
+            let unknown = [home_team_id, away_team_id]
+                .into_iter()
+                .find(|id| self.catalogue.team(*id).is_none() && !self.rows.teams.contains_key(id));
+            if let Some(team) = unknown {
+                self.reject(new.label, format!("team {team} is not known"));
+                continue;
+            }
+            // Made on first use, and the same each time it is asked for.
+            let room = match self.catalogue.event(id).filter(|event| event.key == key) {
+                Some(event) => event.room.clone(),
+                None => match self.app.chat.match_room(id, &new.label).await {
+                    Ok(room) => room.into(),
+                    Err(error) => {
+                        self.reject(
+                            new.label,
+                            format!("its chat room could not be made ({error}); import again"),
+                        );
+                        continue;
+                    }
+                },
+            };
+            let row = Match {
+                id,
+                tournament_id,
+                home_team_id,
+                away_team_id,
+                start: new.start,
+                status: new.status,
+                venue: new.venue.map(Into::into),
+                score: new.score,
+                room,
+                shards: if featured { SHARDS.0 } else { SHARDS.1 },
+                revision: 0,
+                key,
+                as_of: new.as_of.unwrap_or(self.as_of),
+            };
+            wanted.push((new.label, row));
+        }
+        self.rows.events = self
+            .apply(wanted, |before, mut wanted: Match| {
+                if let Some(before) = before {
+                    wanted.shards = before.shards;
+                    wanted.room = before.room.clone();
+                }
+                let result_before = before.and_then(result);
+                let revised = result(&wanted) != result_before;
+                wanted.revision = before.map_or(0, |before| before.revision) + u32::from(revised);
+                Ok(wanted)
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Compares rows with those stored, writes those that differ, and counts. Returns the rows as they
+    /// are afterwards. `settle` fills in what depends on the stored one.
+    async fn apply<T: Row>(
+        &mut self,
+        wanted: Vec<(String, T)>,
+        settle: impl Fn(Option<&T>, T) -> Result<T, String>,
+    ) -> Result<BTreeMap<u32, T>, StoreError> {
+        let ids: Vec<u32> =
+            wanted.iter().map(|(_, row)| row.id()).collect::<BTreeSet<_>>().into_iter().collect();
+        let stored = self.app.store.catalog_rows::<T>(&ids).await?;
+        let mut rows: BTreeMap<u32, T> = BTreeMap::new();
+        let mut writes: Vec<(String, T, bool)> = Vec::new();
+        for (label, row) in wanted {
+            let id = row.id();
+            if rows.contains_key(&id) || writes.iter().any(|(_, other, _)| other.id() == id) {
+                self.reject(label, format!("id {id} stands in the document twice"));
+                continue;
+            }
+            match decide(stored.get(&id), row, self.is_old, &settle) {
+                Decision::Keep(row) => {
+                    self.report.unchanged += 1;
+                    rows.insert(id, row);
+                }
+                Decision::Write(row) => writes.push((label, row, stored.contains_key(&id))),
+                Decision::Refuse(reason) => self.reject(label, reason),
+            }
+        }
+        let new: Vec<T> = writes.iter().map(|(_, row, _)| row.clone()).collect();
+        let written = self.app.store.put_rows(&new).await?;
+        for ((label, row, existed), outcome) in writes.into_iter().zip(written) {
+            match outcome {
+                Written::Now => {
+                    if existed {
+                        self.report.updated += 1;
+                    } else {
+                        self.report.created += 1;
+                    }
+                    rows.insert(row.id(), row);
+                }
+                Written::Newer(found) => {
+                    self.report.unchanged += 1;
+                    rows.insert(found.id(), found);
+                }
+                Written::Foreign => self.reject(label, format!("id {} belongs to another source", row.id())),
+            }
+        }
+        Ok(rows)
+    }
+}
+
+fn decide<T: Row>(
+    stored: Option<&T>,
+    wanted: T,
+    document_is_old: bool,
+    settle: impl Fn(Option<&T>, T) -> Result<T, String>,
+) -> Decision<T> {
+    if let Some(stored) = stored
+        && stored.key() != wanted.key()
+    {
+        return Decision::Refuse(format!("id {} belongs to another source", wanted.id()));
+    }
+    let wanted = match settle(stored, wanted) {
+        Ok(wanted) => wanted,
+        Err(reason) => return Decision::Refuse(reason),
+    };
+    match stored {
+        None => Decision::Write(wanted),
+        Some(stored) if document_is_old || wanted.as_of() < stored.as_of() => Decision::Keep(stored.clone()),
+        Some(stored) if stored.clone() == wanted.clone().dated(stored.as_of()) => {
+            Decision::Keep(stored.clone())
+        }
+        Some(_) => Decision::Write(wanted),
+    }
+}
+
+/// What points are calculated from: nothing yet, a score, or that there will be none.
+fn result(event: &Match) -> Option<Option<Score>> {
+    match event.status {
+        Status::Finished => Some(event.score),
+        status if status.is_void() => Some(None),
+        _ => None,
+    }
+}
+
+/// `1. FC Köln` becomes `1-fc-koln`.
+fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for c in fold(name).chars() {
+        if c.is_ascii_alphanumeric() {
+            slug.push(c);
+        } else if !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_matches('-');
+    if slug.is_empty() { "team".into() } else { slug.to_owned() }
+}
+
+/// Makes the snapshot show `rows`. Whoever else publishes meanwhile is built upon, not overwritten.
+async fn publish(
+    app: &App,
+    mut loaded: Option<Loaded>,
+    mut rows: Rows,
+    source: &str,
+    as_of: Option<DateTime<Utc>>,
+) -> Result<(), StoreError> {
+    for _ in 0..20 {
+        let catalogue = loaded.as_ref().map(|loaded| Arc::clone(&loaded.catalogue)).unwrap_or_default();
+        let mut index = loaded.as_ref().map_or_else(Index::default, |loaded| loaded.index.clone());
+        let newer = as_of
+            .map(|at| at.timestamp_millis())
+            .filter(|ms| index.newest.get(source).is_none_or(|seen| seen < ms));
+        if let Some(ms) = newer {
+            index.newest.insert(source.to_owned(), ms);
+        }
+        let changed = changed_chunks(&catalogue, &rows);
+        if loaded.is_some() && changed.is_empty() && newer.is_none() {
+            return Ok(());
+        }
+        let head = loaded.as_ref().map(|loaded| &loaded.head);
+        // A place of our own: two who publish at once do not write over each other.
+        let at = format!("{}.{}", head.map_or(0, |head| head.version) + 1, app.random.word(8));
+        let (mut replaced, mut ours) = (Vec::new(), Vec::new());
+        for (name, chunk) in changed {
+            let before = match chunk {
+                Some(chunk) => {
+                    let bytes = chunk.encode().map_err(|_| StoreError::Unreadable("a chunk"))?;
+                    let place = app.store.put_chunk(&at, name, &bytes).await?;
+                    ours.push((name, place.clone()));
+                    index.set(name, place)
+                }
+                None => index.remove(name),
+            };
+            replaced.extend(before.map(|place| (name, place)));
+        }
+        let end = app.clock.now() + GRACE;
+        if app.store.publish_index(head, &at, &index).await? {
+            app.store.expire_chunks(&replaced, head, end).await?;
+            return Ok(());
+        }
+        // Somebody else published. Theirs is the base now, and of our rows the stored state counts.
+        app.store.expire_chunks(&ours, None, end).await?;
+        loaded = catalog::load_now(&app.store).await?;
+        rows = Rows {
+            sports: app.store.catalog_rows(&ids(&rows.sports)).await?,
+            teams: app.store.catalog_rows(&ids(&rows.teams)).await?,
+            tournaments: app.store.catalog_rows(&ids(&rows.tournaments)).await?,
+            events: app.store.catalog_rows(&ids(&rows.events)).await?,
+        };
+    }
+    Err(StoreError::Busy { operation: "PutItem", code: "SnapshotContended".into() })
+}
+
+fn ids<T>(rows: &BTreeMap<u32, T>) -> Vec<u32> {
+    rows.keys().copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use serde_json::{Value, json};
+    use touchline::catalog;
+    use touchline::domain::catalog::{Catalogue, EventFilter, Paging, Status};
+    use touchline_testing::{Fault, TestApp, at_once};
+
+    use crate::FeedError;
+
+    async fn app() -> TestApp {
+        TestApp::serving(&[]).start().await
+    }
+
+    async fn run(app: &TestApp, document: &Value) -> Value {
+        crate::handle(app.app.clone(), document.clone()).await.unwrap()
+    }
+
+    async fn catalogue(app: &TestApp) -> Arc<Catalogue> {
+        catalog::load_now(&app.app.store).await.unwrap().unwrap().catalogue
+    }
+
+    fn counts(report: &Value) -> [u64; 4] {
+        ["created", "updated", "unchanged", "rejected"].map(|name| report[name].as_u64().unwrap())
+    }
+
+    fn sample() -> Value {
+        serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap()
+    }
+
+    /// The sample with one match changed, at a later time.
+    fn changed(at: &str, event: usize, field: &str, value: Value) -> Value {
+        let mut document = sample();
+        document["as_of"] = json!(at);
+        document["events"][event][field] = value;
+        document
+    }
+
+    #[tokio::test]
+    async fn the_same_document_twice_changes_nothing() {
+        for text in [
+            include_str!("../../../events/feed/touchline.json"),
+            include_str!("../../../events/feed/football-data.json"),
+            include_str!("../../../events/feed/openfootball.json"),
+        ] {
+            let document: Value = serde_json::from_str(text).unwrap();
+            let app = app().await;
+            let first = counts(&run(&app, &document).await);
+            assert!(first[0] > 5 && first[1] == 0 && first[2] == 0, "{first:?}");
+            let version = catalog::load_now(&app.app.store).await.unwrap().unwrap().head.version;
+            let second = counts(&run(&app, &document).await);
+            assert_eq!(second, [0, 0, first[0], first[3]]);
+            assert_eq!(catalog::load_now(&app.app.store).await.unwrap().unwrap().head.version, version);
+        }
+    }
+
+    #[tokio::test]
+    async fn every_match_is_whole() {
+        let app = app().await;
+        run(&app, &sample()).await;
+        let catalogue = catalogue(&app).await;
+        let event = catalogue.event(3).unwrap();
+        assert_eq!((event.status, event.revision, event.shards), (Status::Finished, 1, 64));
+        assert_eq!(&*event.room, "!match3:touchline.local");
+        assert_eq!(event.venue.as_deref(), Some("Cliff Road"));
+        assert_eq!(catalogue.team(2).unwrap().slug, "sao-miguel-atletico");
+        assert_eq!(catalogue.event(4).unwrap().status, Status::Postponed);
+    }
+
+    #[tokio::test]
+    async fn an_older_document_after_a_newer_one_undoes_nothing() {
+        let app = app().await;
+        run(&app, &sample()).await;
+        let newer = changed("2026-11-15T14:00:00Z", 1, "home_score", json!(3));
+        assert_eq!(counts(&run(&app, &newer).await)[1], 1);
+        let after = run(&app, &sample()).await;
+        assert_eq!(counts(&after)[1], 0, "{after}");
+        assert_eq!(catalogue(&app).await.event(2).unwrap().score.unwrap().home, 3);
+
+        // A newer document confirmed the score; one from in between must not bring another.
+        run(&app, &changed("2026-11-15T16:00:00Z", 1, "home_score", json!(3))).await;
+        run(&app, &changed("2026-11-15T15:00:00Z", 1, "home_score", json!(2))).await;
+        assert_eq!(catalogue(&app).await.event(2).unwrap().score.unwrap().home, 3);
+    }
+
+    #[tokio::test]
+    async fn rows_dated_by_their_source_go_by_their_own_time() {
+        let app = app().await;
+        let document: Value =
+            serde_json::from_str(include_str!("../../../events/feed/football-data.json")).unwrap();
+        run(&app, &document).await;
+        let with = |updated: &str, date: &str| {
+            let mut document = document.clone();
+            document["document"]["matches"][0]["lastUpdated"] = json!(updated);
+            document["document"]["matches"][0]["utcDate"] = json!(date);
+            document
+        };
+        let hour = async || catalogue(&app).await.event(1).unwrap().start.format("%H:%M").to_string();
+        run(&app, &with("2026-11-14T10:00:00Z", "2026-11-15T20:00:00Z")).await;
+        assert_eq!(hour().await, "20:00");
+        run(&app, &with("2026-11-14T09:00:00Z", "2026-11-15T18:00:00Z")).await;
+        assert_eq!(hour().await, "20:00");
+    }
+
+    #[tokio::test]
+    async fn results_have_revisions_and_nothing_else_has() {
+        let app = app().await;
+        run(&app, &sample()).await;
+        let revision = async || catalogue(&app).await.event(3).unwrap().revision;
+        assert_eq!(revision().await, 1);
+        run(&app, &changed("2026-11-15T13:00:00Z", 2, "venue", json!("Elsewhere"))).await;
+        assert_eq!(revision().await, 1);
+        run(&app, &changed("2026-11-15T14:00:00Z", 2, "home_score", json!(1))).await;
+        assert_eq!(revision().await, 2);
+        run(&app, &changed("2026-11-15T15:00:00Z", 2, "status", json!("abandoned"))).await;
+        assert_eq!(revision().await, 3);
+    }
+
+    #[tokio::test]
+    async fn a_match_moves_to_another_month() {
+        let app = app().await;
+        run(&app, &sample()).await;
+        run(&app, &changed("2026-11-15T13:00:00Z", 0, "start_time", json!("2027-02-01T15:00:00Z"))).await;
+        let catalogue = catalogue(&app).await;
+        assert_eq!(catalogue.events().count(), 4);
+        assert_eq!(catalogue.event(1).unwrap().start.to_rfc3339(), "2027-02-01T15:00:00+00:00");
+    }
+
+    #[tokio::test]
+    async fn bad_rows_are_reported_and_the_others_applied() {
+        let app = app().await;
+        let mut document = sample();
+        let bad = [
+            json!({ "id": 10, "tournament_id": 1, "home_team_id": 1, "away_team_id": 1, "start_time": "2026-11-15T15:00:00Z", "status": "scheduled" }),
+            json!({ "id": 11, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2, "start_time": "2026-11-15T15:00:00Z", "status": "finished", "home_score": -1, "away_score": 0 }),
+            json!({ "id": 12, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2, "start_time": "2026-11-15T15:00:00Z", "status": "finished" }),
+            json!({ "id": 13, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2, "start_time": "2026-11-15T15:00:00Z", "status": "delayed" }),
+            json!({ "id": 14, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2, "start_time": "2026-02-30T15:00:00Z", "status": "scheduled" }),
+            json!({ "id": 15, "tournament_id": 9, "home_team_id": 1, "away_team_id": 2, "start_time": "2026-11-15T15:00:00Z", "status": "scheduled" }),
+            json!({ "id": 16, "tournament_id": 1, "home_team_id": 1, "away_team_id": 99, "start_time": "2026-11-15T15:00:00Z", "status": "scheduled" }),
+            json!({ "id": 1, "tournament_id": 1, "home_team_id": 1, "away_team_id": 3, "start_time": "2026-11-15T15:00:00Z", "status": "scheduled" }),
+            json!({ "id": "x" }),
+            json!(null),
+        ];
+        document["events"].as_array_mut().unwrap().extend(bad.iter().cloned());
+        let report = run(&app, &document).await;
+        assert_eq!(counts(&report), [9, 0, 0, 10], "{report}");
+        let reasons = report["reasons"].to_string();
+        for word in [
+            "itself",
+            "-1",
+            "needs a score",
+            "delayed",
+            "2026-02-30",
+            "tournament 9",
+            "team 99",
+            "twice",
+            "id must be",
+        ] {
+            assert!(reasons.contains(word), "{word} in {reasons}");
+        }
+        assert_eq!(catalogue(&app).await.events().count(), 4);
+    }
+
+    #[tokio::test]
+    async fn documents_that_are_none_are_refused_whole() {
+        let app = app().await;
+        let refused = async |document: Value| crate::handle(app.app.clone(), document).await.unwrap_err();
+        assert!(matches!(refused(json!({ "format": "xml" })).await, FeedError::UnknownFormat(_)));
+        assert!(matches!(refused(json!({ "teams": [] })).await, FeedError::UnknownFormat(_)));
+        assert!(matches!(refused(json!([])).await, FeedError::UnknownFormat(_)));
+        assert!(matches!(
+            refused(json!({ "format": "touchline", "teams": {} })).await,
+            FeedError::WrongShape(..)
+        ));
+        assert!(matches!(
+            refused(json!({ "format": "touchline", "as_of": "soon" })).await,
+            FeedError::BadAsOf
+        ));
+        let zone = json!({ "format": "openfootball", "timezone": "Mars/Base", "document": { "name": "x", "matches": [] } });
+        assert!(matches!(refused(zone).await, FeedError::UnknownTimeZone(_)));
+        assert!(matches!(
+            refused(json!({ "format": "football-data.org/v4" })).await,
+            FeedError::WrongShape(..)
+        ));
+        assert!(catalog::load_now(&app.app.store).await.unwrap().is_none(), "nothing was published");
+    }
+
+    #[tokio::test]
+    async fn sources_do_not_take_each_others_ids() {
+        let app = app().await;
+        run(&app, &sample()).await;
+        let foreign: Value =
+            serde_json::from_str(include_str!("../../../events/feed/openfootball.json")).unwrap();
+        run(&app, &foreign).await;
+        let catalogue = catalogue(&app).await;
+        assert_eq!(catalogue.events().count(), 7);
+        let slugs: std::collections::HashSet<_> = catalogue.teams().map(|team| team.slug.clone()).collect();
+        assert_eq!(slugs.len(), catalogue.teams().count(), "slugs are unique");
+        // An id that a foreign row has cannot be claimed.
+        let mut claim = sample();
+        claim["events"][0]["id"] = json!(5);
+        let report = run(&app, &claim).await;
+        assert!(report["reasons"].to_string().contains("another source"), "{report}");
+    }
+
+    /// The bytes of every chunk, by name.
+    async fn bytes(app: &TestApp) -> Vec<(String, Vec<u8>)> {
+        let catalogue = catalogue(app).await;
+        catalogue.chunks().iter().map(|(name, chunk)| (name.to_string(), chunk.encode().unwrap())).collect()
+    }
+
+    /// `feed` dies after each of its writes in turn: readers see the old catalogue or the new one, whole,
+    /// and the next run ends as if nothing had happened.
+    #[tokio::test]
+    async fn dying_after_any_write_leaves_a_whole_catalogue() {
+        let foreign: Value =
+            serde_json::from_str(include_str!("../../../events/feed/openfootball.json")).unwrap();
+        let undisturbed = app().await;
+        run(&undisturbed, &sample()).await;
+        let before = bytes(&undisturbed).await;
+        run(&undisturbed, &foreign).await;
+        let after = bytes(&undisturbed).await;
+        let mut steps = 0;
+        loop {
+            let app = app().await;
+            run(&app, &sample()).await;
+            let writes = AtomicU32::new(0);
+            app.faults.set(move |attempt| {
+                let is_write = matches!(attempt.operation, "PutItem" | "UpdateItem" | "TransactWriteItems");
+                if is_write && writes.fetch_add(1, Ordering::Relaxed) >= steps {
+                    Fault::LoseRequest
+                } else {
+                    Fault::None
+                }
+            });
+            let finished = crate::handle(app.app.clone(), foreign.clone()).await.is_ok();
+            app.faults.clear();
+            let seen = bytes(&app).await;
+            assert!(seen == before || seen == after, "after {steps} writes the catalogue is neither");
+            run(&app, &foreign).await;
+            assert_eq!(bytes(&app).await, after, "after {steps} writes and another run");
+            if finished {
+                break;
+            }
+            steps += 1;
+        }
+        assert!(steps > 15, "{steps} writes");
+    }
+
+    /// Lost answers: the SDK sends every write twice.
+    #[tokio::test]
+    async fn writes_that_arrive_twice_change_nothing() {
+        let calm = app().await;
+        run(&calm, &sample()).await;
+        let app = app().await;
+        app.faults.first_attempts(Fault::LoseReply);
+        let report = run(&app, &sample()).await;
+        app.faults.clear();
+        assert_eq!(counts(&report)[3], 0);
+        assert_eq!(bytes(&app).await, bytes(&calm).await);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn imports_at_once_do_not_lose_each_others_changes() {
+        let app = Arc::new(app().await);
+        run(&app, &sample()).await;
+        at_once(12, |n| {
+            let app = Arc::clone(&app);
+            async move {
+                let document = json!({ "format": "touchline", "events": [{
+                    "id": 100 + n, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
+                    "start_time": "2026-11-20T15:00:00Z", "status": "scheduled",
+                }] });
+                assert_eq!(counts(&run(&app, &document).await), [1, 0, 0, 0]);
+            }
+        })
+        .await;
+        assert_eq!(catalogue(&app).await.events().count(), 16);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_foreign_document_imported_many_times_at_once_is_imported_once() {
+        let app = Arc::new(app().await);
+        let document: Value =
+            serde_json::from_str(include_str!("../../../events/feed/openfootball.json")).unwrap();
+        at_once(6, |_| {
+            let (app, document) = (Arc::clone(&app), document.clone());
+            async move { run(&app, &document).await }
+        })
+        .await;
+        let catalogue = catalogue(&app).await;
+        assert_eq!((catalogue.events().count(), catalogue.teams().count()), (3, 4));
+        let all = Paging { page: 1, per_page: 100 };
+        assert_eq!(catalogue.list_events(&EventFilter::default(), all).total, 3);
+    }
+}

@@ -1,0 +1,160 @@
+//! The demo league: invented teams, and matches around now in every state, so that there is always
+//! something to look at and to predict.
+
+use chrono::{DateTime, Days, NaiveDate, SecondsFormat, TimeDelta, Utc};
+use serde_json::{Value, json};
+
+/// Sport, tournament, and eight teams with country and founding year.
+type League = (&'static str, &'static str, bool, [(&'static str, &'static str, i32); 8]);
+
+const LEAGUES: [League; 3] = [
+    (
+        "Football",
+        "Harbour Premier",
+        true,
+        [
+            ("Northgate Rovers", "Albion", 1889),
+            ("Westport Albion", "Albion", 1901),
+            ("São Miguel Atlético", "Lusia", 1911),
+            ("Göteholm IF", "Sverra", 1904),
+            ("Real Almería del Mar", "Iberra", 1922),
+            ("Olympique Calanques", "Gallia", 1908),
+            ("Köln-Süd 07", "Teuta", 1907),
+            ("Dynamo Vltava", "Bohema", 1923),
+        ],
+    ),
+    (
+        "Basketball",
+        "Skyline League",
+        false,
+        [
+            ("Lakeside Herons", "Columbia", 1949),
+            ("Canyon Foxes", "Columbia", 1967),
+            ("Bay Lanterns", "Columbia", 1971),
+            ("Granite Owls", "Columbia", 1958),
+            ("Prairie Comets", "Columbia", 1976),
+            ("Delta Pilots", "Columbia", 1988),
+            ("Harbour Kings", "Columbia", 1946),
+            ("Summit Wolves", "Columbia", 1995),
+        ],
+    ),
+    (
+        "Handball",
+        "Northern Cup",
+        false,
+        [
+            ("Fjordvik HK", "Norra", 1934),
+            ("Aalhavn SK", "Dania", 1928),
+            ("Vargøy IL", "Norra", 1946),
+            ("Strandby IF", "Dania", 1951),
+            ("Husum-Nord", "Teuta", 1919),
+            ("Reykjanes", "Thule", 1940),
+            ("Ísafold", "Thule", 1955),
+            ("Kalmarsund", "Sverra", 1937),
+        ],
+    ),
+];
+
+/// A match starts every two hours, and is over when the next one starts.
+const SLOTS: i64 = 12;
+
+/// Days are counted from here, so that a match keeps its id.
+const FIRST_DAY: NaiveDate = NaiveDate::from_ymd_opt(2026, 1, 1).expect("a day");
+
+/// The league as it stands at `now`: from two days ago to a week ahead.
+pub(crate) fn league(now: DateTime<Utc>) -> Value {
+    let today = now.date_naive();
+    let events: Vec<Value> = (today - Days::new(2))
+        .iter_days()
+        .take(10)
+        .flat_map(|day| (0..SLOTS).map(move |slot| (day, slot)))
+        .map(|(day, slot)| event(day, slot, now))
+        .collect();
+    let (mut sports, mut tournaments, mut teams) = (Vec::new(), Vec::new(), Vec::new());
+    for (league, (sport, tournament, featured, members)) in (1..).zip(LEAGUES) {
+        sports.push(json!({ "id": league, "name": sport, "slug": sport.to_lowercase() }));
+        tournaments.push(json!({ "id": league, "name": tournament, "featured": featured }));
+        for (place, (name, country, founded)) in (1..).zip(members) {
+            teams.push(json!({
+                "id": (league - 1) * 8 + place, "name": name, "sport_id": league, "country": country,
+                "founded": founded,
+            }));
+        }
+    }
+    json!({
+        "format": "touchline",
+        "as_of": now.to_rfc3339_opts(SecondsFormat::Millis, true),
+        "sports": sports,
+        "tournaments": tournaments,
+        "teams": teams,
+        "events": events,
+    })
+}
+
+fn event(day: NaiveDate, slot: i64, now: DateTime<Utc>) -> Value {
+    let number = (day - FIRST_DAY).num_days() * SLOTS + slot;
+    // Leagues take turns, and within one the pairing changes from day to day.
+    let league = slot % 3;
+    let round = number / 3;
+    let home = round.rem_euclid(8);
+    let away = (home + 1 + (round / 8).rem_euclid(7)).rem_euclid(8);
+    let start = day.and_hms_opt(0, 0, 0).expect("midnight").and_utc() + TimeDelta::hours(slot * 2);
+    let status = match now - start {
+        age if age < TimeDelta::zero() => "scheduled",
+        age if age < TimeDelta::hours(2) => "live",
+        _ => "finished",
+    };
+    // Always the same for the same match, and typical for its sport.
+    let goals = |salt: i64| {
+        let draw = (number * 7_919 + salt * 104_729).rem_euclid(101);
+        match league {
+            0 => draw % 4,
+            1 => 70 + draw % 45,
+            _ => 20 + draw % 15,
+        }
+    };
+    let scored = (status != "scheduled").then(|| (goals(1), goals(2)));
+    json!({
+        "id": number + 1,
+        "tournament_id": league + 1,
+        "home_team_id": league * 8 + home + 1,
+        "away_team_id": league * 8 + away + 1,
+        "start_time": start.to_rfc3339_opts(SecondsFormat::Secs, true),
+        "status": status,
+        "home_score": scored.map(|(home, _)| home),
+        "away_score": scored.map(|(_, away)| away),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_something_in_every_state_at_any_time() {
+        for hour in 0..48 {
+            let now = DateTime::from_timestamp(1_794_744_000 + hour * 3_599, 0).unwrap();
+            let league = league(now);
+            let events = league["events"].as_array().unwrap();
+            for status in ["live", "scheduled", "finished"] {
+                assert!(events.iter().any(|event| event["status"] == status), "{status} at {now}");
+            }
+            for event in events {
+                assert_ne!(event["home_team_id"], event["away_team_id"]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_match_keeps_its_id_and_its_teams() {
+        let at = |seconds| DateTime::from_timestamp(1_794_744_000 + seconds, 0).unwrap();
+        let (today, tomorrow) = (league(at(0)), league(at(86_400)));
+        let find = |league: &Value, id: &Value| {
+            league["events"].as_array().unwrap().iter().find(|event| event["id"] == *id).cloned().unwrap()
+        };
+        let id = today["events"][60]["id"].clone();
+        for field in ["home_team_id", "away_team_id", "start_time", "tournament_id"] {
+            assert_eq!(find(&today, &id)[field], find(&tomorrow, &id)[field]);
+        }
+    }
+}

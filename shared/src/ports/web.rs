@@ -1,0 +1,127 @@
+//! Fetching from the web.
+
+use std::fmt::{self, Debug};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use lambda_http::http::{Request, StatusCode};
+use tokio::time::{sleep, timeout};
+
+use super::Answer;
+
+/// More than any feed has, less than a function's memory.
+const MAX_BYTES: usize = 10 * 1024 * 1024;
+const TIMEOUT: Duration = Duration::from_secs(10);
+const ATTEMPTS: u32 = 3;
+
+/// Why nothing was fetched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WebError {
+    #[error("the address is not usable")]
+    BadAddress,
+    #[error("no answer within {} s", TIMEOUT.as_secs())]
+    TimedOut,
+    #[error("the answer is larger than {} MB", MAX_BYTES / 1024 / 1024)]
+    TooLarge,
+    #[error("the answer is {0}")]
+    Status(u16),
+    #[error("the server cannot be reached")]
+    Unreachable,
+}
+
+impl WebError {
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::TimedOut | Self::Unreachable => true,
+            Self::Status(status) => *status >= 500 || *status == 429,
+            Self::BadAddress | Self::TooLarge => false,
+        }
+    }
+}
+
+/// Somebody who fetches documents.
+pub trait Web: Debug + Send + Sync {
+    fn get<'a>(
+        &'a self,
+        url: &'a str,
+        headers: &'a [(&'a str, &'a str)],
+    ) -> Answer<'a, Result<Vec<u8>, WebError>>;
+}
+
+/// HTTP and HTTPS, on the TLS stack that the SDK brings.
+pub struct HyperWeb(Client<HttpsConnector<HttpConnector>, Empty<&'static [u8]>>);
+
+impl Debug for HyperWeb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HyperWeb")
+    }
+}
+
+impl HyperWeb {
+    /// `None` where the system has no root certificates.
+    #[must_use]
+    pub fn new() -> Option<Self> {
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+            .ok()?
+            .https_or_http()
+            .enable_http1()
+            .build();
+        Some(Self(Client::builder(TokioExecutor::new()).build(connector)))
+    }
+
+    async fn once(&self, url: &str, headers: &[(&str, &str)]) -> Result<Vec<u8>, WebError> {
+        let mut request = Request::get(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Empty::new()).map_err(|_| WebError::BadAddress)?;
+        let fetched = timeout(TIMEOUT, async {
+            let response = self.0.request(request).await.map_err(|_| WebError::Unreachable)?;
+            if response.status() != StatusCode::OK {
+                return Err(WebError::Status(response.status().as_u16()));
+            }
+            match Limited::new(response.into_body(), MAX_BYTES).collect().await {
+                Ok(body) => Ok(body.to_bytes().to_vec()),
+                Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(WebError::TooLarge),
+                Err(_) => Err(WebError::Unreachable),
+            }
+        });
+        fetched.await.unwrap_or(Err(WebError::TimedOut))
+    }
+}
+
+impl Web for HyperWeb {
+    fn get<'a>(
+        &'a self,
+        url: &'a str,
+        headers: &'a [(&'a str, &'a str)],
+    ) -> Answer<'a, Result<Vec<u8>, WebError>> {
+        Box::pin(async move {
+            let mut attempt = 1;
+            loop {
+                match self.once(url, headers).await {
+                    Err(error) if error.may_pass() && attempt < ATTEMPTS => {
+                        sleep(Duration::from_millis(200 << attempt)).await;
+                        attempt += 1;
+                    }
+                    result => return result,
+                }
+            }
+        })
+    }
+}
+
+/// Where nothing can be fetched.
+#[derive(Debug)]
+pub struct NoWeb;
+
+impl Web for NoWeb {
+    fn get<'a>(&'a self, _: &'a str, _: &'a [(&'a str, &'a str)]) -> Answer<'a, Result<Vec<u8>, WebError>> {
+        Box::pin(async { Err(WebError::Unreachable) })
+    }
+}
