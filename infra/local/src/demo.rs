@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_match_keeps_its_id_and_its_teams() {
-        let at = |seconds| DateTime::from_timestamp(1_794_744_000 + seconds, 0).unwrap();
+        let at = |seconds: i64| DateTime::from_timestamp(1_794_744_000 + seconds, 0).unwrap();
         let (today, tomorrow) = (league(at(0)), league(at(86_400)));
         let find = |league: &Value, id: &Value| {
             league["events"].as_array().unwrap().iter().find(|event| event["id"] == *id).cloned().unwrap()
