@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use chrono::TimeDelta;
 use serde_json::json;
 use touchline::api;
 use touchline_local::HTTP_FUNCTIONS;
@@ -118,6 +119,27 @@ async fn measure() -> Measured {
     let body = json!({ "phone": NEW, "code": app.sns.last_code(NEW) });
     let answer = app.post_as(&token, "/api/auth/verify-phone", body).await;
     all.add("POST /api/auth/verify-phone", "another phone", 200, (1.0, 9.0, 3), &answer);
+
+    let league = include_str!("../../events/feed/touchline.json");
+    feed::handle(app.app.clone(), serde_json::from_str(league).unwrap()).await.unwrap();
+    let events = "GET /api/auth/events";
+    let answer = app.get_as(&token, "/api/auth/events").await;
+    all.add(events, "cold: the snapshot is loaded", 200, (6.0, 0.0, 4), &answer);
+    app.clock.advance(TimeDelta::seconds(1));
+    let answer = app.get_as(&token, "/api/auth/events").await;
+    all.add(events, "warm: the head, and the counts of 4 matches", 200, (2.5, 0.0, 2), &answer);
+    let answer = app.get_as(&token, "/api/auth/events?page=9&status=live&team_id=3").await;
+    all.add(events, "again within a second, an empty page", 200, (0.0, 0.0, 0), &answer);
+    app.clock.advance(TimeDelta::seconds(1));
+    let answer = app.get_as(&token, "/api/auth/events/1").await;
+    all.add("GET /api/auth/events/{event}", "warm", 200, (1.0, 0.0, 2), &answer);
+    app.clock.advance(TimeDelta::seconds(1));
+    let answer = app.get_as(&token, "/api/auth/teams?search=a").await;
+    all.add("GET /api/auth/teams", "warm", 200, (0.5, 0.0, 1), &answer);
+    let answer = app.post_as(&token, "/api/auth/teams/primary", json!({ "team_id": 1 })).await;
+    all.add("POST /api/auth/teams/primary", "warm", 200, (0.5, 1.0, 2), &answer);
+    let answer = app.post_as(&token, "/api/auth/teams/other", json!({ "team_ids": [2, 3] })).await;
+    all.add("POST /api/auth/teams/other", "warm", 200, (0.5, 1.0, 2), &answer);
 
     let answer = app.get("/api/logs/sms?date=2026-11-15&phone=%2B447700900123").await;
     all.add("GET /api/logs/sms", "one phone, one day", 200, (0.5, 0.0, 1), &answer);

@@ -104,31 +104,29 @@ impl Import<'_> {
     ) -> Result<Ids, StoreError> {
         let mut ids = Ids { source: source.to_owned(), by_key: HashMap::new() };
         let catalogue = &self.catalogue;
-        let known = |pairs: Vec<(Key, u32)>| pairs;
         for (kind, references, known) in [
             (
                 Kind::Sport,
                 sports.iter().map(|row| &row.reference).collect::<Vec<_>>(),
-                known(catalogue.sports().map(|row| (row.key, row.id)).collect()),
+                catalogue.sports().map(|row| (row.key, row.id)).collect::<HashMap<_, _>>(),
             ),
             (
                 Kind::Tournament,
                 tournaments.iter().map(|row| &row.reference).collect(),
-                known(catalogue.tournaments().map(|row| (row.key, row.id)).collect()),
+                catalogue.tournaments().map(|row| (row.key, row.id)).collect(),
             ),
             (
                 Kind::Team,
                 teams.iter().map(|row| &row.reference).collect(),
-                known(catalogue.teams().map(|row| (row.key, row.id)).collect()),
+                catalogue.teams().map(|row| (row.key, row.id)).collect(),
             ),
             (
                 Kind::Event,
                 events.iter().map(|row| &row.reference).collect(),
-                known(catalogue.events().map(|row| (row.key, row.id)).collect()),
+                catalogue.events().map(|row| (row.key, row.id)).collect(),
             ),
         ] {
-            let last = known.iter().map(|(_, id)| *id).max().unwrap_or(0);
-            let known: HashMap<Key, u32> = known.into_iter().collect();
+            let last = known.values().copied().max().unwrap_or(0);
             let mut missing = Vec::new();
             for reference in references {
                 if matches!(reference, Reference::Given(_)) {
@@ -159,7 +157,7 @@ impl Import<'_> {
                 (new.name.clone(), Sport { id, name: new.name, slug, key, as_of: self.as_of })
             })
             .collect();
-        self.rows.sports = self.apply(wanted, |_, wanted| Ok(wanted)).await?;
+        self.rows.sports = self.apply(wanted, |_, wanted| wanted).await?;
         Ok(())
     }
 
@@ -179,7 +177,7 @@ impl Import<'_> {
                 (new.name, row)
             })
             .collect();
-        self.rows.tournaments = self.apply(wanted, |_, wanted| Ok(wanted)).await?;
+        self.rows.tournaments = self.apply(wanted, |_, wanted| wanted).await?;
         Ok(())
     }
 
@@ -214,7 +212,7 @@ impl Import<'_> {
             };
             wanted.push((new.name, row));
         }
-        self.rows.teams = self.apply(wanted, |_, wanted| Ok(wanted)).await?;
+        self.rows.teams = self.apply(wanted, |_, wanted| wanted).await?;
         Ok(())
     }
 
@@ -278,10 +276,9 @@ impl Import<'_> {
                     wanted.shards = before.shards;
                     wanted.room = before.room.clone();
                 }
-                let result_before = before.and_then(result);
-                let revised = result(&wanted) != result_before;
+                let revised = Outcome::of(&wanted) != before.map_or(Outcome::Open, Outcome::of);
                 wanted.revision = before.map_or(0, |before| before.revision) + u32::from(revised);
-                Ok(wanted)
+                wanted
             })
             .await?;
         Ok(())
@@ -292,7 +289,7 @@ impl Import<'_> {
     async fn apply<T: Row>(
         &mut self,
         wanted: Vec<(String, T)>,
-        settle: impl Fn(Option<&T>, T) -> Result<T, String>,
+        settle: impl Fn(Option<&T>, T) -> T,
     ) -> Result<BTreeMap<u32, T>, StoreError> {
         let ids: Vec<u32> =
             wanted.iter().map(|(_, row)| row.id()).collect::<BTreeSet<_>>().into_iter().collect();
@@ -341,33 +338,38 @@ fn decide<T: Row>(
     stored: Option<&T>,
     wanted: T,
     document_is_old: bool,
-    settle: impl Fn(Option<&T>, T) -> Result<T, String>,
+    settle: impl Fn(Option<&T>, T) -> T,
 ) -> Decision<T> {
     if let Some(stored) = stored
         && stored.key() != wanted.key()
     {
         return Decision::Refuse(format!("id {} belongs to another source", wanted.id()));
     }
-    let wanted = match settle(stored, wanted) {
-        Ok(wanted) => wanted,
-        Err(reason) => return Decision::Refuse(reason),
-    };
+    let wanted = settle(stored, wanted);
     match stored {
-        None => Decision::Write(wanted),
         Some(stored) if document_is_old || wanted.as_of() < stored.as_of() => Decision::Keep(stored.clone()),
         Some(stored) if stored.clone() == wanted.clone().dated(stored.as_of()) => {
             Decision::Keep(stored.clone())
         }
-        Some(_) => Decision::Write(wanted),
+        _ => Decision::Write(wanted),
     }
 }
 
-/// What points are calculated from: nothing yet, a score, or that there will be none.
-fn result(event: &Match) -> Option<Option<Score>> {
-    match event.status {
-        Status::Finished => Some(event.score),
-        status if status.is_void() => Some(None),
-        _ => None,
+/// What points are calculated from.
+#[derive(PartialEq, Eq)]
+enum Outcome {
+    Open,
+    Score(Option<Score>),
+    Void,
+}
+
+impl Outcome {
+    fn of(event: &Match) -> Self {
+        match event.status {
+            Status::Finished => Self::Score(event.score),
+            status if status.is_void() => Self::Void,
+            _ => Self::Open,
+        }
     }
 }
 

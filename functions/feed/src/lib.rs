@@ -55,7 +55,7 @@ pub async fn handle(app: App, event: Value) -> Result<Value, FeedError> {
     } else {
         event
     };
-    let document = formats::read(document)?;
+    let document = formats::read(&document)?;
     let report = import::import(&app, document).await?;
     tracing::info!(
         created = report.created,

@@ -35,7 +35,7 @@ async fn bodies_that_are_no_json_are_refused_by_every_endpoint() {
 }
 
 /// Each endpoint with a body that fits, as far as its form goes.
-fn fitting() -> [(&'static str, Value); 9] {
+fn fitting() -> [(&'static str, Value); 11] {
     let phone = "+447700900123";
     [
         ("/api/code/request", json!({ "phone": phone })),
@@ -50,6 +50,8 @@ fn fitting() -> [(&'static str, Value); 9] {
         ("/api/auth/verify-phone/initiate", json!({ "phone": phone })),
         ("/api/auth/verify-phone", json!({ "phone": phone, "code": "123456" })),
         ("/api/auth/resend-code", json!({ "phone": phone })),
+        ("/api/auth/teams/primary", json!({ "team_id": 1 })),
+        ("/api/auth/teams/other", json!({ "team_ids": [1] })),
     ]
 }
 
@@ -59,8 +61,14 @@ async fn each_field_refuses_what_does_not_fit_and_is_named() {
     let before = fan.get("/api/auth/me").await.expect(200);
     for (path, body) in fitting() {
         for field in body.as_object().unwrap().keys() {
-            for value in [json!({}), json!([]), json!(7), json!("\u{0}"), json!("x".repeat(1_000)), json!("")]
-            {
+            let mut values = vec![json!({}), json!("\u{0}"), json!("x".repeat(1_000)), json!(""), json!(7.5)];
+            if field != "team_ids" {
+                values.push(json!([]));
+            }
+            if field != "team_id" {
+                values.push(json!(7));
+            }
+            for value in values {
                 let mut bad = body.clone();
                 bad[field] = value;
                 let answer = fan.post(path, &bad).await;

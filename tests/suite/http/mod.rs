@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod login;
+mod matches;
 mod profile;
 mod races;
 mod sms_logs;

@@ -11,14 +11,14 @@ use crate::FeedError;
 use crate::document::{Document, Rejected};
 
 /// Reads an invocation's document, whatever its format.
-pub fn read(event: Value) -> Result<Document, FeedError> {
+pub fn read(event: &Value) -> Result<Document, FeedError> {
     let as_of = match &event["as_of"] {
         Value::Null => None,
         Value::String(text) => Some(timestamp(text).ok_or(FeedError::BadAsOf)?),
         _ => return Err(FeedError::BadAsOf),
     };
     let document = match event["format"].as_str() {
-        Some("touchline") => touchline::read(&event)?,
+        Some("touchline") => touchline::read(event)?,
         Some("football-data.org/v4") => football_data::read(&event["document"])?,
         Some("openfootball") => openfootball::read(&event["document"], event["timezone"].as_str())?,
         Some(other) => return Err(FeedError::UnknownFormat(format!("{other:?}"))),

@@ -109,14 +109,14 @@ fn start(row: &Value, timezone: Tz) -> Result<DateTime<Utc>, String> {
         }
     };
     match timezone.from_local_datetime(&day.and_time(at)) {
-        LocalResult::Single(at) => Ok(at.to_utc()),
-        // The clocks go back: of the two, the earlier.
-        LocalResult::Ambiguous(at, _) => Ok(at.to_utc()),
+        // Where the clocks go back there are two: the earlier counts.
+        LocalResult::Single(at) | LocalResult::Ambiguous(at, _) => Ok(at.to_utc()),
         LocalResult::None => Err(format!("{date} {} does not exist in {timezone}", time.unwrap_or_default())),
     }
 }
 
 #[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "JSON reads best where it is used")]
 mod tests {
     use serde_json::json;
 
