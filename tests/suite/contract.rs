@@ -118,16 +118,15 @@ fn the_template_gives_each_function_its_configuration() {
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "x"),
         ("AWS_SECRET_ACCESS_KEY", "x"),
+        // Empty by default, and then the other settings of the feed do not matter.
+        ("FEED_URL", "https://example.org"),
     ]);
     for function in stack().functions {
         let asked = std::cell::RefCell::new(BTreeSet::new());
         let config = Config::read(|name| {
             asked.borrow_mut().insert(name.to_owned());
-            function
-                .environment
-                .get(name)
-                .cloned()
-                .or_else(|| lambda.get(name).map(|&value| value.to_owned()))
+            let told = function.environment.get(name).filter(|value| !value.is_empty()).cloned();
+            told.or_else(|| lambda.get(name).map(|&value| value.to_owned()))
         })
         .unwrap_or_else(|error| panic!("{}: {error}", function.name));
         assert!(!config.environment.shows_codes(), "the default is production");

@@ -179,7 +179,7 @@ async fn measure() {
     let app = App::new(config);
     let now = app.clock.now();
     let (bytes, chunks) = publish(&app.store, now).await;
-    println!("{MATCHES} matches in {chunks} chunks, {:.1} MB stored", bytes as f64 / 1_048_576.0);
+    println!("{MATCHES} matches in {chunks} chunks, {} KB stored", bytes / 1024);
 
     println!("\nCold, five processes one after another:");
     for _ in 0..5 {
