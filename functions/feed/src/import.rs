@@ -404,6 +404,7 @@ async fn publish(
         if let Some(ms) = newer {
             index.newest.insert(source.to_owned(), ms);
         }
+        part_slugs(app, &catalogue, &mut rows).await?;
         let changed = changed_chunks(&catalogue, &rows);
         if loaded.is_some() && changed.is_empty() && newer.is_none() {
             return Ok(());
@@ -442,6 +443,18 @@ async fn publish(
     Err(StoreError::Busy { operation: "PutItem", code: "SnapshotContended".into() })
 }
 
+/// Two imports at once may have given two teams the same slug: whoever publishes second gives way.
+async fn part_slugs(app: &App, catalogue: &Catalogue, rows: &mut Rows) -> Result<(), StoreError> {
+    let owners: HashMap<&str, u32> = catalogue.teams().map(|team| (team.slug.as_str(), team.id)).collect();
+    for team in rows.teams.values_mut() {
+        if owners.get(team.slug.as_str()).is_some_and(|owner| *owner != team.id) {
+            team.slug = format!("{}-{}", team.slug, team.id);
+            app.store.put_rows(std::slice::from_ref(team)).await?;
+        }
+    }
+    Ok(())
+}
+
 fn ids<T>(rows: &BTreeMap<u32, T>) -> Vec<u32> {
     rows.keys().copied().collect()
 }
@@ -453,7 +466,7 @@ mod tests {
 
     use serde_json::{Value, json};
     use touchline::catalog;
-    use touchline::domain::catalog::{Catalogue, EventFilter, Paging, Status};
+    use touchline::domain::catalog::{Catalogue, EventFilter, Paging, Status, Team};
     use touchline_testing::{Fault, TestApp, at_once};
 
     use crate::FeedError;
@@ -727,6 +740,40 @@ mod tests {
         })
         .await;
         assert_eq!(catalogue(&app).await.events().count(), 16);
+    }
+
+    /// Documents of different age, all at once: the newest one's score is what remains.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn of_documents_at_once_the_newest_wins() {
+        for _ in 0..3 {
+            let app = Arc::new(app().await);
+            run(&app, &sample()).await;
+            at_once(8, |n| {
+                let (app, at) = (Arc::clone(&app), format!("2026-11-15T13:0{n}:00Z"));
+                async move { run(&app, &changed(&at, 1, "home_score", json!(n + 10))).await }
+            })
+            .await;
+            assert_eq!(catalogue(&app).await.event(2).unwrap().score.unwrap().home, 17);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn slugs_stay_unique_when_sources_are_imported_at_once() {
+        let app = Arc::new(app().await);
+        let foreign: Value =
+            serde_json::from_str(include_str!("../../../events/feed/openfootball.json")).unwrap();
+        at_once(2, |n| {
+            let (app, document) = (Arc::clone(&app), if n == 0 { sample() } else { foreign.clone() });
+            async move { run(&app, &document).await }
+        })
+        .await;
+        let catalogue = catalogue(&app).await;
+        let slugs: std::collections::HashSet<_> = catalogue.teams().map(|team| &team.slug).collect();
+        assert_eq!(slugs.len(), catalogue.teams().count());
+        for team in catalogue.teams() {
+            let stored = app.app.store.catalog_rows::<Team>(&[team.id]).await.unwrap();
+            assert_eq!(stored[&team.id].slug, team.slug, "the snapshot shows what is stored");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]

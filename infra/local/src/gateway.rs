@@ -83,6 +83,7 @@ impl Gateway {
         let path = parts.uri.path();
         let body = match timeout(BODY_TIME, to_bytes(body, MAX_BODY)).await {
             Ok(Ok(body)) => body,
+            Ok(Err(_)) if invoke::function_name(&parts.method, path).is_some() => return invoke::too_large(),
             Ok(Err(_)) => {
                 return plain(
                     StatusCode::PAYLOAD_TOO_LARGE,

@@ -61,6 +61,12 @@ pub(crate) async fn answer(host: &Host, name: &str, headers: &HeaderMap, body: &
     }
 }
 
+/// What Lambda says to more than 6 MB.
+pub(crate) fn too_large() -> Response {
+    let message = "the payload is too large for the RequestResponse invocation type (limit 6291456 bytes)";
+    error(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", "message", message)
+}
+
 /// Lambda takes a name, a name with a qualifier, or an ARN.
 fn short_name(name: &str) -> String {
     let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy().into_owned();

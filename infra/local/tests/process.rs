@@ -230,6 +230,8 @@ fn functions_can_be_invoked_as_in_lambda() {
         (status, headers["x-amzn-errortype"].to_str().unwrap()),
         (400, "InvalidRequestContentException")
     );
+    let (status, headers, _) = invoke("feed", "RequestResponse", &format!("\"{}\"", "x".repeat(20 << 20)));
+    assert_eq!((status, headers["x-amzn-errortype"].to_str().unwrap()), (413, "RequestTooLargeException"));
     let (status, headers, _) = invoke("login", "Sometime", "{}");
     assert_eq!(
         (status, headers["x-amzn-errortype"].to_str().unwrap()),
