@@ -583,7 +583,12 @@ mod tests {
     async fn a_match_moves_to_another_month() {
         let app = app().await;
         run(&app, &sample()).await;
-        run(&app, &changed("2026-11-15T13:00:00Z", 0, "start_time", json!("2027-02-01T15:00:00Z"))).await;
+        // By itself: nothing else touches the month that it leaves.
+        let moved = json!({ "format": "touchline", "as_of": "2026-11-15T13:00:00Z", "events": [{
+            "id": 1, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
+            "start_time": "2027-02-01T15:00:00Z", "status": "scheduled",
+        }] });
+        assert_eq!(counts(&run(&app, &moved).await), [0, 1, 0, 0]);
         let catalogue = catalogue(&app).await;
         assert_eq!(catalogue.events().count(), 4);
         assert_eq!(catalogue.event(1).unwrap().start.to_rfc3339(), "2027-02-01T15:00:00+00:00");
@@ -665,6 +670,17 @@ mod tests {
         claim["events"][0]["id"] = json!(5);
         let report = run(&app, &claim).await;
         assert!(report["reasons"].to_string().contains("another source"), "{report}");
+    }
+
+    /// Two sources that came by the same id at the same moment: the second to write does not overwrite.
+    #[tokio::test]
+    async fn an_id_belongs_to_whoever_wrote_it_first() {
+        let app = app().await;
+        run(&app, &sample()).await;
+        let mut stranger = app.app.store.catalog_rows::<Team>(&[1]).await.unwrap().remove(&1).unwrap();
+        stranger.key = touchline::domain::catalog::Key(7);
+        let written = app.app.store.put_rows(&[stranger]).await.unwrap();
+        assert_eq!(written, [touchline::storage::catalog::Written::Foreign]);
     }
 
     /// The bytes of every chunk, by name.

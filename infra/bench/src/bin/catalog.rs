@@ -187,6 +187,7 @@ async fn measure() {
     }
 
     let catalogue = catalog::load_now(&app.store).await.expect("a read").expect("a catalogue").catalogue;
+    app.catalogue().await.expect("a catalogue");
     println!("\nA page of 20, warm:\n");
     println!("| page | CPU, mean of 200 | DynamoDB calls | read units | rounds |");
     println!("|---|---|---|---|---|");
