@@ -26,6 +26,14 @@ pub struct Loaded {
     places: BTreeMap<ChunkName, ChunkRef>,
 }
 
+impl Loaded {
+    /// Whether the index names this very place for a chunk.
+    #[must_use]
+    pub fn names(&self, name: ChunkName, place: &ChunkRef) -> bool {
+        self.places.get(&name) == Some(place)
+    }
+}
+
 /// What a warm function keeps.
 #[derive(Debug, Default)]
 pub struct Cache(Mutex<Option<(DateTime<Utc>, Loaded)>>);
@@ -78,8 +86,9 @@ pub async fn load(store: &Store, before: Option<&Loaded>) -> Result<Option<Loade
     // then again, and truly.
     for reads in [Reads::Eventual, Reads::Consistent, Reads::Consistent, Reads::Consistent] {
         let Some(head) = store.catalog_head(reads).await? else { return Ok(None) };
+        // A cheap read may be older than the copy at hand; time does not run backwards.
         if let Some(before) = before
-            && before.head == head
+            && head.version <= before.head.version
         {
             return Ok(Some(before.clone()));
         }

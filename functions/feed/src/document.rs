@@ -1,6 +1,6 @@
 //! A document after reading: the same for every format.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Datelike as _, SubsecRound as _, Utc};
 use serde::Serialize;
 use touchline::domain::catalog::{Key, Kind, Score, Status};
 
@@ -89,6 +89,11 @@ impl NewEvent {
         if self.home == self.away {
             return Err("a team cannot play itself".into());
         }
+        if !(1900..=2200).contains(&self.start.year()) {
+            return Err(format!("a start in the year {} is not possible", self.start.year()));
+        }
+        // Stored in whole seconds, and compared as stored.
+        self.start = self.start.trunc_subsecs(0);
         let side = |goals: i64| match u16::try_from(goals) {
             Ok(goals) if goals <= 999 => Ok(goals),
             _ => Err(format!("a score of {goals} is not possible")),

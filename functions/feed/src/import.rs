@@ -1,6 +1,6 @@
 //! Applies a document: ids, rows, snapshot. Each step can be stopped after any write and repeated.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -8,7 +8,7 @@ use touchline::App;
 use touchline::catalog::{self, Loaded};
 use touchline::domain::catalog::{Catalogue, Key, Kind, Match, Score, Sport, Status, Team, Tournament, fold};
 use touchline::storage::StoreError;
-use touchline::storage::catalog::{Index, Row, Written};
+use touchline::storage::catalog::{Index, Replacement, Row, Written};
 
 use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Reference, Rejected};
 use crate::merge::{Rows, changed_chunks};
@@ -20,45 +20,113 @@ const SHARDS: (u8, u8) = (64, 4);
 /// How long a replaced chunk stays for those who are still reading it.
 const GRACE: TimeDelta = TimeDelta::hours(1);
 
+/// Ids from here on are never given out: they are for documents that bring their own.
+const OWN_IDS: u32 = 1_000_000;
+
+/// Clocks differ, but not by more than this.
+const SKEW: TimeDelta = TimeDelta::minutes(5);
+
 pub async fn import(app: &App, document: Document) -> Result<Report, FeedError> {
-    let loaded = catalog::load_now(&app.store).await?;
-    let catalogue = loaded.as_ref().map(|loaded| Arc::clone(&loaded.catalogue)).unwrap_or_default();
-    let newest = loaded
-        .as_ref()
-        .and_then(|loaded| loaded.index.newest.get(&document.source))
-        .and_then(|ms| DateTime::from_timestamp_millis(*ms));
+    let now = app.clock.now();
+    if document.as_of.is_some_and(|as_of| as_of > now + SKEW) {
+        return Err(FeedError::BadAsOf);
+    }
+    let loaded = load(app).await?;
     let mut import = Import {
         app,
-        as_of: document.as_of.unwrap_or_else(|| app.clock.now()),
-        // A document that is older than one of its source before it changes nothing that exists.
-        is_old: document.as_of.zip(newest).is_some_and(|(as_of, newest)| as_of < newest),
-        catalogue,
+        now,
+        as_of: document.as_of.unwrap_or(now),
+        is_dated: document.as_of.is_some(),
+        catalogue: loaded.catalogue(),
         rows: Rows::default(),
+        refused: HashSet::new(),
         report: Report::default(),
     };
     for rejected in document.rejected {
         import.reject(rejected.row, rejected.reason);
     }
-    let ids = import
-        .ids(&document.source, &document.sports, &document.teams, &document.tournaments, &document.events)
+    let (ids, sports) = import
+        .ids(&document.source, document.sports, &document.teams, &document.tournaments, &document.events)
         .await?;
-    import.sports(&ids, document.sports).await?;
+    import.sports(&ids, sports).await?;
     import.tournaments(&ids, document.tournaments).await?;
     import.teams(&ids, document.teams).await?;
     import.events(&ids, document.events).await?;
 
     let Import { rows, report, .. } = import;
-    publish(app, loaded, rows, &document.source, document.as_of).await?;
+    publish(app, loaded, rows).await?;
     Ok(report)
+}
+
+/// Publishes a snapshot of every row there is.
+pub async fn rebuild(app: &App) -> Result<Report, FeedError> {
+    let base = Base::Rows { head: app.store.catalog_head(touchline::storage::Reads::Consistent).await? };
+    let rows = all_rows(app).await?;
+    let unchanged = rows.sports.len() + rows.teams.len() + rows.tournaments.len() + rows.events.len();
+    publish(app, base, rows).await?;
+    Ok(Report { unchanged, ..Report::default() })
+}
+
+/// What the next snapshot is made from.
+enum Base {
+    /// Nothing has been published yet.
+    Nothing,
+    Snapshot(Loaded),
+    /// There is a snapshot that cannot be read, say of another version of this program: the rows then.
+    Rows {
+        head: Option<touchline::storage::catalog::Head>,
+    },
+}
+
+impl Base {
+    fn catalogue(&self) -> Arc<Catalogue> {
+        match self {
+            Self::Snapshot(loaded) => Arc::clone(&loaded.catalogue),
+            Self::Nothing | Self::Rows { .. } => Arc::default(),
+        }
+    }
+
+    fn head(&self) -> Option<&touchline::storage::catalog::Head> {
+        match self {
+            Self::Nothing => None,
+            Self::Snapshot(loaded) => Some(&loaded.head),
+            Self::Rows { head } => head.as_ref(),
+        }
+    }
+}
+
+async fn load(app: &App) -> Result<Base, StoreError> {
+    match catalog::load_now(&app.store).await {
+        Ok(Some(loaded)) => Ok(Base::Snapshot(loaded)),
+        Ok(None) => Ok(Base::Nothing),
+        Err(StoreError::Unreadable(what)) => {
+            tracing::warn!(what, "the snapshot cannot be read; it is built anew from the rows");
+            Ok(Base::Rows { head: app.store.catalog_head(touchline::storage::Reads::Consistent).await? })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn all_rows(app: &App) -> Result<Rows, StoreError> {
+    Ok(Rows {
+        sports: app.store.all_rows().await?,
+        teams: app.store.all_rows().await?,
+        tournaments: app.store.all_rows().await?,
+        events: app.store.all_rows().await?,
+    })
 }
 
 struct Import<'a> {
     app: &'a App,
+    now: DateTime<Utc>,
     as_of: DateTime<Utc>,
-    is_old: bool,
+    /// Whether the document says itself of when it is.
+    is_dated: bool,
     catalogue: Arc<Catalogue>,
     /// What the snapshot must show, of what the document names.
     rows: Rows,
+    /// Rows of the document that were not taken: nothing of the same document may point to them.
+    refused: HashSet<(Kind, u32)>,
     report: Report,
 }
 
@@ -80,7 +148,11 @@ impl Ids {
 
 /// What to do with a row.
 enum Decision<T> {
-    Write(T),
+    /// `changed` is false where only its date is new.
+    Write {
+        row: T,
+        changed: bool,
+    },
     Keep(T),
     Refuse(String),
 }
@@ -93,21 +165,34 @@ impl Import<'_> {
         }
     }
 
-    /// Ids for everything that the document names by ids of its own.
+    /// Ids for everything that the document names by ids of its own; and the sports that are new. A sport
+    /// that another source brought already is the same sport.
     async fn ids(
         &self,
         source: &str,
-        sports: &[NewSport],
+        sports: Vec<NewSport>,
         teams: &[NewTeam],
         tournaments: &[NewTournament],
         events: &[NewEvent],
-    ) -> Result<Ids, StoreError> {
+    ) -> Result<(Ids, Vec<NewSport>), StoreError> {
         let mut ids = Ids { source: source.to_owned(), by_key: HashMap::new() };
         let catalogue = &self.catalogue;
+        let mut new_sports = Vec::new();
+        for sport in sports {
+            let key = sport.reference.key(source, Kind::Sport);
+            let wanted = sport.slug.clone().unwrap_or_else(|| slug(&sport.name));
+            let known = catalogue.sports().find(|other| other.slug == wanted && other.key != key);
+            match (&sport.reference, known) {
+                (Reference::External(_), Some(known)) => {
+                    ids.by_key.insert((Kind::Sport, key), known.id);
+                }
+                _ => new_sports.push(sport),
+            }
+        }
         for (kind, references, known) in [
             (
                 Kind::Sport,
-                sports.iter().map(|row| &row.reference).collect::<Vec<_>>(),
+                new_sports.iter().map(|row| &row.reference).collect::<Vec<_>>(),
                 catalogue.sports().map(|row| (row.key, row.id)).collect::<HashMap<_, _>>(),
             ),
             (
@@ -126,34 +211,34 @@ impl Import<'_> {
                 catalogue.events().map(|row| (row.key, row.id)).collect(),
             ),
         ] {
-            let last = known.values().copied().max().unwrap_or(0);
-            let mut missing = Vec::new();
-            for reference in references {
-                if matches!(reference, Reference::Given(_)) {
-                    continue;
-                }
+            let last = known.values().copied().filter(|id| *id < OWN_IDS).max().unwrap_or(0);
+            let (mut missing, mut seen) = (Vec::new(), HashSet::new());
+            for reference in
+                references.into_iter().filter(|reference| matches!(reference, Reference::External(_)))
+            {
                 let key = reference.key(source, kind);
                 match known.get(&key) {
                     Some(id) => {
                         ids.by_key.insert((kind, key), *id);
                     }
-                    None if missing.contains(&key) => {}
-                    None => missing.push(key),
+                    None if seen.insert(key) => missing.push(key),
+                    None => {}
                 }
             }
             for (key, id) in self.app.store.give_ids(kind, &missing, last).await? {
                 ids.by_key.insert((kind, key), id);
             }
         }
-        Ok(ids)
+        Ok((ids, new_sports))
     }
 
     async fn sports(&mut self, ids: &Ids, sports: Vec<NewSport>) -> Result<(), StoreError> {
+        let mut slugs = Slugs::of(self.catalogue.sports().map(|sport| (sport.slug.clone(), sport.id)));
         let wanted: Vec<_> = sports
             .into_iter()
             .map(|new| {
                 let (id, key) = ids.of(Kind::Sport, &new.reference);
-                let slug = new.slug.unwrap_or_else(|| slug(&new.name));
+                let slug = slugs.claim(id, &new.slug.unwrap_or_else(|| slug(&new.name)));
                 (new.name.clone(), Sport { id, name: new.name, slug, key, as_of: self.as_of })
             })
             .collect();
@@ -182,27 +267,23 @@ impl Import<'_> {
     }
 
     async fn teams(&mut self, ids: &Ids, teams: Vec<NewTeam>) -> Result<(), StoreError> {
-        let mut slugs: HashMap<String, u32> =
-            self.catalogue.teams().map(|team| (team.slug.clone(), team.id)).collect();
+        let mut slugs = Slugs::of(self.catalogue.teams().map(|team| (team.slug.clone(), team.id)));
         let mut wanted = Vec::with_capacity(teams.len());
         for new in teams {
             let (id, key) = ids.of(Kind::Team, &new.reference);
             let (sport_id, _) = ids.of(Kind::Sport, &new.sport);
-            if self.catalogue.sport(sport_id).is_none() && !self.rows.sports.contains_key(&sport_id) {
+            let known = self.rows.sports.contains_key(&sport_id) || self.catalogue.sport(sport_id).is_some();
+            if !known || self.refused.contains(&(Kind::Sport, sport_id)) {
+                self.refused.insert((Kind::Team, id));
                 self.reject(new.name, format!("sport {sport_id} is not known"));
                 continue;
             }
             // A slug, once given, stays, unless the source itself names another.
             let kept = self.catalogue.team(id).filter(|team| team.key == key).map(|team| team.slug.clone());
-            let mut chosen = new.slug.or(kept).unwrap_or_else(|| slug(&new.name));
-            if slugs.get(&chosen).is_some_and(|owner| *owner != id) {
-                chosen = format!("{chosen}-{id}");
-            }
-            slugs.insert(chosen.clone(), id);
             let row = Team {
                 id,
+                slug: slugs.claim(id, &new.slug.or(kept).unwrap_or_else(|| slug(&new.name))),
                 name: new.name.clone(),
-                slug: chosen,
                 sport_id,
                 logo: new.logo,
                 country: new.country,
@@ -216,39 +297,45 @@ impl Import<'_> {
         Ok(())
     }
 
+    /// The team that a match of the document means. One of a foreign source must be that source's own:
+    /// ours by its number is another team.
+    fn team(&self, ids: &Ids, reference: &Reference) -> Option<u32> {
+        let (id, key) = ids.of(Kind::Team, reference);
+        let team = self.rows.teams.get(&id).or_else(|| self.catalogue.team(id))?;
+        let meant = matches!(reference, Reference::Given(_)) || team.key == key;
+        (meant && !self.refused.contains(&(Kind::Team, id))).then_some(id)
+    }
+
+    fn tournament(&self, ids: &Ids, reference: &Reference) -> Option<&Tournament> {
+        let (id, key) = ids.of(Kind::Tournament, reference);
+        let tournament = self.rows.tournaments.get(&id).or_else(|| self.catalogue.tournament(id))?;
+        let meant = matches!(reference, Reference::Given(_)) || tournament.key == key;
+        (meant && !self.refused.contains(&(Kind::Tournament, id))).then_some(tournament)
+    }
+
     async fn events(&mut self, ids: &Ids, events: Vec<NewEvent>) -> Result<(), StoreError> {
         let mut wanted = Vec::with_capacity(events.len());
         for new in events {
             let (id, key) = ids.of(Kind::Event, &new.reference);
-            let (tournament_id, _) = ids.of(Kind::Tournament, &new.tournament);
-            let (home_team_id, _) = ids.of(Kind::Team, &new.home);
-            let (away_team_id, _) = ids.of(Kind::Team, &new.away);
-            let tournament = self
-                .rows
-                .tournaments
-                .get(&tournament_id)
-                .or_else(|| self.catalogue.tournament(tournament_id));
-            let Some(featured) = tournament.map(|tournament| tournament.featured) else {
-                self.reject(new.label, format!("tournament {tournament_id} is not known"));
+            let tournament = self.tournament(ids, &new.tournament).map(|found| (found.id, found.featured));
+            let Some((tournament_id, featured)) = tournament else {
+                self.reject(new.label, format!("tournament {} is not known", name(&new.tournament)));
                 continue;
             };
-            let unknown = [home_team_id, away_team_id]
-                .into_iter()
-                .find(|id| self.catalogue.team(*id).is_none() && !self.rows.teams.contains_key(id));
-            if let Some(team) = unknown {
-                self.reject(new.label, format!("team {team} is not known"));
+            let (home, away) = (self.team(ids, &new.home), self.team(ids, &new.away));
+            let (Some(home_team_id), Some(away_team_id)) = (home, away) else {
+                let unknown = if home.is_none() { &new.home } else { &new.away };
+                self.reject(new.label, format!("team {} is not known", name(unknown)));
                 continue;
-            }
+            };
             // Made on first use, and the same each time it is asked for.
             let room = match self.catalogue.event(id).filter(|event| event.key == key) {
                 Some(event) => event.room.clone(),
                 None => match self.app.chat.match_room(id, &new.label).await {
                     Ok(room) => room.into(),
                     Err(error) => {
-                        self.reject(
-                            new.label,
-                            format!("its chat room could not be made ({error}); import again"),
-                        );
+                        let reason = format!("its chat room could not be made ({error}); import again");
+                        self.reject(new.label, reason);
                         continue;
                     }
                 },
@@ -266,7 +353,7 @@ impl Import<'_> {
                 shards: if featured { SHARDS.0 } else { SHARDS.1 },
                 revision: 0,
                 key,
-                as_of: new.as_of.unwrap_or(self.as_of),
+                as_of: new.as_of.map_or(self.as_of, |as_of| as_of.min(self.now)),
             };
             wanted.push((new.label, row));
         }
@@ -291,67 +378,97 @@ impl Import<'_> {
         wanted: Vec<(String, T)>,
         settle: impl Fn(Option<&T>, T) -> T,
     ) -> Result<BTreeMap<u32, T>, StoreError> {
-        let ids: Vec<u32> =
-            wanted.iter().map(|(_, row)| row.id()).collect::<BTreeSet<_>>().into_iter().collect();
-        let stored = self.app.store.catalog_rows::<T>(&ids).await?;
+        let ids: BTreeSet<u32> = wanted.iter().map(|(_, row)| row.id()).collect();
+        let mut stored = self.app.store.catalog_rows::<T>(&ids.into_iter().collect::<Vec<_>>()).await?;
         let mut rows: BTreeMap<u32, T> = BTreeMap::new();
-        let mut writes: Vec<(String, T, bool)> = Vec::new();
+        let mut seen = HashSet::new();
+        let mut open = Vec::new();
         for (label, row) in wanted {
-            let id = row.id();
-            if rows.contains_key(&id) || writes.iter().any(|(_, other, _)| other.id() == id) {
-                self.reject(label, format!("id {id} stands in the document twice"));
-                continue;
-            }
-            match decide(stored.get(&id), row, self.is_old, &settle) {
-                Decision::Keep(row) => {
-                    self.report.unchanged += 1;
-                    rows.insert(id, row);
-                }
-                Decision::Write(row) => writes.push((label, row, stored.contains_key(&id))),
-                Decision::Refuse(reason) => self.reject(label, reason),
+            if seen.insert(row.id()) {
+                open.push((label, row));
+            } else {
+                self.reject(label, format!("id {} stands in the document twice", row.id()));
             }
         }
-        let new: Vec<T> = writes.iter().map(|(_, row, _)| row.clone()).collect();
-        let written = self.app.store.put_rows(&new).await?;
-        for ((label, row, existed), outcome) in writes.into_iter().zip(written) {
-            match outcome {
-                Written::Now => {
-                    if existed {
-                        self.report.updated += 1;
-                    } else {
-                        self.report.created += 1;
+        // Another import may write a row between our look at it and our write: then look again.
+        for _ in 0..10 {
+            let mut writes = Vec::new();
+            for (label, row) in std::mem::take(&mut open) {
+                let id = row.id();
+                match decide(stored.get(&id), &row, self.is_dated, &settle) {
+                    Decision::Keep(row) => {
+                        self.report.unchanged += 1;
+                        rows.insert(id, row);
                     }
-                    rows.insert(row.id(), row);
+                    Decision::Write { row: settled, changed } => {
+                        let replacement = Replacement { row: settled, read: stored.get(&id).cloned() };
+                        writes.push((label, row, replacement, changed));
+                    }
+                    Decision::Refuse(reason) => {
+                        self.refused.insert((T::KIND, id));
+                        // A number that was drawn and is somebody else's would stand in the way for ever.
+                        self.app.store.forget_id(T::KIND, row.key(), id).await?;
+                        self.reject(label, reason);
+                    }
                 }
-                Written::Newer(found) => {
-                    self.report.unchanged += 1;
-                    rows.insert(found.id(), found);
+            }
+            if writes.is_empty() {
+                return Ok(rows);
+            }
+            let replacements: Vec<_> =
+                writes.iter().map(|(_, _, replacement, _)| replacement.clone()).collect();
+            let written = self.app.store.put_rows(&replacements).await?;
+            for ((label, row, replacement, changed), outcome) in writes.into_iter().zip(written) {
+                match outcome {
+                    Written::Now => {
+                        match (&replacement.read, changed) {
+                            (None, _) => self.report.created += 1,
+                            (Some(_), true) => self.report.updated += 1,
+                            (Some(_), false) => self.report.unchanged += 1,
+                        }
+                        rows.insert(row.id(), replacement.row);
+                    }
+                    Written::Changed(found) => {
+                        stored.insert(row.id(), found);
+                        open.push((label, row));
+                    }
                 }
-                Written::Foreign => self.reject(label, format!("id {} belongs to another source", row.id())),
             }
         }
-        Ok(rows)
+        Err(StoreError::Busy { operation: "PutItem", code: "RowContended".into() })
     }
 }
 
 fn decide<T: Row>(
     stored: Option<&T>,
-    wanted: T,
-    document_is_old: bool,
+    wanted: &T,
+    is_dated: bool,
     settle: impl Fn(Option<&T>, T) -> T,
 ) -> Decision<T> {
-    if let Some(stored) = stored
-        && stored.key() != wanted.key()
-    {
+    let Some(stored) = stored else {
+        return Decision::Write { row: settle(None, wanted.clone()), changed: true };
+    };
+    if stored.key() != wanted.key() {
         return Decision::Refuse(format!("id {} belongs to another source", wanted.id()));
     }
-    let wanted = settle(stored, wanted);
-    match stored {
-        Some(stored) if document_is_old || wanted.as_of() < stored.as_of() => Decision::Keep(stored.clone()),
-        Some(stored) if stored.clone() == wanted.clone().dated(stored.as_of()) => {
-            Decision::Keep(stored.clone())
-        }
-        _ => Decision::Write(wanted),
+    if wanted.as_of() < stored.as_of() {
+        return Decision::Keep(stored.clone());
+    }
+    let settled = settle(Some(stored), wanted.clone());
+    let changed = settled.clone().dated(stored.as_of()) != *stored;
+    // A dated document that confirms a row dates it anew, so that an older one cannot change it. Without a
+    // date of its own it would do so on every run, for nothing.
+    if changed || (is_dated && wanted.as_of() > stored.as_of()) {
+        Decision::Write { row: settled, changed }
+    } else {
+        Decision::Keep(stored.clone())
+    }
+}
+
+fn name(reference: &Reference) -> String {
+    match reference {
+        Reference::Given(id) => id.to_string(),
+        Reference::External(name) => name.clone(),
     }
 }
 
@@ -387,29 +504,43 @@ fn slug(name: &str) -> String {
     if slug.is_empty() { "team".into() } else { slug.to_owned() }
 }
 
+/// Whose which slug is.
+struct Slugs(HashMap<String, u32>);
+
+impl Slugs {
+    fn of(taken: impl Iterator<Item = (String, u32)>) -> Self {
+        Self(taken.collect())
+    }
+
+    /// `wanted`, or the like of it that nobody else has.
+    fn claim(&mut self, id: u32, wanted: &str) -> String {
+        let free = |slug: &String| self.0.get(slug).is_none_or(|owner| *owner == id);
+        let likes =
+            (1..).map(|n| if n == 1 { format!("{wanted}-{id}") } else { format!("{wanted}-{id}-{n}") });
+        let slug = std::iter::once(wanted.to_owned()).chain(likes).find(free).unwrap_or_default();
+        self.0.insert(slug.clone(), id);
+        slug
+    }
+}
+
 /// Makes the snapshot show `rows`. Whoever else publishes meanwhile is built upon, not overwritten.
-async fn publish(
-    app: &App,
-    mut loaded: Option<Loaded>,
-    mut rows: Rows,
-    source: &str,
-    as_of: Option<DateTime<Utc>>,
-) -> Result<(), StoreError> {
+async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), StoreError> {
     for _ in 0..20 {
-        let catalogue = loaded.as_ref().map(|loaded| Arc::clone(&loaded.catalogue)).unwrap_or_default();
-        let mut index = loaded.as_ref().map_or_else(Index::default, |loaded| loaded.index.clone());
-        let newer = as_of
-            .map(|at| at.timestamp_millis())
-            .filter(|ms| index.newest.get(source).is_none_or(|seen| seen < ms));
-        if let Some(ms) = newer {
-            index.newest.insert(source.to_owned(), ms);
+        if let Base::Rows { .. } = base {
+            rows = all_rows(app).await?;
         }
+        let catalogue = base.catalogue();
         part_slugs(app, &catalogue, &mut rows).await?;
         let changed = changed_chunks(&catalogue, &rows);
-        if loaded.is_some() && changed.is_empty() && newer.is_none() {
+        let nothing_to_show = matches!(base, Base::Nothing) && rows.is_empty();
+        if nothing_to_show || (matches!(base, Base::Snapshot(_)) && changed.is_empty()) {
             return Ok(());
         }
-        let head = loaded.as_ref().map(|loaded| &loaded.head);
+        let mut index = match &base {
+            Base::Snapshot(loaded) => loaded.index.clone(),
+            Base::Nothing | Base::Rows { .. } => Index::default(),
+        };
+        let head = base.head();
         // A place of our own: two who publish at once do not write over each other.
         let at = format!("{}.{}", head.map_or(0, |head| head.version) + 1, app.random.word(8));
         let (mut replaced, mut ours) = (Vec::new(), Vec::new());
@@ -431,8 +562,12 @@ async fn publish(
             return Ok(());
         }
         // Somebody else published. Theirs is the base now, and of our rows the stored state counts.
+        base = load(app).await?;
+        if let Base::Snapshot(loaded) = &base {
+            // Unless ours went through after all, its answer was lost, and theirs is built upon it.
+            ours.retain(|(name, place)| !loaded.names(*name, place));
+        }
         app.store.expire_chunks(&ours, None, end).await?;
-        loaded = catalog::load_now(&app.store).await?;
         rows = Rows {
             sports: app.store.catalog_rows(&ids(&rows.sports)).await?,
             teams: app.store.catalog_rows(&ids(&rows.teams)).await?,
@@ -445,11 +580,16 @@ async fn publish(
 
 /// Two imports at once may have given two teams the same slug: whoever publishes second gives way.
 async fn part_slugs(app: &App, catalogue: &Catalogue, rows: &mut Rows) -> Result<(), StoreError> {
-    let owners: HashMap<&str, u32> = catalogue.teams().map(|team| (team.slug.as_str(), team.id)).collect();
+    let mut slugs = Slugs::of(catalogue.teams().map(|team| (team.slug.clone(), team.id)));
     for team in rows.teams.values_mut() {
-        if owners.get(team.slug.as_str()).is_some_and(|owner| *owner != team.id) {
-            team.slug = format!("{}-{}", team.slug, team.id);
-            app.store.put_rows(std::slice::from_ref(team)).await?;
+        let slug = slugs.claim(team.id, &team.slug);
+        if slug != team.slug {
+            let read = team.clone();
+            team.slug = slug;
+            let written = app.store.put_rows(&[Replacement { row: team.clone(), read: Some(read) }]).await?;
+            if let [Written::Changed(found)] = written.as_slice() {
+                *team = found.clone();
+            }
         }
     }
     Ok(())
@@ -464,9 +604,12 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use aws_sdk_dynamodb::primitives::Blob;
+    use aws_sdk_dynamodb::types::AttributeValue;
     use serde_json::{Value, json};
     use touchline::catalog;
     use touchline::domain::catalog::{Catalogue, EventFilter, Paging, Status, Team};
+    use touchline::storage::catalog::{Replacement, Written};
     use touchline_testing::{Fault, TestApp, at_once};
 
     use crate::FeedError;
@@ -534,16 +677,159 @@ mod tests {
     async fn an_older_document_after_a_newer_one_undoes_nothing() {
         let app = app().await;
         run(&app, &sample()).await;
-        let newer = changed("2026-11-15T14:00:00Z", 1, "home_score", json!(3));
+        let newer = changed("2026-11-15T12:01:00Z", 1, "home_score", json!(3));
         assert_eq!(counts(&run(&app, &newer).await)[1], 1);
         let after = run(&app, &sample()).await;
         assert_eq!(counts(&after)[1], 0, "{after}");
         assert_eq!(catalogue(&app).await.event(2).unwrap().score.unwrap().home, 3);
 
         // A newer document confirmed the score; one from in between must not bring another.
-        run(&app, &changed("2026-11-15T16:00:00Z", 1, "home_score", json!(3))).await;
-        run(&app, &changed("2026-11-15T15:00:00Z", 1, "home_score", json!(2))).await;
+        run(&app, &changed("2026-11-15T12:03:00Z", 1, "home_score", json!(3))).await;
+        run(&app, &changed("2026-11-15T12:02:00Z", 1, "home_score", json!(2))).await;
         assert_eq!(catalogue(&app).await.event(2).unwrap().score.unwrap().home, 3);
+    }
+
+    /// Documents may hold one match each, and leagues one document each: an older one about something else
+    /// still counts.
+    #[tokio::test]
+    async fn an_older_document_about_other_rows_is_applied() {
+        let app = app().await;
+        run(&app, &sample()).await;
+        let goal = |at: &str, event: usize| {
+            let mut document = sample();
+            document["as_of"] = json!(at);
+            document["events"] = json!([sample()["events"][event]]);
+            document["events"][0]["venue"] = json!("Moved");
+            for list in ["sports", "teams", "tournaments"] {
+                document[list] = json!([]);
+            }
+            document
+        };
+        run(&app, &goal("2026-11-15T12:00:10Z", 0)).await;
+        assert_eq!(counts(&run(&app, &goal("2026-11-15T12:00:05Z", 2)).await)[1], 1);
+        assert_eq!(catalogue(&app).await.event(3).unwrap().venue.as_deref(), Some("Moved"));
+    }
+
+    #[tokio::test]
+    async fn a_document_from_the_future_is_refused() {
+        let app = app().await;
+        let document = changed("2062-11-15T12:00:00Z", 0, "venue", json!("x"));
+        let refused = crate::handle(app.app.clone(), document).await.unwrap_err();
+        assert!(matches!(refused, FeedError::BadAsOf));
+    }
+
+    #[tokio::test]
+    async fn nothing_to_show_is_not_published() {
+        let app = app().await;
+        for document in [
+            json!({ "format": "touchline" }),
+            json!({ "format": "football-data.org/v4", "document": { "matches": [] } }),
+        ] {
+            run(&app, &document).await;
+            assert!(catalog::load_now(&app.app.store).await.unwrap().is_none());
+        }
+    }
+
+    /// A match of a foreign source never shows a team of ours that has the number its own was to have.
+    #[tokio::test]
+    async fn a_team_that_was_refused_has_no_matches() {
+        let app = app().await;
+        let foreign: Value =
+            serde_json::from_str(include_str!("../../../events/feed/openfootball.json")).unwrap();
+        run(&app, &foreign).await;
+        // Our own document claims the numbers of the foreign teams.
+        let report = run(&app, &sample()).await;
+        assert_eq!(catalogue(&app).await.events().count(), 3, "{report}");
+        let reasons = report["reasons"].to_string();
+        assert!(reasons.contains("another source") && reasons.contains("is not known"), "{reasons}");
+    }
+
+    #[tokio::test]
+    async fn a_sport_is_one_whoever_brings_it() {
+        let app = app().await;
+        for text in [
+            include_str!("../../../events/feed/touchline.json"),
+            include_str!("../../../events/feed/football-data.json"),
+            include_str!("../../../events/feed/openfootball.json"),
+        ] {
+            run(&app, &serde_json::from_str(text).unwrap()).await;
+        }
+        assert_eq!(catalogue(&app).await.sports().count(), 1);
+    }
+
+    /// More rows than one batch, one transaction or one part of a chunk takes.
+    #[tokio::test]
+    async fn a_whole_season_is_imported_in_one_go() {
+        let app = app().await;
+        let team = |n: usize| format!("Club {n} {}", "of a long name ".repeat(n % 5));
+        let matches: Vec<Value> = (0..20)
+            .flat_map(|home| (0..20).filter(move |away| *away != home).map(move |away| (home, away)))
+            .enumerate()
+            .map(|(at, (home, away))| {
+                json!({ "round": format!("Matchday {}", at / 10), "date": format!("2026-{:02}-{:02}", 1 + at / 40, 1 + at % 28),
+                    "time": "15:00", "team1": team(home), "team2": team(away), "score": { "ft": [at % 5, at % 3] } })
+            })
+            .collect();
+        let document = json!({ "format": "openfootball", "timezone": "Europe/London", "as_of": "2026-11-15T12:00:00Z",
+            "document": { "name": "Season", "matches": matches } });
+        assert_eq!(counts(&run(&app, &document).await), [402, 0, 0, 0]);
+        assert_eq!(counts(&run(&app, &document).await), [0, 0, 402, 0]);
+        let catalogue = catalogue(&app).await;
+        let ids: std::collections::BTreeSet<u32> = catalogue.events().map(|event| event.id).collect();
+        assert_eq!(ids, (1..=380).collect(), "small and without gaps");
+    }
+
+    /// A snapshot that cannot be read is built anew from the rows, by any import or by asking for it.
+    #[tokio::test]
+    async fn the_snapshot_can_be_built_from_the_rows() {
+        let app = app().await;
+        run(&app, &sample()).await;
+        let before = bytes(&app).await;
+        let spoil = async || {
+            let tables = &app.app.config.tables;
+            let page = app.client().scan().table_name(&tables.catalog).send().await.unwrap();
+            for item in page.items() {
+                if item["sk"].as_s().unwrap().ends_with("#0") {
+                    let mut item = item.clone();
+                    item.insert("bytes".into(), AttributeValue::B(Blob::new([1, 2, 3])));
+                    app.client()
+                        .put_item()
+                        .table_name(&tables.catalog)
+                        .set_item(Some(item))
+                        .send()
+                        .await
+                        .unwrap();
+                }
+            }
+            assert!(catalog::load_now(&app.app.store).await.is_err());
+        };
+        spoil().await;
+        run(&app, &json!({ "format": "touchline", "events": [] })).await;
+        assert_eq!(bytes(&app).await, before);
+        spoil().await;
+        run(&app, &json!({ "rebuild": true })).await;
+        assert_eq!(bytes(&app).await, before);
+    }
+
+    #[tokio::test]
+    async fn without_chat_matches_wait() {
+        let app = TestApp::serving(&[]).without_chat().start().await;
+        let report = run(&app, &sample()).await;
+        assert_eq!(counts(&report), [5, 0, 0, 4], "{report}");
+        assert!(report["reasons"][0]["reason"].as_str().unwrap().contains("import again"));
+    }
+
+    /// Results that come in at once under one date: each has a revision of its own.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn no_two_results_share_a_revision() {
+        let app = Arc::new(app().await);
+        run(&app, &sample()).await;
+        at_once(6, |n| {
+            let app = Arc::clone(&app);
+            async move { run(&app, &changed("2026-11-15T12:04:00Z", 2, "home_score", json!(n + 10))).await }
+        })
+        .await;
+        assert_eq!(catalogue(&app).await.event(3).unwrap().revision, 7, "one before, six now");
     }
 
     #[tokio::test]
@@ -571,11 +857,11 @@ mod tests {
         run(&app, &sample()).await;
         let revision = async || catalogue(&app).await.event(3).unwrap().revision;
         assert_eq!(revision().await, 1);
-        run(&app, &changed("2026-11-15T13:00:00Z", 2, "venue", json!("Elsewhere"))).await;
+        run(&app, &changed("2026-11-15T12:00:30Z", 2, "venue", json!("Elsewhere"))).await;
         assert_eq!(revision().await, 1);
-        run(&app, &changed("2026-11-15T14:00:00Z", 2, "home_score", json!(1))).await;
+        run(&app, &changed("2026-11-15T12:01:00Z", 2, "home_score", json!(1))).await;
         assert_eq!(revision().await, 2);
-        run(&app, &changed("2026-11-15T15:00:00Z", 2, "status", json!("abandoned"))).await;
+        run(&app, &changed("2026-11-15T12:02:00Z", 2, "status", json!("abandoned"))).await;
         assert_eq!(revision().await, 3);
     }
 
@@ -584,7 +870,7 @@ mod tests {
         let app = app().await;
         run(&app, &sample()).await;
         // By itself: nothing else touches the month that it leaves.
-        let moved = json!({ "format": "touchline", "as_of": "2026-11-15T13:00:00Z", "events": [{
+        let moved = json!({ "format": "touchline", "as_of": "2026-11-15T12:01:00Z", "events": [{
             "id": 1, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
             "start_time": "2027-02-01T15:00:00Z", "status": "scheduled",
         }] });
@@ -679,8 +965,9 @@ mod tests {
         run(&app, &sample()).await;
         let mut stranger = app.app.store.catalog_rows::<Team>(&[1]).await.unwrap().remove(&1).unwrap();
         stranger.key = touchline::domain::catalog::Key(7);
+        let stranger = Replacement { row: stranger, read: None };
         let written = app.app.store.put_rows(&[stranger]).await.unwrap();
-        assert_eq!(written, [touchline::storage::catalog::Written::Foreign]);
+        assert!(matches!(written.as_slice(), [Written::Changed(found)] if found.name == "Northgate Rovers"));
     }
 
     /// The bytes of every chunk, by name.
@@ -765,7 +1052,7 @@ mod tests {
             let app = Arc::new(app().await);
             run(&app, &sample()).await;
             at_once(8, |n| {
-                let (app, at) = (Arc::clone(&app), format!("2026-11-15T13:0{n}:00Z"));
+                let (app, at) = (Arc::clone(&app), format!("2026-11-15T12:00:0{n}Z"));
                 async move { run(&app, &changed(&at, 1, "home_score", json!(n + 10))).await }
             })
             .await;

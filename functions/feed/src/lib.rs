@@ -37,7 +37,7 @@ pub enum FeedError {
     WrongShape(&'static str, String),
     #[error("{0:?} is not a time zone; give one such as Europe/London")]
     UnknownTimeZone(String),
-    #[error("as_of is not a timestamp such as 2026-11-15T12:00:00Z")]
+    #[error("as_of is not a timestamp such as 2026-11-15T12:00:00Z, or lies in the future")]
     BadAsOf,
     #[error("the feed could not be fetched: {0}")]
     Fetch(String),
@@ -45,7 +45,7 @@ pub enum FeedError {
     Store(#[from] StoreError),
 }
 
-/// One invocation: `{}` on a schedule, else a document.
+/// One invocation: `{}` on a schedule, `{"rebuild": true}` by an operator, else a document.
 pub async fn handle(app: App, event: Value) -> Result<Value, FeedError> {
     let document = if event.as_object().is_some_and(serde_json::Map::is_empty) {
         let Some(settings) = &app.config.feed else {
@@ -55,8 +55,11 @@ pub async fn handle(app: App, event: Value) -> Result<Value, FeedError> {
     } else {
         event
     };
-    let document = formats::read(&document)?;
-    let report = import::import(&app, document).await?;
+    let report = if document["rebuild"] == true {
+        import::rebuild(&app).await?
+    } else {
+        import::import(&app, formats::read(&document)?).await?
+    };
     tracing::info!(
         created = report.created,
         updated = report.updated,

@@ -14,6 +14,15 @@ pub struct Rows {
     pub events: BTreeMap<u32, Match>,
 }
 
+impl Rows {
+    pub fn is_empty(&self) -> bool {
+        self.sports.is_empty()
+            && self.teams.is_empty()
+            && self.tournaments.is_empty()
+            && self.events.is_empty()
+    }
+}
+
 /// The chunks that differ once `rows` are in: with their new content, or `None` where nothing is left.
 pub fn changed_chunks(catalogue: &Catalogue, rows: &Rows) -> BTreeMap<ChunkName, Option<Chunk>> {
     let mut next: BTreeMap<ChunkName, Chunk> = BTreeMap::new();

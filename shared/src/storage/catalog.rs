@@ -5,7 +5,9 @@
 //! readers notice, so that they see the old catalogue or the new one, never a mixture.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
@@ -38,13 +40,15 @@ pub struct Head {
 }
 
 /// What the catalogue consists of.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
+    /// Which rows the chunks hold, and how they are written: another program's may not be readable.
+    format: u32,
     chunks: BTreeMap<String, ChunkRef>,
-    /// By source: the time of the newest document, in milliseconds.
-    #[serde(default)]
-    pub newest: BTreeMap<String, i64>,
 }
+
+/// Grows with every change of a row's fields or of their order.
+const FORMAT: u32 = 1;
 
 /// Where a chunk's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,9 +57,18 @@ pub struct ChunkRef {
     parts: u32,
 }
 
+impl Default for Index {
+    fn default() -> Self {
+        Self { format: FORMAT, chunks: BTreeMap::new() }
+    }
+}
+
 impl Index {
     /// The chunks by name.
     pub fn chunks(&self) -> Result<BTreeMap<ChunkName, ChunkRef>, StoreError> {
+        if self.format != FORMAT {
+            return Err(StoreError::Unreadable("a snapshot of this program's format"));
+        }
         self.chunks
             .iter()
             .map(|(name, found)| {
@@ -85,10 +98,12 @@ pub trait Row: Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync {
     /// The same row at another time.
     #[must_use]
     fn dated(self, as_of: DateTime<Utc>) -> Self;
+    /// How often its result has changed; 0 for rows that have none.
+    fn revision(&self) -> u32;
 }
 
 macro_rules! rows {
-    ($($row:ty => $kind:expr),*) => {
+    ($($row:ty => $kind:expr, $revision:expr;)*) => {
         $(impl Row for $row {
             const KIND: Kind = $kind;
 
@@ -107,20 +122,35 @@ macro_rules! rows {
             fn dated(self, as_of: DateTime<Utc>) -> Self {
                 Self { as_of, ..self }
             }
+
+            fn revision(&self) -> u32 {
+                let revision: fn(&Self) -> u32 = $revision;
+                revision(self)
+            }
         })*
     };
 }
 
-rows! { Sport => Kind::Sport, Team => Kind::Team, Tournament => Kind::Tournament, Match => Kind::Event }
+rows! {
+    Sport => Kind::Sport, |_| 0;
+    Team => Kind::Team, |_| 0;
+    Tournament => Kind::Tournament, |_| 0;
+    Match => Kind::Event, |event| event.revision;
+}
 
 /// What became of a row that was to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Written<T> {
     Now,
-    /// A newer one is there.
-    Newer(T),
-    /// The id belongs to a row of another origin.
-    Foreign,
+    /// Not written: this is there, and not what was there when it was read.
+    Changed(T),
+}
+
+/// A row to be written in place of the one that was read.
+#[derive(Debug, Clone)]
+pub struct Replacement<T> {
+    pub row: T,
+    pub read: Option<T>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -318,8 +348,8 @@ impl Store {
         Ok(rows)
     }
 
-    /// Writes rows, each unless a newer one is there. In their order, with what became of each.
-    pub async fn put_rows<T: Row>(&self, rows: &[T]) -> Result<Vec<Written<T>>, StoreError> {
+    /// Writes rows, each in place of the one that was read. In their order, with what became of each.
+    pub async fn put_rows<T: Row>(&self, rows: &[Replacement<T>]) -> Result<Vec<Written<T>>, StoreError> {
         let writes: Vec<_> = rows.iter().map(|row| self.put_row(row).boxed()).collect();
         let mut written = Vec::with_capacity(rows.len());
         let mut running = stream::iter(writes).buffered(AT_ONCE);
@@ -329,26 +359,88 @@ impl Store {
         Ok(written)
     }
 
-    async fn put_row<T: Row>(&self, row: &T) -> Result<Written<T>, StoreError> {
+    async fn put_row<T: Row>(&self, replacement: &Replacement<T>) -> Result<Written<T>, StoreError> {
+        let Replacement { row, read } = replacement;
         let put = self
             .client
             .put_item()
             .table_name(&self.tables.catalog)
             .set_item(Some(to_item(keys::catalog_row(T::KIND, row.id()), row)?))
-            .condition_expression("attribute_not_exists(pk) OR (#key = :key AND as_of <= :as_of)")
-            .expression_attribute_names("#key", "key")
-            .expression_attribute_values(":key", number(row.key().0))
-            .expression_attribute_values(":as_of", number(row.as_of().timestamp_millis()))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
-            .await;
-        let Err(error) = put else { return Ok(Written::Now) };
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let put = match read {
+            None => put.condition_expression("attribute_not_exists(pk)"),
+            // The time tells two states of a row apart, but for a result that was corrected under the
+            // same time; that one's revision does.
+            Some(read) => put
+                .condition_expression(
+                    "#key = :key AND as_of = :as_of AND (attribute_not_exists(revision) OR revision = :revision)",
+                )
+                .expression_attribute_names("#key", "key")
+                .expression_attribute_values(":key", number(read.key().0))
+                .expression_attribute_values(":as_of", number(read.as_of().timestamp_millis()))
+                .expression_attribute_values(":revision", number(read.revision())),
+        };
+        let Err(error) = put.send().await else { return Ok(Written::Now) };
         match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(refused)) => {
                 let found: T = from_item(refused.item().cloned().unwrap_or_default())?;
-                Ok(if found.key() == row.key() { Written::Newer(found) } else { Written::Foreign })
+                // Our own write, whose answer was lost and which the SDK sent again.
+                Ok(if found == *row { Written::Now } else { Written::Changed(found) })
             }
             _ => Err(StoreError::from_sdk("PutItem", &error)),
+        }
+    }
+
+    /// Every row of a kind, for building a snapshot from nothing.
+    pub async fn all_rows<T: Row>(&self) -> Result<BTreeMap<u32, T>, StoreError> {
+        let mut rows = BTreeMap::new();
+        let mut from = None;
+        loop {
+            let page = self
+                .client
+                .scan()
+                .table_name(&self.tables.catalog)
+                .filter_expression("begins_with(pk, :kind) AND sk = :row")
+                .expression_attribute_values(":kind", text(format!("{}#", T::KIND.as_str())))
+                .expression_attribute_values(":row", text(keys::CATALOG_ROW))
+                .set_exclusive_start_key(from.take())
+                .consistent_read(true)
+                .send()
+                .await
+                .map_err(|error| StoreError::from_sdk("Scan", &error))?;
+            for item in page.items.unwrap_or_default() {
+                let row: T = from_item(item)?;
+                rows.insert(row.id(), row);
+            }
+            from = page.last_evaluated_key;
+            if from.is_none() {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// Takes a given-out id back that turned out to be somebody else's; the next import gives another.
+    pub async fn forget_id(&self, kind: Kind, key: Key, id: u32) -> Result<(), StoreError> {
+        let forgotten = self
+            .client
+            .delete_item()
+            .table_name(&self.tables.catalog)
+            .set_key(Some(keys::catalog_external(kind, key).into()))
+            .condition_expression("id = :id")
+            .expression_attribute_values(":id", number(id))
+            .send()
+            .await;
+        match forgotten {
+            Ok(_) => Ok(()),
+            Err(error)
+                if matches!(
+                    error.as_service_error(),
+                    Some(DeleteItemError::ConditionalCheckFailedException(_))
+                ) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(StoreError::from_sdk("DeleteItem", &error)),
         }
     }
 
@@ -449,9 +541,13 @@ impl Store {
     ) -> Result<Vec<Item>, StoreError> {
         let mut found = Vec::with_capacity(keys.len());
         let mut wanted = keys;
-        for _ in 0..20 {
+        for attempt in 0..8 {
             if wanted.is_empty() {
                 return Ok(found);
+            }
+            if attempt > 0 {
+                // What was left over was throttled: 10 ms, then twice as long each time.
+                tokio::time::sleep(Duration::from_millis(5 << attempt)).await;
             }
             let keys = KeysAndAttributes::builder()
                 .set_keys(Some(wanted))

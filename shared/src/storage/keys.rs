@@ -99,10 +99,13 @@ pub fn sms_log(day: NaiveDate, phone: &Phone, position: &Position) -> Key {
     key(sms_log_day(day, sms_log_shard(phone)), position.as_str())
 }
 
+/// The sort key of every row of the catalogue.
+pub const CATALOG_ROW: &str = "row";
+
 /// `catalog`: a sport, team, tournament or match.
 #[must_use]
 pub fn catalog_row(kind: Kind, id: u32) -> Key {
-    key(format!("{}#{id}", kind.as_str()), "row")
+    key(format!("{}#{id}", kind.as_str()), CATALOG_ROW)
 }
 
 /// `catalog`: which id a row of a foreign source was given.

@@ -104,7 +104,12 @@ fn event(
         },
         venue: optional_text(row, "venue")?,
         score: None,
-        as_of: optional_text(row, "lastUpdated")?.as_deref().and_then(timestamp),
+        as_of: match optional_text(row, "lastUpdated")? {
+            None => None,
+            Some(text) => Some(
+                timestamp(&text).ok_or_else(|| format!("lastUpdated {text:?} is not a time that exists"))?,
+            ),
+        },
     };
     let (home, away) = after_ninety_minutes(&row["score"])?;
     event.checked(home, away)

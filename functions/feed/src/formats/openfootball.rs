@@ -1,9 +1,10 @@
 //! openfootball's `football.json`: local times, no ids.
 
-use chrono::{DateTime, LocalResult, NaiveDate, NaiveTime, TimeZone as _, Utc};
+use chrono::{DateTime, LocalResult, NaiveTime, TimeDelta, TimeZone as _, Utc};
 use chrono_tz::Tz;
 use serde_json::Value;
 use touchline::domain::catalog::Status;
+use touchline::domain::time::parse_date;
 
 use super::{optional_text, rows, text};
 use crate::FeedError;
@@ -101,17 +102,20 @@ fn after_ninety_minutes(row: &Value) -> Result<(Option<i64>, Option<i64>), Strin
 /// A match without a time starts with its day: predictions close early rather than late.
 fn start(row: &Value, timezone: Tz) -> Result<DateTime<Utc>, String> {
     let (date, time) = (text(row, "date")?, optional_text(row, "time")?);
-    let day: NaiveDate = date.parse().map_err(|_| format!("date {date:?} does not exist"))?;
-    let at = match &time {
-        None => NaiveTime::MIN,
-        Some(time) => {
-            NaiveTime::parse_from_str(time, "%H:%M").map_err(|_| format!("time {time:?} does not exist"))?
-        }
+    let day = parse_date(&date).map_err(|reason| format!("date {date:?} {reason}"))?;
+    let Some(time) = time else {
+        // Where the clocks go forward at midnight, the day begins later.
+        let mut moments =
+            (0..24).map(|half_hours| day.and_time(NaiveTime::MIN) + TimeDelta::minutes(30 * half_hours));
+        let first = moments.find_map(|moment| timezone.from_local_datetime(&moment).earliest());
+        return first.map(|at| at.to_utc()).ok_or_else(|| format!("{date} does not exist in {timezone}"));
     };
+    let at =
+        NaiveTime::parse_from_str(&time, "%H:%M").map_err(|_| format!("time {time:?} does not exist"))?;
     match timezone.from_local_datetime(&day.and_time(at)) {
         // Where the clocks go back there are two: the earlier counts.
         LocalResult::Single(at) | LocalResult::Ambiguous(at, _) => Ok(at.to_utc()),
-        LocalResult::None => Err(format!("{date} {} does not exist in {timezone}", time.unwrap_or_default())),
+        LocalResult::None => Err(format!("{date} {time} does not exist in {timezone}")),
     }
 }
 
@@ -143,6 +147,16 @@ mod tests {
         assert!(start("2026-03-29", "01:30").unwrap_err().contains("does not exist"), "skipped");
         assert!(start("2026-02-30", "15:00").is_err());
         assert!(start("2026-02-20", "25:00").is_err());
+        assert!(start("-0001-01-01", "15:00").is_err());
+        assert!(start("0001-01-01", "15:00").unwrap_err().contains("year"));
+    }
+
+    #[test]
+    fn a_match_without_a_time_starts_with_its_day_even_where_that_has_no_midnight() {
+        let document =
+            json!({ "name": "Liga", "matches": [{ "date": "2026-09-06", "team1": "A", "team2": "B" }] });
+        let read = read(&document, Some("America/Santiago")).unwrap();
+        assert_eq!(read.events[0].start.to_rfc3339(), "2026-09-06T04:00:00+00:00");
     }
 
     #[test]
