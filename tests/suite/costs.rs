@@ -105,7 +105,7 @@ async fn measure() -> Measured {
     all.add("POST /api/auth/username/generate", "", 200, (5.0, 0.0, 1), &answer);
 
     let answer = app.get_as(&token, "/api/auth/me").await;
-    all.add("GET /api/auth/me", "", 200, (1.0, 0.0, 1), &answer);
+    all.add("GET /api/auth/me", "without teams", 200, (1.0, 0.0, 1), &answer);
     let update = "POST /api/auth/update-user-info";
     let answer = app.post_as(&token, "/api/auth/update-user-info", json!({ "name": "Ada" })).await;
     all.add(update, "details", 200, (0.0, 1.0, 1), &answer);
@@ -136,10 +136,15 @@ async fn measure() -> Measured {
     app.clock.advance(TimeDelta::seconds(1));
     let answer = app.get_as(&token, "/api/auth/teams?search=a").await;
     all.add("GET /api/auth/teams", "warm", 200, (0.5, 0.0, 1), &answer);
+    app.clock.advance(TimeDelta::seconds(1));
     let answer = app.post_as(&token, "/api/auth/teams/primary", json!({ "team_id": 1 })).await;
     all.add("POST /api/auth/teams/primary", "warm", 200, (0.5, 1.0, 2), &answer);
+    app.clock.advance(TimeDelta::seconds(1));
     let answer = app.post_as(&token, "/api/auth/teams/other", json!({ "team_ids": [2, 3] })).await;
     all.add("POST /api/auth/teams/other", "warm", 200, (0.5, 1.0, 2), &answer);
+    app.clock.advance(TimeDelta::seconds(1));
+    let answer = app.get_as(&token, "/api/auth/me").await;
+    all.add("GET /api/auth/me", "with teams, warm", 200, (1.5, 0.0, 2), &answer);
 
     let answer = app.get("/api/logs/sms?date=2026-11-15&phone=%2B447700900123").await;
     all.add("GET /api/logs/sms", "one phone, one day", 200, (0.5, 0.0, 1), &answer);

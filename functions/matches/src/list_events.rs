@@ -127,15 +127,14 @@ mod tests {
     async fn a_change_shows_within_a_second_and_reloads_one_chunk() {
         let (app, token) = app().await;
         let _ = app.get_as(&token, PATH).await.expect(200);
-        let mut goal = sample();
-        goal["as_of"] = json!("2026-11-15T12:10:00Z");
-        goal["events"][1]["home_score"] = json!(2);
+        let mut goal = json!({ "format": "touchline", "events": [sample()["events"][1]] });
+        goal["events"][0]["home_score"] = json!(2);
         import(&app, goal).await;
         let answer = app.get_as(&token, PATH).await;
         let cost = answer.headers["x-touchline-cost"].to_str().unwrap().to_owned();
         assert_eq!(answer.expect(200)["data"][0]["home_score"], 2);
-        // Token, head, index, one chunk, counts.
-        assert!(cost.starts_with("calls=5 "), "{cost}");
+        // The token, the head, the index, one chunk (of three) and four counts: half a unit each.
+        assert!(cost.ends_with("rcu=4 wcu=0"), "{cost}");
     }
 
     #[tokio::test]

@@ -1,7 +1,9 @@
 //! The demo league: invented teams, and matches around now in every state, so that there is always
 //! something to look at and to predict.
 
-use chrono::{DateTime, Days, NaiveDate, SecondsFormat, TimeDelta, Utc};
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Days, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
 
 /// Sport, tournament, and eight teams with country and founding year.
@@ -58,32 +60,35 @@ const LEAGUES: [League; 3] = [
 /// A match starts every two hours, and is over when the next one starts.
 const SLOTS: i64 = 12;
 
+/// Ids are above those that `feed` gives out, so that whatever is imported beside the demo stays apart.
+const IDS: i64 = 1_000_000;
+
 /// Days are counted from here, so that a match keeps its id.
 const FIRST_DAY: NaiveDate = NaiveDate::from_ymd_opt(2026, 1, 1).expect("a day");
 
-/// The league as it stands at `now`: from two days ago to a week ahead.
-pub(crate) fn league(now: DateTime<Utc>) -> Value {
-    let today = now.date_naive();
-    let events: Vec<Value> = (today - Days::new(2))
-        .iter_days()
-        .take(10)
-        .flat_map(|day| (0..SLOTS).map(move |slot| (day, slot)))
-        .map(|(day, slot)| event(day, slot, now))
+/// The league as it stands at `now`: from two days ago to a week ahead, and whatever of `unfinished` an
+/// earlier start left behind.
+pub(crate) fn league(now: DateTime<Utc>, unfinished: impl Iterator<Item = u32>) -> Value {
+    let first = (now.date_naive() - Days::new(2) - FIRST_DAY).num_days() * SLOTS;
+    let numbers: BTreeSet<i64> = unfinished
+        .map(|id| i64::from(id) - IDS - 1)
+        .filter(|number| (0..first).contains(number))
+        .chain(first..first + 10 * SLOTS)
         .collect();
+    let events: Vec<Value> = numbers.into_iter().map(|number| event(number, now)).collect();
     let (mut sports, mut tournaments, mut teams) = (Vec::new(), Vec::new(), Vec::new());
     for (league, (sport, tournament, featured, members)) in (1..).zip(LEAGUES) {
-        sports.push(json!({ "id": league, "name": sport, "slug": sport.to_lowercase() }));
-        tournaments.push(json!({ "id": league, "name": tournament, "featured": featured }));
+        sports.push(json!({ "id": IDS + league, "name": sport, "slug": sport.to_lowercase() }));
+        tournaments.push(json!({ "id": IDS + league, "name": tournament, "featured": featured }));
         for (place, (name, country, founded)) in (1..).zip(members) {
             teams.push(json!({
-                "id": (league - 1) * 8 + place, "name": name, "sport_id": league, "country": country,
+                "id": IDS + (league - 1) * 8 + place, "name": name, "sport_id": IDS + league, "country": country,
                 "founded": founded,
             }));
         }
     }
     json!({
         "format": "touchline",
-        "as_of": now.to_rfc3339_opts(SecondsFormat::Millis, true),
         "sports": sports,
         "tournaments": tournaments,
         "teams": teams,
@@ -91,14 +96,13 @@ pub(crate) fn league(now: DateTime<Utc>) -> Value {
     })
 }
 
-fn event(day: NaiveDate, slot: i64, now: DateTime<Utc>) -> Value {
-    let number = (day - FIRST_DAY).num_days() * SLOTS + slot;
+fn event(number: i64, now: DateTime<Utc>) -> Value {
     // Leagues take turns, and within one the pairing changes from day to day.
-    let league = slot % 3;
+    let league = number % 3;
     let round = number / 3;
     let home = round.rem_euclid(8);
     let away = (home + 1 + (round / 8).rem_euclid(7)).rem_euclid(8);
-    let start = day.and_hms_opt(0, 0, 0).expect("midnight").and_utc() + TimeDelta::hours(slot * 2);
+    let start = FIRST_DAY.and_time(NaiveTime::MIN).and_utc() + TimeDelta::hours(number * 24 / SLOTS);
     let status = match now - start {
         age if age < TimeDelta::zero() => "scheduled",
         age if age < TimeDelta::hours(2) => "live",
@@ -115,10 +119,10 @@ fn event(day: NaiveDate, slot: i64, now: DateTime<Utc>) -> Value {
     };
     let scored = (status != "scheduled").then(|| (goals(1), goals(2)));
     json!({
-        "id": number + 1,
-        "tournament_id": league + 1,
-        "home_team_id": league * 8 + home + 1,
-        "away_team_id": league * 8 + away + 1,
+        "id": IDS + number + 1,
+        "tournament_id": IDS + league + 1,
+        "home_team_id": IDS + league * 8 + home + 1,
+        "away_team_id": IDS + league * 8 + away + 1,
         "start_time": start.to_rfc3339_opts(SecondsFormat::Secs, true),
         "status": status,
         "home_score": scored.map(|(home, _)| home),
@@ -134,7 +138,7 @@ mod tests {
     fn there_is_something_in_every_state_at_any_time() {
         for hour in 0..48 {
             let now = DateTime::from_timestamp(1_794_744_000 + hour * 3_599, 0).unwrap();
-            let league = league(now);
+            let league = league(now, std::iter::empty());
             let events = league["events"].as_array().unwrap();
             for status in ["live", "scheduled", "finished"] {
                 assert!(events.iter().any(|event| event["status"] == status), "{status} at {now}");
@@ -145,10 +149,24 @@ mod tests {
         }
     }
 
+    /// Whoever comes back after a fortnight finds no match that is live for ever.
+    #[test]
+    fn what_an_earlier_start_left_open_is_finished() {
+        let at = |days: i64| DateTime::from_timestamp(1_794_744_000 + days * 86_400, 0).unwrap();
+        let before = league(at(0), std::iter::empty());
+        let open = before["events"].as_array().unwrap().iter().filter(|event| event["status"] != "finished");
+        let open: Vec<u32> = open.map(|event| event["id"].as_u64().unwrap().try_into().unwrap()).collect();
+        let after = league(at(14), open.iter().copied());
+        for id in open {
+            let event = after["events"].as_array().unwrap().iter().find(|event| event["id"] == id).unwrap();
+            assert_eq!(event["status"], "finished");
+        }
+    }
+
     #[test]
     fn a_match_keeps_its_id_and_its_teams() {
         let at = |seconds: i64| DateTime::from_timestamp(1_794_744_000 + seconds, 0).unwrap();
-        let (today, tomorrow) = (league(at(0)), league(at(86_400)));
+        let (today, tomorrow) = (league(at(0), std::iter::empty()), league(at(86_400), std::iter::empty()));
         let find = |league: &Value, id: &Value| {
             league["events"].as_array().unwrap().iter().find(|event| event["id"] == *id).cloned().unwrap()
         };

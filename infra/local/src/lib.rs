@@ -23,7 +23,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use touchline::App;
 use touchline::config::{Config, ConfigError};
+use touchline::domain::catalog::ShownStatus;
 use touchline::ports::clock::{Clock as _, SystemClock};
+use touchline::storage::Store;
 use touchline_stack::store::EmbeddedStoreError;
 use touchline_stack::tables::{self, TableError};
 use touchline_stack::template::TemplateError;
@@ -107,18 +109,18 @@ impl LocalStack {
         };
 
         let mut host = Host::default();
-        let mut aws = None;
+        let mut shared = None;
         for function in &stack.functions {
             let variables = variables(&function.environment, &dynamodb, options);
             let config = Config::read(|name| variables.get(name).cloned())?;
-            aws = Some(config.aws.clone());
+            shared = Some((config.aws.clone(), config.tables.clone()));
             let app = App::new(config);
             let hosted = functions::hosted(&function.name, app)
                 .ok_or_else(|| StartError::UnknownFunction(function.name.clone()))?;
             host.add(&function.name, Duration::from_secs(function.timeout_seconds), hosted);
         }
         let host = Arc::new(host);
-        let aws = aws.ok_or_else(|| TemplateError::Missing("functions".into()))?;
+        let (aws, names) = shared.ok_or_else(|| TemplateError::Missing("functions".into()))?;
 
         let http = aws_smithy_http_client::Builder::new().build_http();
         let client = touchline::storage::connect(&aws, http.clone());
@@ -133,7 +135,16 @@ impl LocalStack {
         let streams = Arc::new(streams);
 
         if !options.no_demo && host.has("feed") {
-            let league = demo::league(SystemClock.now());
+            // A catalogue that cannot be read is built anew by the import itself.
+            let loaded =
+                touchline::catalog::load_now(&Store::new(client.clone(), names)).await.ok().flatten();
+            let unfinished: Vec<u32> = loaded
+                .iter()
+                .flat_map(|loaded| loaded.catalogue.events())
+                .filter(|event| event.status.shown() != ShownStatus::Finished)
+                .map(|event| event.id)
+                .collect();
+            let league = demo::league(SystemClock.now(), unfinished.into_iter());
             if let Some(Err(error)) = host.invoke("feed", league).await {
                 return Err(StartError::Demo(error.to_string()));
             }

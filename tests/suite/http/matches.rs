@@ -37,10 +37,19 @@ async fn filters_and_pages_agree_with_the_whole() {
     let first = list(&fan, "status=scheduled&per_page=1").await.remove(0);
     let team = first["home_team"]["id"].as_u64().unwrap();
     let day = &first["start_time"].as_str().unwrap()[..10];
-    for event in list(&fan, &format!("team_id={team}&status=scheduled&date={day}")).await {
+    let found = list(&fan, &format!("team_id={team}&status=scheduled&date={day}")).await;
+    assert!(found.iter().any(|event| event["id"] == first["id"]));
+    for event in found {
         assert!(event["home_team"]["id"] == team || event["away_team"]["id"] == team);
         assert!(event["start_time"].as_str().unwrap().starts_with(day));
     }
+    // Page by page it is the same list as all at once.
+    let whole = list(&fan, "status=finished&per_page=20").await;
+    let mut pages = Vec::new();
+    for page in 1..=4 {
+        pages.extend(list(&fan, &format!("status=finished&per_page=5&page={page}")).await);
+    }
+    assert_eq!(pages, whole);
     let one = fan.get(&format!("/api/auth/events/{}", first["id"])).await.expect(200);
     assert_eq!(one["data"]["id"], first["id"]);
     fan.get("/api/auth/events/999999999").await.expect_error(404, "event_not_found");

@@ -211,7 +211,7 @@ mod tests {
             prop_assert_eq!((listed.total, listed.last_page()), (total, last_page));
         }
 
-        /// A match goes live between two pages: nobody disappears who was not on the page before.
+        /// A match goes live between two pages: it moves to the top, and the others keep their order.
         #[test]
         fn a_match_that_goes_live_moves_to_the_top(matches in vec(any_match(), 5..40), which in 0_usize..5) {
             let before = catalogue(matches.clone());
