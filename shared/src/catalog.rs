@@ -69,11 +69,23 @@ impl App {
     }
 }
 
-/// The current catalogue, whole, with every write that was answered.
-pub async fn load_now(store: &Store) -> Result<Option<Loaded>, StoreError> {
+impl App {
+    /// The current catalogue and what it was made from, for whoever publishes the next one.
+    pub async fn catalogue_now(&self) -> Result<Option<Loaded>, StoreError> {
+        let mut cached = self.catalog_cache.0.lock().await;
+        let before = cached.as_ref().map(|(_, loaded)| loaded);
+        let loaded = load_now(&self.store, before).await?;
+        *cached = loaded.clone().map(|loaded| (self.clock.now(), loaded));
+        Ok(loaded)
+    }
+}
+
+/// The current catalogue, with every write that was answered; of `before`, the chunks that did not change
+/// are kept.
+pub async fn load_now(store: &Store, before: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
     for _ in 0..5 {
         let Some(head) = store.catalog_head(Reads::Consistent).await? else { return Ok(None) };
-        if let Some(loaded) = assemble(store, head, None, Reads::Consistent).await? {
+        if let Some(loaded) = assemble(store, head, before, Reads::Consistent).await? {
             return Ok(Some(loaded));
         }
     }

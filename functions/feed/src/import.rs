@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use touchline::App;
-use touchline::catalog::{self, Loaded};
+use touchline::catalog::Loaded;
 use touchline::domain::catalog::{Catalogue, Key, Kind, Match, Score, Sport, Status, Team, Tournament, fold};
 use touchline::storage::StoreError;
 use touchline::storage::catalog::{Index, Replacement, Row, Written};
@@ -96,7 +96,7 @@ impl Base {
 }
 
 async fn load(app: &App) -> Result<Base, StoreError> {
-    match catalog::load_now(&app.store).await {
+    match app.catalogue_now().await {
         Ok(Some(loaded)) => Ok(Base::Snapshot(loaded)),
         Ok(None) => Ok(Base::Nothing),
         Err(StoreError::Unreadable(what)) => {
@@ -314,6 +314,8 @@ impl Import<'_> {
     }
 
     async fn events(&mut self, ids: &Ids, events: Vec<NewEvent>) -> Result<(), StoreError> {
+        let rooms: HashMap<(u32, Key), Box<str>> =
+            self.catalogue.events().map(|event| ((event.id, event.key), event.room.clone())).collect();
         let mut wanted = Vec::with_capacity(events.len());
         for new in events {
             let (id, key) = ids.of(Kind::Event, &new.reference);
@@ -329,8 +331,8 @@ impl Import<'_> {
                 continue;
             };
             // Made on first use, and the same each time it is asked for.
-            let room = match self.catalogue.event(id).filter(|event| event.key == key) {
-                Some(event) => event.room.clone(),
+            let room = match rooms.get(&(id, key)) {
+                Some(room) => room.clone(),
                 None => match self.app.chat.match_room(id, &new.label).await {
                     Ok(room) => room.into(),
                     Err(error) => {
@@ -607,6 +609,7 @@ mod tests {
     use aws_sdk_dynamodb::primitives::Blob;
     use aws_sdk_dynamodb::types::AttributeValue;
     use serde_json::{Value, json};
+    use touchline::App;
     use touchline::catalog;
     use touchline::domain::catalog::{Catalogue, EventFilter, Paging, Status, Team};
     use touchline::storage::catalog::{Replacement, Written};
@@ -623,7 +626,7 @@ mod tests {
     }
 
     async fn catalogue(app: &TestApp) -> Arc<Catalogue> {
-        catalog::load_now(&app.app.store).await.unwrap().unwrap().catalogue
+        catalog::load_now(&app.app.store, None).await.unwrap().unwrap().catalogue
     }
 
     fn counts(report: &Value) -> [u64; 4] {
@@ -653,10 +656,10 @@ mod tests {
             let app = app().await;
             let first = counts(&run(&app, &document).await);
             assert!(first[0] > 5 && first[1] == 0 && first[2] == 0, "{first:?}");
-            let version = catalog::load_now(&app.app.store).await.unwrap().unwrap().head.version;
+            let version = catalog::load_now(&app.app.store, None).await.unwrap().unwrap().head.version;
             let second = counts(&run(&app, &document).await);
             assert_eq!(second, [0, 0, first[0], first[3]]);
-            assert_eq!(catalog::load_now(&app.app.store).await.unwrap().unwrap().head.version, version);
+            assert_eq!(catalog::load_now(&app.app.store, None).await.unwrap().unwrap().head.version, version);
         }
     }
 
@@ -726,7 +729,7 @@ mod tests {
             json!({ "format": "football-data.org/v4", "document": { "matches": [] } }),
         ] {
             run(&app, &document).await;
-            assert!(catalog::load_now(&app.app.store).await.unwrap().is_none());
+            assert!(catalog::load_now(&app.app.store, None).await.unwrap().is_none());
         }
     }
 
@@ -801,10 +804,12 @@ mod tests {
                         .unwrap();
                 }
             }
-            assert!(catalog::load_now(&app.app.store).await.is_err());
+            assert!(catalog::load_now(&app.app.store, None).await.is_err());
         };
         spoil().await;
-        run(&app, &json!({ "format": "touchline", "events": [] })).await;
+        // A new process: one that has a copy would not notice.
+        let fresh = App { catalog_cache: Arc::default(), ..app.app.clone() };
+        crate::handle(fresh, json!({ "format": "touchline", "events": [] })).await.unwrap();
         assert_eq!(bytes(&app).await, before);
         spoil().await;
         run(&app, &json!({ "rebuild": true })).await;
@@ -937,7 +942,7 @@ mod tests {
             refused(json!({ "format": "football-data.org/v4" })).await,
             FeedError::WrongShape(..)
         ));
-        assert!(catalog::load_now(&app.app.store).await.unwrap().is_none(), "nothing was published");
+        assert!(catalog::load_now(&app.app.store, None).await.unwrap().is_none(), "nothing was published");
     }
 
     #[tokio::test]

@@ -137,7 +137,7 @@ impl LocalStack {
         if !options.no_demo && host.has("feed") {
             // A catalogue that cannot be read is built anew by the import itself.
             let loaded =
-                touchline::catalog::load_now(&Store::new(client.clone(), names)).await.ok().flatten();
+                touchline::catalog::load_now(&Store::new(client.clone(), names), None).await.ok().flatten();
             let unfinished: Vec<u32> = loaded
                 .iter()
                 .flat_map(|loaded| loaded.catalogue.events())

@@ -186,7 +186,8 @@ async fn measure() {
         Command::new(&itself).args(["cold", url]).status().await.expect("a run");
     }
 
-    let catalogue = catalog::load_now(&app.store).await.expect("a read").expect("a catalogue").catalogue;
+    let catalogue =
+        catalog::load_now(&app.store, None).await.expect("a read").expect("a catalogue").catalogue;
     app.catalogue().await.expect("a catalogue");
     println!("\nA page of 20, warm:\n");
     println!("| page | CPU, mean of 200 | DynamoDB calls | read units | rounds |");

@@ -211,6 +211,36 @@ mod tests {
             prop_assert_eq!((listed.total, listed.last_page()), (total, last_page));
         }
 
+        #[test]
+        fn team_lists_are_what_they_would_be_by_hand(
+            names in vec("[A-CÄÉa-c ]{1,6}", 0..40),
+            sport_id in proptest::option::of(1_u32..4),
+            search in proptest::option::of("[A-Cäéa-c]{1,2}"),
+            page in 1_usize..8,
+            per_page in prop_oneof![Just(1_usize), Just(100), 1_usize..10],
+        ) {
+            let teams: Vec<Team> = (1_u32..).zip(&names).map(|(id, name)| team(id, name, 1 + id % 3)).collect();
+            let plain = |text: &str| {
+                text.to_lowercase().replace('ä', "a").replace('é', "e")
+            };
+            let mut wanted: Vec<&Team> = teams
+                .iter()
+                .filter(|team| sport_id.is_none_or(|id| team.sport_id == id))
+                .filter(|team| search.as_ref().is_none_or(|search| plain(&team.name).contains(&plain(search))))
+                .collect();
+            wanted.sort_by_key(|team| (plain(&team.name), team.id));
+            let ids: Vec<u32> = wanted.iter().map(|team| team.id).collect();
+
+            let base = Chunk { teams: teams.clone(), ..Chunk::default() };
+            let catalogue = Catalogue::new([(super::super::ChunkName::Base, Arc::new(base))].into());
+            let listed = catalogue.list_teams(&TeamFilter { sport_id, search }, Paging { page, per_page });
+            prop_assert_eq!(
+                listed.rows.iter().map(|team| team.id).collect::<Vec<_>>(),
+                ids.chunks(per_page).nth(page - 1).unwrap_or_default().to_vec()
+            );
+            prop_assert_eq!((listed.total, listed.last_page()), (ids.len(), ids.chunks(per_page).count().max(1)));
+        }
+
         /// A match goes live between two pages: it moves to the top, and the others keep their order.
         #[test]
         fn a_match_that_goes_live_moves_to_the_top(matches in vec(any_match(), 5..40), which in 0_usize..5) {
