@@ -603,8 +603,9 @@ fn ids<T>(rows: &BTreeMap<u32, T>) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
 
     use aws_sdk_dynamodb::primitives::Blob;
     use aws_sdk_dynamodb::types::AttributeValue;
@@ -612,6 +613,7 @@ mod tests {
     use touchline::App;
     use touchline::catalog;
     use touchline::domain::catalog::{Catalogue, EventFilter, Paging, Status, Team};
+    use touchline::storage::Store;
     use touchline::storage::catalog::{Replacement, Written};
     use touchline_testing::{Fault, TestApp, at_once};
 
@@ -1048,6 +1050,61 @@ mod tests {
         })
         .await;
         assert_eq!(catalogue(&app).await.events().count(), 16);
+    }
+
+    /// The head moved, the answer was lost, another import published on top, and only then the SDK asks
+    /// again: the chunks are in use by now and must not be left to expire.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn chunks_that_somebody_built_upon_do_not_expire() {
+        let app = Arc::new(app().await);
+        run(&app, &sample()).await;
+        let one_match = |id: u32, month: &str| {
+            json!({ "format": "touchline", "events": [{
+                "id": id, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
+                "start_time": format!("2027-{month}-01T15:00:00Z"), "status": "scheduled",
+            }] })
+        };
+        let (overtake, overtaken) = mpsc::channel::<()>();
+        let mut puts = 0;
+        app.faults.set(move |attempt| {
+            if attempt.operation == "PutItem" && attempt.number == 1 {
+                puts += 1;
+                // The row, the chunk, the index, the head.
+                return if puts == 4 { Fault::LoseReply } else { Fault::None };
+            }
+            if attempt.operation == "PutItem" && attempt.number == 2 {
+                let _ = overtaken.recv_timeout(Duration::from_secs(5));
+            }
+            Fault::None
+        });
+        let version = async || catalog::load_now(&app.app.store, None).await.unwrap().unwrap().head.version;
+        let first = {
+            let (app, document) = (Arc::clone(&app), one_match(50, "03"));
+            tokio::spawn(async move { run(&app, &document).await })
+        };
+        let other = App {
+            store: Store::new(app.client(), app.app.config.tables.clone()),
+            catalog_cache: Arc::default(),
+            ..app.app.clone()
+        };
+        while catalog::load_now(&other.store, None).await.unwrap().unwrap().catalogue.event(50).is_none() {
+            tokio::task::yield_now().await;
+        }
+        crate::handle(other, one_match(51, "04")).await.unwrap();
+        overtake.send(()).unwrap();
+        assert_eq!(counts(&first.await.unwrap())[0], 1);
+        app.faults.clear();
+        assert_eq!(version().await, 3);
+        // An hour and a day later, when everything that may expire has.
+        let tables = &app.app.config.tables;
+        let page = app.client().scan().table_name(&tables.catalog).send().await.unwrap();
+        for item in page.items().iter().filter(|item| item.contains_key("expires_at")) {
+            let key = [("pk", &item["pk"]), ("sk", &item["sk"])]
+                .map(|(name, value)| (name.to_owned(), value.clone()));
+            let delete = app.client().delete_item().table_name(&tables.catalog).set_key(Some(key.into()));
+            delete.send().await.unwrap();
+        }
+        assert_eq!(catalogue(&app).await.events().count(), 6);
     }
 
     /// Documents of different age, all at once: the newest one's score is what remains.
