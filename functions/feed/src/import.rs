@@ -742,11 +742,17 @@ mod tests {
         let foreign: Value =
             serde_json::from_str(include_str!("../../../events/feed/openfootball.json")).unwrap();
         run(&app, &foreign).await;
-        // Our own document claims the numbers of the foreign teams.
-        let report = run(&app, &sample()).await;
+        // Our own document claims the numbers of the foreign teams; all else in it is its own.
+        let mut document = sample();
+        document["tournaments"][0]["id"] = json!(900);
+        for event in document["events"].as_array_mut().unwrap() {
+            event["tournament_id"] = json!(900);
+            event["id"] = json!(event["id"].as_u64().unwrap() + 900);
+        }
+        let report = run(&app, &document).await;
         assert_eq!(catalogue(&app).await.events().count(), 3, "{report}");
         let reasons = report["reasons"].to_string();
-        assert!(reasons.contains("another source") && reasons.contains("is not known"), "{reasons}");
+        assert!(reasons.contains("another source") && reasons.contains("team 1 is not known"), "{reasons}");
     }
 
     #[tokio::test]
