@@ -36,7 +36,8 @@ pub async fn serve(router: impl FnOnce(App) -> Router) -> Result<(), Error> {
 /// The connection to the store is opened here, because Lambda gives full CPU during init: the first
 /// request then finds it warm.
 async fn start() -> Result<App, Error> {
-    let config = Config::from_env()?;
+    // As text: what is returned from `main` is shown in its debug form.
+    let config = Config::from_env().map_err(|error| error.to_string())?;
     telemetry::start(config.log_level);
     let app = App::new(config);
     if let Err(error) = app.store.ping().await {
