@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router as AxumRouter;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use futures_util::StreamExt as _;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
@@ -81,10 +82,10 @@ impl Gateway {
     async fn route(&self, request: Request, source: SocketAddr) -> Response {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
-        let body = match timeout(BODY_TIME, to_bytes(body, MAX_BODY)).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(_)) if invoke::function_name(&parts.method, path).is_some() => return invoke::too_large(),
-            Ok(Err(_)) => {
+        let body = match timeout(BODY_TIME, read(body)).await {
+            Ok(Some(body)) => body,
+            Ok(None) if invoke::function_name(&parts.method, path).is_some() => return invoke::too_large(),
+            Ok(None) => {
                 return plain(
                     StatusCode::PAYLOAD_TOO_LARGE,
                     &json!({ "message": "Request Entity Too Large" }),
@@ -158,6 +159,22 @@ async fn answer(
         println!("{line} -> {} in {ms} ms {cost}", response.status().as_u16());
     }
     response
+}
+
+/// A body, or `None` where it is too large. That one is read to its end all the same, within reason: a
+/// client that is still sending would miss the answer.
+async fn read(body: Body) -> Option<Bytes> {
+    let mut parts = body.into_data_stream();
+    let (mut bytes, mut length) = (Vec::new(), 0);
+    while let Some(Ok(part)) = parts.next().await {
+        length += part.len();
+        if length <= MAX_BODY {
+            bytes.extend_from_slice(&part);
+        } else if length > 16 * MAX_BODY {
+            break;
+        }
+    }
+    (length <= MAX_BODY).then(|| bytes.into())
 }
 
 fn header_list(headers: &HeaderMap) -> Vec<(String, String)> {
