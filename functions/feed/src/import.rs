@@ -612,7 +612,7 @@ mod tests {
     use serde_json::{Value, json};
     use touchline::App;
     use touchline::catalog;
-    use touchline::domain::catalog::{Catalogue, EventFilter, Paging, Status, Team};
+    use touchline::domain::catalog::{Catalogue, Chunk, EventFilter, Key, Kind, Match, Paging, Status, Team};
     use touchline::storage::Store;
     use touchline::storage::catalog::{Replacement, Written};
     use touchline_testing::{Fault, TestApp, at_once};
@@ -788,6 +788,31 @@ mod tests {
         let catalogue = catalogue(&app).await;
         let ids: std::collections::BTreeSet<u32> = catalogue.events().map(|event| event.id).collect();
         assert_eq!(ids, (1..=380).collect(), "small and without gaps");
+    }
+
+    /// A month with more matches than one item holds is stored in parts and read back whole.
+    #[tokio::test]
+    async fn a_large_chunk_is_stored_in_parts() {
+        let app = app().await;
+        run(&app, &sample()).await;
+        let one = catalogue(&app).await.event(1).unwrap().clone();
+        let mut chunk = Chunk::default();
+        for id in 1..=40_000_u32 {
+            // A digest does not compress.
+            let venue = format!("{:016x}", Key::of("venue", Kind::Event, &id.to_string()).0);
+            chunk.matches.push(Match { id, venue: Some(venue.into()), ..one.clone() });
+        }
+        let bytes = chunk.encode().unwrap();
+        let part = 350 * 1024;
+        assert!(bytes.len() > part, "{} bytes are one part", bytes.len());
+        let (name, store) = (one.chunk(), &app.app.store);
+        let loaded = catalog::load_now(store, None).await.unwrap().unwrap();
+        let mut index = loaded.index.clone();
+        index.set(name, store.put_chunk("2.large", name, &bytes).await.unwrap());
+        assert!(store.publish_index(Some(&loaded.head), "2.large", &index).await.unwrap());
+        let parts = app.dump().await.matches(&format!("S(\"{name}#")).count();
+        assert_eq!(parts, bytes.len().div_ceil(part) + 1, "and the one before");
+        assert_eq!(catalogue(&app).await.chunks()[&name].matches.len(), 40_000);
     }
 
     /// A snapshot that cannot be read is built anew from the rows, by any import or by asking for it.
