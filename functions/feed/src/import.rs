@@ -7,8 +7,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use touchline::App;
 use touchline::catalog::Loaded;
 use touchline::domain::catalog::{Catalogue, Key, Kind, Match, Score, Sport, Status, Team, Tournament, fold};
-use touchline::storage::StoreError;
-use touchline::storage::catalog::{Index, Replacement, Row, Written};
+use touchline::storage::catalog::{Head, Index, Replacement, Row, Written};
+use touchline::storage::{Reads, StoreError};
 
 use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Reference, Rejected};
 use crate::merge::{Rows, changed_chunks};
@@ -37,7 +37,7 @@ pub async fn import(app: &App, document: Document) -> Result<Report, FeedError> 
         now,
         as_of: document.as_of.unwrap_or(now),
         is_dated: document.as_of.is_some(),
-        catalogue: loaded.catalogue(),
+        catalogue: loaded.known(),
         rows: Rows::default(),
         refused: HashSet::new(),
         report: Report::default(),
@@ -60,10 +60,11 @@ pub async fn import(app: &App, document: Document) -> Result<Report, FeedError> 
 
 /// Publishes a snapshot of every row there is.
 pub async fn rebuild(app: &App) -> Result<Report, FeedError> {
-    let base = Base::Rows { head: app.store.catalog_head(touchline::storage::Reads::Consistent).await? };
-    let rows = all_rows(app).await?;
-    let unchanged = rows.sports.len() + rows.teams.len() + rows.tournaments.len() + rows.events.len();
-    publish(app, base, rows).await?;
+    let base = from_rows(app).await?;
+    let known = base.known();
+    let unchanged =
+        known.sports().count() + known.teams().count() + known.tournaments().count() + known.events().count();
+    publish(app, base, Rows::default()).await?;
     Ok(Report { unchanged, ..Report::default() })
 }
 
@@ -74,23 +75,34 @@ enum Base {
     Snapshot(Loaded),
     /// There is a snapshot that cannot be read, say of another version of this program: the rows then.
     Rows {
-        head: Option<touchline::storage::catalog::Head>,
+        head: Option<Head>,
+        catalogue: Arc<Catalogue>,
     },
 }
 
 impl Base {
-    fn catalogue(&self) -> Arc<Catalogue> {
+    /// What an import can refer to.
+    fn known(&self) -> Arc<Catalogue> {
+        match self {
+            Self::Nothing => Arc::default(),
+            Self::Snapshot(loaded) => Arc::clone(&loaded.catalogue),
+            Self::Rows { catalogue, .. } => Arc::clone(catalogue),
+        }
+    }
+
+    /// What is published, as far as it can be read.
+    fn published(&self) -> Arc<Catalogue> {
         match self {
             Self::Snapshot(loaded) => Arc::clone(&loaded.catalogue),
             Self::Nothing | Self::Rows { .. } => Arc::default(),
         }
     }
 
-    fn head(&self) -> Option<&touchline::storage::catalog::Head> {
+    fn head(&self) -> Option<&Head> {
         match self {
             Self::Nothing => None,
             Self::Snapshot(loaded) => Some(&loaded.head),
-            Self::Rows { head } => head.as_ref(),
+            Self::Rows { head, .. } => head.as_ref(),
         }
     }
 }
@@ -101,10 +113,17 @@ async fn load(app: &App) -> Result<Base, StoreError> {
         Ok(None) => Ok(Base::Nothing),
         Err(StoreError::Unreadable(what)) => {
             tracing::warn!(what, "the snapshot cannot be read; it is built anew from the rows");
-            Ok(Base::Rows { head: app.store.catalog_head(touchline::storage::Reads::Consistent).await? })
+            from_rows(app).await
         }
         Err(error) => Err(error),
     }
+}
+
+async fn from_rows(app: &App) -> Result<Base, StoreError> {
+    let head = app.store.catalog_head(Reads::Consistent).await?;
+    let chunks = changed_chunks(&Catalogue::default(), &all_rows(app).await?);
+    let chunks = chunks.into_iter().filter_map(|(name, chunk)| Some((name, Arc::new(chunk?)))).collect();
+    Ok(Base::Rows { head, catalogue: Arc::new(Catalogue::new(chunks)) })
 }
 
 async fn all_rows(app: &App) -> Result<Rows, StoreError> {
@@ -531,7 +550,7 @@ async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), StoreE
         if let Base::Rows { .. } = base {
             rows = all_rows(app).await?;
         }
-        let catalogue = base.catalogue();
+        let catalogue = base.published();
         part_slugs(app, &catalogue, &mut rows).await?;
         let changed = changed_chunks(&catalogue, &rows);
         let nothing_to_show = matches!(base, Base::Nothing) && rows.is_empty();
@@ -843,6 +862,12 @@ mod tests {
         // A new process: one that has a copy would not notice.
         let fresh = App { catalog_cache: Arc::default(), ..app.app.clone() };
         crate::handle(fresh, json!({ "format": "touchline", "events": [] })).await.unwrap();
+        assert_eq!(bytes(&app).await, before);
+        // A document that refers to rows it does not hold itself finds them all the same.
+        spoil().await;
+        let fresh = App { catalog_cache: Arc::default(), ..app.app.clone() };
+        let one_match = json!({ "format": "touchline", "events": [sample()["events"][0]] });
+        assert_eq!(counts(&crate::handle(fresh, one_match).await.unwrap()), [0, 0, 1, 0]);
         assert_eq!(bytes(&app).await, before);
         spoil().await;
         run(&app, &json!({ "rebuild": true })).await;
