@@ -134,6 +134,17 @@ impl LocalStack {
             .map_err(StartError::Streams)?;
         let streams = Arc::new(streams);
 
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = vec![
+            tokio::spawn(Arc::clone(&streams).run(stopped.clone())),
+            tokio::spawn(
+                Schedules::new(&stack, Arc::clone(&host), Arc::clone(&streams))?.run(stopped.clone()),
+            ),
+        ];
+        let gateway = gateway::Gateway::new(&stack, Arc::clone(&host), Arc::clone(&streams), options.quiet);
+        tasks.push(tokio::spawn(gateway.serve(listener, stopped)));
+
+        // The API answers already; only lists of matches wait for this, and only the first time.
         if !options.no_demo && host.has("feed") {
             // A catalogue that cannot be read is built anew by the import itself.
             let loaded =
@@ -148,17 +159,8 @@ impl LocalStack {
             if let Some(Err(error)) = host.invoke("feed", league).await {
                 return Err(StartError::Demo(error.to_string()));
             }
+            streams.drain().await;
         }
-
-        let (stop, stopped) = watch::channel(false);
-        let mut tasks = vec![
-            tokio::spawn(Arc::clone(&streams).run(stopped.clone())),
-            tokio::spawn(
-                Schedules::new(&stack, Arc::clone(&host), Arc::clone(&streams))?.run(stopped.clone()),
-            ),
-        ];
-        let gateway = gateway::Gateway::new(&stack, host, streams, options.quiet);
-        tasks.push(tokio::spawn(gateway.serve(listener, stopped)));
 
         Ok(Self {
             api,
