@@ -29,6 +29,8 @@ pub struct Config {
     pub session_length: TimeDelta,
     /// How long a function trusts its copy of the catalogue before it looks at the head again.
     pub catalog_max_age: TimeDelta,
+    /// Whether anybody sees what others predict before kick-off.
+    pub picks_visible: PicksVisible,
     pub sms: SmsSettings,
     /// The part of chat identities after the colon.
     pub chat_server: String,
@@ -59,6 +61,26 @@ impl Environment {
     #[must_use]
     pub fn shows_codes(self) -> bool {
         self != Self::Production
+    }
+}
+
+/// When people see what others predict. Totals are shown always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PicksVisible {
+    Always,
+    /// Before kick-off, only one's own.
+    AfterStart,
+}
+
+impl FromStr for PicksVisible {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        match word {
+            "always" => Ok(Self::Always),
+            "after_start" => Ok(Self::AfterStart),
+            _ => Err(()),
+        }
     }
 }
 
@@ -166,6 +188,7 @@ impl Config {
             },
             session_length: TimeDelta::days(vars.within("SESSION_DAYS", 30, 1..=365)?),
             catalog_max_age: TimeDelta::milliseconds(vars.within("CATALOG_MAX_AGE_MS", 1_000, 0..=60_000)?),
+            picks_visible: vars.or("PICKS_VISIBLE", PicksVisible::Always, "always or after_start")?,
             sms: vars.sms(environment)?,
             chat_server: vars.get("CHAT_SERVER_NAME").unwrap_or_else(|| "touchline.local".into()),
             feed: vars.feed()?,

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::future::Future;
 
+use chrono::{DateTime, Utc};
 use lambda_http::service_fn;
 pub use lambda_runtime::Error;
 use lambda_runtime::LambdaEvent;
@@ -13,15 +14,17 @@ use crate::config::Config;
 use crate::http::Router;
 use crate::{App, telemetry};
 
-/// Runs a background function: payload in, payload out, until Lambda ends the process.
-pub async fn run<F, E>(handler: impl Fn(App, Value) -> F) -> Result<(), Error>
+/// Runs a background function: payload in, payload out, until Lambda ends the process. The handler is told
+/// when its time is up.
+pub async fn run<F, E>(handler: impl Fn(App, Value, DateTime<Utc>) -> F) -> Result<(), Error>
 where
     F: Future<Output = Result<Value, E>>,
     E: Display,
 {
     let app = start().await?;
     let invoke = |event: LambdaEvent<Value>| {
-        let invocation = handler(app.clone(), event.payload);
+        let deadline = DateTime::from(event.context.deadline());
+        let invocation = handler(app.clone(), event.payload, deadline);
         async { invocation.await.map_err(|error| Error::from(error.to_string())) }
     };
     lambda_runtime::run(service_fn(invoke)).await

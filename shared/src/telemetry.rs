@@ -8,7 +8,9 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
 /// Our own crates.
-pub const OURS: [&str; 8] = ["touchline", "login", "profile", "matches", "teams", "sms_logs", "meta", "feed"];
+pub const OURS: [&str; 11] = [
+    "touchline", "login", "profile", "matches", "teams", "predictions", "sms_logs", "meta", "feed", "tally", "points",
+];
 
 /// Our own crates may talk at `level`, libraries of errors alone: at lower levels some write whole
 /// requests, with the codes and phone numbers in them.

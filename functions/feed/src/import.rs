@@ -8,6 +8,7 @@ use touchline::App;
 use touchline::catalog::Loaded;
 use touchline::domain::catalog::{Catalogue, Key, Kind, Match, Score, Sport, Status, Team, Tournament, fold};
 use touchline::storage::catalog::{Head, Index, Replacement, Row, Written};
+use touchline::storage::settlements::Due;
 use touchline::storage::{Reads, StoreError};
 
 use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Reference, Rejected};
@@ -438,6 +439,7 @@ impl Import<'_> {
             }
             let replacements: Vec<_> =
                 writes.iter().map(|(_, _, replacement, _)| replacement.clone()).collect();
+            self.note_results(&replacements).await?;
             let written = self.app.store.put_rows(&replacements).await?;
             for ((label, row, replacement, changed), outcome) in writes.into_iter().zip(written) {
                 match outcome {
@@ -457,6 +459,20 @@ impl Import<'_> {
             }
         }
         Err(StoreError::Busy { operation: "PutItem", code: "RowContended".into() })
+    }
+
+    /// Notes results that wait for their points. Before the rows are written: an import that dies between
+    /// the two leaves a note too many, which is harmless, and not a result without points.
+    async fn note_results<T: Row>(&self, replacements: &[Replacement<T>]) -> Result<(), StoreError> {
+        for Replacement { row, read } in replacements {
+            // A match that is new has no predictions.
+            let Some(read) = read else { continue };
+            if row.revision() > read.revision() {
+                let due = Due { event_id: row.id(), revision: row.revision(), since: self.now };
+                self.app.store.put_due(&due).await?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use lambda_http::request::LambdaRequest;
 use lambda_http::{Adapter, Context, LambdaEvent, Service, service_fn};
 use serde_json::{Value, json};
@@ -24,32 +25,41 @@ pub type Hosted = Box<dyn Fn(Value) -> Invocation + Send + Sync>;
 pub type HttpFunction = (&'static str, fn(App) -> Router);
 
 /// Every function that serves HTTP.
-pub const HTTP_FUNCTIONS: [HttpFunction; 6] = [
+pub const HTTP_FUNCTIONS: [HttpFunction; 7] = [
     ("login", login::router),
     ("profile", profile::router),
     ("matches", matches::router),
     ("teams", teams::router),
+    ("predictions", predictions::router),
     ("sms-logs", sms_logs::router),
     ("meta", meta::router),
 ];
 
-/// The function of a name, or `None` where this program has no such function.
-pub(crate) fn hosted(name: &str, app: App) -> Option<Hosted> {
-    if name == "feed" {
-        return Some(background_function(app, feed::handle));
+/// The function of a name, or `None` where this program has no such function. `timeout` is the template's.
+pub(crate) fn hosted(name: &str, timeout: Duration, app: App) -> Option<Hosted> {
+    match name {
+        "feed" => return Some(background_function(app, timeout, |app, event, _| feed::handle(app, event))),
+        "tally" => return Some(background_function(app, timeout, |app, event, _| tally::handle(app, event))),
+        "points" => return Some(background_function(app, timeout, points::handle)),
+        _ => {}
     }
     let (_, router) = HTTP_FUNCTIONS.into_iter().find(|(function, _)| *function == name)?;
     Some(http_function(router(app)))
 }
 
 /// Hosts a function that is invoked with payloads, as `lambda_runtime::run` does in Lambda.
-fn background_function<F, E>(app: App, handler: fn(App, Value) -> F) -> Hosted
+fn background_function<F, E>(
+    app: App,
+    timeout: Duration,
+    handler: fn(App, Value, DateTime<Utc>) -> F,
+) -> Hosted
 where
     F: Future<Output = Result<Value, E>> + Send + 'static,
     E: fmt::Display,
 {
     Box::new(move |event| {
-        let running = handler(app.clone(), event);
+        let deadline = app.clock.now() + timeout;
+        let running = handler(app.clone(), event, deadline);
         Box::pin(async move { running.await.map_err(|error| failure("Error", &error.to_string())) })
     })
 }

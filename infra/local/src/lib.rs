@@ -115,9 +115,10 @@ impl LocalStack {
             let config = Config::read(|name| variables.get(name).cloned())?;
             shared = Some((config.aws.clone(), config.tables.clone()));
             let app = App::new(config);
-            let hosted = functions::hosted(&function.name, app)
+            let timeout = Duration::from_secs(function.timeout_seconds);
+            let hosted = functions::hosted(&function.name, timeout, app)
                 .ok_or_else(|| StartError::UnknownFunction(function.name.clone()))?;
-            host.add(&function.name, Duration::from_secs(function.timeout_seconds), hosted);
+            host.add(&function.name, timeout, hosted);
         }
         let host = Arc::new(host);
         let (aws, names) = shared.ok_or_else(|| TemplateError::Missing("functions".into()))?;

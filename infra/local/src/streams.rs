@@ -7,14 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::SharedHttpClient;
-use aws_sdk_dynamodbstreams::Client;
-use aws_sdk_dynamodbstreams::config::Region;
-use aws_sdk_dynamodbstreams::error::DisplayErrorContext;
-use aws_sdk_dynamodbstreams::types::{AttributeValue, Record, ShardIteratorType};
-use serde_json::{Map, Value, json};
+use aws_sdk_dynamodb::error::DisplayErrorContext;
+use serde_json::Value;
 use tokio::sync::{Mutex, watch};
 use touchline::config::Aws;
 use touchline_stack::Stack;
+use touchline_stack::streams::{Record, StreamReader, sequence};
 
 use crate::Host;
 
@@ -24,8 +22,7 @@ const TRIES: u32 = 3;
 /// Every stream mapping of the template.
 #[derive(Debug)]
 pub struct Streams {
-    client: Client,
-    region: String,
+    reader: StreamReader,
     host: Arc<Host>,
     mappings: Vec<Mapping>,
     /// Where each mapping has got to in each shard. Held while delivering.
@@ -70,13 +67,6 @@ impl Streams {
         host: Arc<Host>,
         file: Option<PathBuf>,
     ) -> Result<Self, String> {
-        let mut config = aws_sdk_dynamodbstreams::Config::builder()
-            .region(Region::new(aws.region.clone()))
-            .credentials_provider(aws.credentials.clone())
-            .http_client(http);
-        if let Some(endpoint) = &aws.dynamodb_endpoint {
-            config = config.endpoint_url(endpoint);
-        }
         let mut mappings = Vec::new();
         for function in &stack.functions {
             for stream in &function.streams {
@@ -104,8 +94,7 @@ impl Streams {
             .and_then(|text| serde_json::from_str(&text).ok())
             .unwrap_or_default();
         Ok(Self {
-            client: Client::from_conf(config.build()),
-            region: aws.region.clone(),
+            reader: reader(aws, http),
             host,
             mappings,
             checkpoints: Mutex::new(Checkpoints { file, done }),
@@ -115,10 +104,10 @@ impl Streams {
     /// For tests of what happens around streams.
     #[cfg(test)]
     pub(crate) fn none(host: Arc<Host>) -> Self {
-        let config = aws_sdk_dynamodbstreams::Config::builder().region(Region::from_static("local")).build();
+        let credentials = aws_sdk_dynamodb::config::Credentials::new("", "", None, None, "none");
+        let http = aws_smithy_http_client::Builder::new().build_http();
         Self {
-            client: Client::from_conf(config),
-            region: String::new(),
+            reader: StreamReader::new("local", credentials, None, http),
             host,
             mappings: Vec::new(),
             checkpoints: Mutex::new(Checkpoints { file: None, done: BTreeMap::new() }),
@@ -173,68 +162,29 @@ impl Streams {
     }
 
     async fn deliver(&self, mapping: &Mapping, checkpoints: &mut Checkpoints) -> Result<usize, String> {
-        let text = |error| DisplayErrorContext(error).to_string();
-        let stream = self.client.describe_stream().stream_arn(&mapping.stream).send().await.map_err(text)?;
         let mut delivered = 0;
-        for shard in stream
-            .stream_description()
-            .map(aws_sdk_dynamodbstreams::types::StreamDescription::shards)
-            .unwrap_or_default()
-        {
-            let shard = shard.shard_id().unwrap_or_default();
+        for shard in self.reader.shards(&mapping.stream).await? {
             let key = format!("{}/{}/{shard}", mapping.function, mapping.stream);
-            let records = self.records(mapping, shard, checkpoints.done.get(&key)).await?;
+            let after = checkpoints.done.get(&key);
+            let records = self.reader.records(&mapping.stream, &shard, after, mapping.batch_size).await?;
             if records.is_empty() {
                 continue;
             }
             delivered += records.len();
-            let done = self.invoke(mapping, &records).await;
+            let done = self.invoke(mapping, &shard, &records).await;
             checkpoints.set(key, done);
         }
         Ok(delivered)
     }
 
-    async fn records(
-        &self,
-        mapping: &Mapping,
-        shard: &str,
-        after: Option<&String>,
-    ) -> Result<Vec<Record>, String> {
-        let iterator = self
-            .client
-            .get_shard_iterator()
-            .stream_arn(&mapping.stream)
-            .shard_id(shard)
-            .shard_iterator_type(match after {
-                Some(_) => ShardIteratorType::AfterSequenceNumber,
-                None => ShardIteratorType::TrimHorizon,
-            })
-            .set_sequence_number(after.cloned())
-            .send()
-            .await
-            .map_err(|error| DisplayErrorContext(error).to_string())?;
-        let Some(iterator) = iterator.shard_iterator else { return Ok(Vec::new()) };
-        let page = self
-            .client
-            .get_records()
-            .shard_iterator(iterator)
-            .limit(mapping.batch_size)
-            .send()
-            .await
-            .map_err(|error| DisplayErrorContext(error).to_string())?;
-        Ok(page.records.unwrap_or_default())
-    }
-
     /// Hands a batch over; returns the sequence number up to which it is done with.
-    async fn invoke(&self, mapping: &Mapping, records: &[Record]) -> String {
+    async fn invoke(&self, mapping: &Mapping, shard: &str, records: &[Record]) -> String {
         let last = sequence(&records[records.len() - 1]).to_owned();
         let mut from = 0;
         let mut tries = 0;
         while from < records.len() {
             let batch = &records[from..];
-            let event = json!({
-                "Records": batch.iter().map(|record| self.record(mapping, record)).collect::<Vec<_>>()
-            });
+            let event = self.reader.event(&mapping.stream, shard, batch);
             let failed_at = match self.host.invoke(&mapping.function, event).await {
                 Some(Ok(payload)) if mapping.reports_failures => first_failure(&payload, batch),
                 Some(Err(error)) => {
@@ -256,49 +206,10 @@ impl Streams {
         }
         last
     }
-
-    /// A record as Lambda sends it.
-    fn record(&self, mapping: &Mapping, record: &Record) -> Value {
-        let change = record.dynamodb();
-        let image = |item: Option<&std::collections::HashMap<String, AttributeValue>>| {
-            item.map(|item| {
-                Value::Object(item.iter().map(|(name, value)| (name.clone(), attribute(value))).collect())
-            })
-        };
-        let mut dynamodb = Map::new();
-        if let Some(change) = change {
-            let fields = [
-                ("Keys", image(change.keys())),
-                ("NewImage", image(change.new_image())),
-                ("OldImage", image(change.old_image())),
-                ("SequenceNumber", change.sequence_number().map(Value::from)),
-                ("SizeBytes", change.size_bytes().map(Value::from)),
-                ("StreamViewType", change.stream_view_type().map(|view| view.as_str().into())),
-                (
-                    "ApproximateCreationDateTime",
-                    change.approximate_creation_date_time().map(|at| at.secs().into()),
-                ),
-            ];
-            for (name, value) in fields {
-                if let Some(value) = value {
-                    dynamodb.insert(name.into(), value);
-                }
-            }
-        }
-        json!({
-            "eventID": record.event_id(),
-            "eventName": record.event_name().map(aws_sdk_dynamodbstreams::types::OperationType::as_str),
-            "eventVersion": record.event_version().unwrap_or("1.1"),
-            "eventSource": "aws:dynamodb",
-            "awsRegion": self.region,
-            "dynamodb": dynamodb,
-            "eventSourceARN": mapping.stream,
-        })
-    }
 }
 
-fn sequence(record: &Record) -> &str {
-    record.dynamodb().and_then(|change| change.sequence_number()).unwrap_or_default()
+fn reader(aws: &Aws, http: SharedHttpClient) -> StreamReader {
+    StreamReader::new(&aws.region, aws.credentials.clone(), aws.dynamodb_endpoint.as_ref(), http)
 }
 
 /// The place of the first record that the function reports as failed. A report that names no record of
@@ -311,34 +222,13 @@ fn first_failure(payload: &Value, batch: &[Record]) -> Option<usize> {
     places.min()
 }
 
-/// DynamoDB's own JSON.
-fn attribute(value: &AttributeValue) -> Value {
-    let binary = |blob: &aws_sdk_dynamodbstreams::primitives::Blob| aws_smithy_types::base64::encode(blob);
-    match value {
-        AttributeValue::S(text) => json!({ "S": text }),
-        AttributeValue::N(number) => json!({ "N": number }),
-        AttributeValue::Bool(flag) => json!({ "BOOL": flag }),
-        AttributeValue::Null(flag) => json!({ "NULL": flag }),
-        AttributeValue::B(blob) => json!({ "B": binary(blob) }),
-        AttributeValue::Ss(texts) => json!({ "SS": texts }),
-        AttributeValue::Ns(numbers) => json!({ "NS": numbers }),
-        AttributeValue::Bs(blobs) => json!({ "BS": blobs.iter().map(binary).collect::<Vec<_>>() }),
-        AttributeValue::L(items) => json!({ "L": items.iter().map(attribute).collect::<Vec<_>>() }),
-        AttributeValue::M(map) => {
-            let map: Map<String, Value> =
-                map.iter().map(|(name, value)| (name.clone(), attribute(value))).collect();
-            json!({ "M": map })
-        }
-        _ => Value::Null,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex as StdMutex;
 
     use aws_sdk_dynamodb::config::Credentials;
     use aws_sdk_dynamodb::types::AttributeValue as Stored;
+    use serde_json::json;
     use touchline_stack::{EmbeddedStore, Template, tables};
 
     use super::*;

@@ -3,6 +3,7 @@
 
 pub mod event;
 pub mod store;
+pub mod streams;
 pub mod tables;
 pub mod template;
 

@@ -15,6 +15,7 @@ use touchline::ports::web::{HyperWeb, NoWeb, Web};
 use touchline::storage::{self, Store};
 use touchline::{App, Router};
 use touchline_stack::event::{HttpRequest, http_event};
+use touchline_stack::streams::{StreamReader, sequence};
 use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
 
 use crate::chat::NoChat;
@@ -209,6 +210,31 @@ impl TestApp {
     #[must_use]
     pub fn client(&self) -> Client {
         storage::connect(&self.app.config.aws, aws_smithy_http_client::Builder::new().build_http())
+    }
+
+    /// Everything that has changed in a table so far, as a stream mapping would deliver it at once.
+    pub async fn changes(&self, table: &str) -> Value {
+        let aws = &self.app.config.aws;
+        let http = aws_smithy_http_client::Builder::new().build_http();
+        let reader = StreamReader::new(
+            &aws.region,
+            aws.credentials.clone(),
+            aws.dynamodb_endpoint.as_ref(),
+            http,
+        );
+        let described = self.client().describe_table().table_name(table).send().await.expect("a table");
+        let stream = described.table().and_then(|table| table.latest_stream_arn()).expect("a stream");
+        let shards = reader.shards(stream).await.expect("shards");
+        let [shard] = shards.as_slice() else { panic!("the embedded store has one shard: {shards:?}") };
+        let mut records = Vec::new();
+        loop {
+            let after = records.last().map(|record| sequence(record).to_owned());
+            let page = reader.records(stream, shard, after.as_ref(), 1_000).await.expect("records");
+            if page.is_empty() {
+                return reader.event(stream, shard, &records);
+            }
+            records.extend(page);
+        }
     }
 
     /// Every item of every table, as one text to search in.

@@ -4,9 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::predictions::{EventCursor, OwnCursor};
 use super::{Number, PageNumber, PageSize, PerPage, SearchText, TeamIds};
+use crate::domain::catalog::Score;
+use crate::domain::prediction::{Confidence, Forecast};
 use crate::domain::username::{Base, ChosenUsername};
-use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Reason, Username, line, sms, time};
+use crate::domain::{
+    BirthDate, Email, Name, OneTimeCode, Phone, Pick, Reason, UserId, Username, line, sms, time,
+};
 
 /// Faults by field: the `errors` of a 422.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
@@ -174,6 +179,38 @@ impl Field for TeamIds {
     }
 }
 
+impl Field for UserId {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Number::read(raw).map(|id| Self(id.0))
+    }
+}
+
+impl Field for Confidence {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::new(raw.integer()?)
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self::default())
+    }
+}
+
+impl Field for Score {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        let Raw::Json(Value::Object(sides)) = raw else {
+            return Err("must be an object with home and away".into());
+        };
+        let side = |name: &str| {
+            let goals = sides.get(name).ok_or_else(|| Reason::from(format!("lacks {name}")))?;
+            let goals = Raw::Json(goals).integer().map_err(|_| format!("has a {name} that is no integer"))?;
+            u16::try_from(goals).ok().filter(|goals| *goals <= Forecast::MOST_GOALS).ok_or_else(|| {
+                Reason::from(format!("has a {name} that is not from 0 to {}", Forecast::MOST_GOALS))
+            })
+        };
+        Ok(Self { home: side("home")?, away: side("away")? })
+    }
+}
+
 /// Types whose only constructor is `parse(&str)`.
 macro_rules! parsed_from_text {
     ($($kind:ty => $parse:path),* $(,)?) => {
@@ -197,6 +234,9 @@ parsed_from_text! {
     sms::SmsStatus => sms::SmsStatus::parse,
     crate::domain::catalog::ShownStatus => crate::domain::catalog::ShownStatus::parse,
     sms::Position => sms::Position::parse,
+    Pick => Pick::parse,
+    EventCursor => EventCursor::parse,
+    OwnCursor => OwnCursor::parse,
 }
 
 /// The input of one endpoint. Declared with `input!`.

@@ -7,6 +7,7 @@ mod fields;
 pub mod login;
 pub mod matches;
 pub mod meta;
+pub mod predictions;
 pub mod profile;
 pub mod sms_logs;
 pub mod teams;
@@ -77,6 +78,9 @@ pub const ALL: &[Route] = &[
     Route::of::<teams::ListTeams>(),
     Route::of::<teams::SavePrimaryTeam>(),
     Route::of::<teams::SaveOtherTeams>(),
+    Route::of::<predictions::Predict>(),
+    Route::of::<predictions::OwnPredictions>(),
+    Route::of::<predictions::EventPredictions>(),
     Route::of::<sms_logs::ListSmsLogs>(),
     Route::of::<meta::Health>(),
 ];

@@ -36,7 +36,7 @@ pub fn outside(window: TimeDelta, now: DateTime<Utc>) -> String {
     format!("{:013}~", (now - window).timestamp_millis())
 }
 
-fn time_of(mark: &str) -> Option<DateTime<Utc>> {
+pub(super) fn time_of(mark: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp_millis(mark.get(..13)?.parse().ok()?)
 }
 

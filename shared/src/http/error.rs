@@ -10,6 +10,7 @@ use crate::api::Invalid;
 use crate::catalog::NoCatalogue;
 use crate::domain::code::{VerificationError, WrongCode};
 use crate::domain::limit::Limited;
+use crate::domain::prediction::Closed;
 use crate::domain::profile::RenameError;
 use crate::domain::session::Unauthenticated;
 use crate::ports::sms::SmsRefused;
@@ -25,6 +26,8 @@ pub enum Error {
     EventNotFound,
     #[error("no such team")]
     TeamNotFound,
+    #[error(transparent)]
+    PredictionsClosed(#[from] Closed),
     #[error(transparent)]
     NoCatalogue(#[from] NoCatalogue),
     #[error("the body is not JSON")]
@@ -134,6 +137,11 @@ impl Error {
             Self::NotFound => told(S::NOT_FOUND, "not_found", "There is nothing at this address."),
             Self::EventNotFound => told(S::NOT_FOUND, "event_not_found", "There is no such match."),
             Self::TeamNotFound => told(S::NOT_FOUND, "team_not_found", "There is no such team."),
+            Self::PredictionsClosed(Closed) => told(
+                S::BAD_REQUEST,
+                "event_started",
+                "Predictions for this match are closed: it has started, is over or will not be played.",
+            ),
             Self::NoCatalogue(NoCatalogue) => told(
                 S::SERVICE_UNAVAILABLE,
                 "no_catalogue",

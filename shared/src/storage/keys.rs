@@ -6,7 +6,7 @@ use chrono::NaiveDate;
 use super::Item;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::sms::Position;
-use crate::domain::{Address, Phone, UserId, Username};
+use crate::domain::{Address, Phone, UserId, Username, prediction};
 
 /// A primary key: partition and sort.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,6 +138,51 @@ pub fn snapshot_part(at: &str, chunk: ChunkName, part: u32) -> Key {
     key(format!("snapshot#{at}"), format!("{chunk}#{part}"))
 }
 
+/// `predictions`: the partition of one shard of a match's predictions.
+#[must_use]
+pub fn event_shard(event: u32, shard: u8) -> String {
+    format!("event#{event}#{shard}")
+}
+
+/// The sort key of a user's row among a match's predictions.
+#[must_use]
+pub fn predictor(user: UserId) -> String {
+    format!("user#{user}")
+}
+
+/// `predictions`: what a user predicts for a match whose predictions are spread over `shards`.
+#[must_use]
+pub fn prediction(event: u32, shards: u8, user: UserId) -> Key {
+    key(event_shard(event, prediction::shard(user, shards)), predictor(user))
+}
+
+/// Whether a key of `predictions` is a user's prediction, and not something that is kept beside them.
+#[must_use]
+pub fn is_prediction(pk: &str, sk: &str) -> bool {
+    pk.starts_with("event#") && sk.starts_with("user#")
+}
+
+/// `predictions`: how far the calculation of a match's points has got.
+#[must_use]
+pub fn settlement(event: u32) -> Key {
+    key(format!("event#{event}"), "settlement")
+}
+
+/// The partition of results that wait for their points. Few at any time.
+pub const DUE: &str = "due";
+
+/// `predictions`: a result that waits for its points.
+#[must_use]
+pub fn due(event: u32) -> Key {
+    key(DUE, format!("event#{event}"))
+}
+
+/// `predictions`: a user's record over all matches.
+#[must_use]
+pub fn user_stats(user: UserId) -> Key {
+    key(format!("user#{user}"), "stats")
+}
+
 /// `predictions`: what is counted of a match's predictions.
 #[must_use]
 pub fn event_tally(event: u32) -> Key {
@@ -173,7 +218,15 @@ mod tests {
             flat(&snapshot_part("7.a", ChunkName::Month { year: 2026, month: 3 }, 1)),
             "snapshot#7.a/2026-03#1"
         );
+        assert_eq!(flat(&prediction(9, 64, UserId(7))), "event#9#23/user#7");
         assert_eq!(flat(&event_tally(9)), "event#9/tally");
+        assert_eq!(flat(&settlement(9)), "event#9/settlement");
+        assert_eq!(flat(&due(9)), "due/event#9");
+        assert_eq!(flat(&user_stats(UserId(7))), "user#7/stats");
+        let is_prediction = |key: &Key| super::is_prediction(&key.pk, &key.sk);
+        assert!(is_prediction(&prediction(9, 4, UserId(7))));
+        let others = [event_tally(9), settlement(9), due(9), user_stats(UserId(7))];
+        assert!(!others.iter().any(is_prediction));
         let day = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
         assert_eq!(sms_log_day(day, sms_log_shard(&phone)), "day#2026-11-15#1");
     }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::future::Future;
 
 use aws_sdk_dynamodb::operation::{
-    batch_get_item as batch_get, delete_item as delete, get_item as get, put_item as put, query,
+    batch_execute_statement as batch_execute, batch_get_item as batch_get, delete_item as delete, get_item as get, put_item as put, query,
     transact_write_items as transact, update_item as update,
 };
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
@@ -151,5 +151,6 @@ operations! {
     write: put::PutItemInput => PutItemOutput by units,
         update::UpdateItemInput => UpdateItemOutput by units,
         delete::DeleteItemInput => DeleteItemOutput by units,
-        transact::TransactWriteItemsInput => TransactWriteItemsOutput by sum;
+        transact::TransactWriteItemsInput => TransactWriteItemsOutput by sum,
+        batch_execute::BatchExecuteStatementInput => BatchExecuteStatementOutput by sum;
 }

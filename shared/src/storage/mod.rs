@@ -9,7 +9,10 @@ pub mod keys;
 pub mod meter;
 pub mod predictions;
 mod register;
+pub mod settlements;
 pub mod sms_logs;
+pub mod stream;
+pub mod tallies;
 pub mod users;
 
 use std::any::type_name;

@@ -1,26 +1,295 @@
-//! The `predictions` table: so far, what is counted of each match.
+//! The `predictions` table: one row per user and match, spread over the match's shards.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use futures_util::future::try_join_all;
 use serde::Deserialize;
 
-use super::{Item, Reads, Store, StoreError, from_item, keys};
+use super::{Item, Reads, Store, StoreError, from_item, keys, number, refused_item, text};
+use crate::domain::catalog::Score;
+use crate::domain::prediction::{Confidence, Forecast, Mark, shard};
+use crate::domain::{Pick, Prediction, UserId};
+
+/// The index by user: a row's user, and when it was made.
+const BY_USER: &str = "by_user";
 
 #[derive(Debug, Deserialize)]
-struct Tally {
+struct Row {
     event_id: u32,
-    predictions: u64,
+    user_id: UserId,
+    pick: Pick,
+    home: Option<u16>,
+    away: Option<u16>,
+    confidence: Confidence,
+    created: Mark,
+    edits: u32,
+    points: Option<u32>,
+    #[serde(default)]
+    revision: u32,
 }
 
-impl Store {
-    /// How many predictions each of these matches has. At most 100 at once.
-    pub async fn prediction_counts(&self, events: &[u32]) -> Result<BTreeMap<u32, u64>, StoreError> {
-        let keys: Vec<Item> = events.iter().map(|event| keys::event_tally(*event).into()).collect();
-        let mut counts = BTreeMap::new();
-        for item in self.batch_get(&self.tables.predictions, keys, Reads::Eventual).await? {
-            let Tally { event_id, predictions } = from_item(item)?;
-            counts.insert(event_id, predictions);
-        }
-        Ok(counts)
+impl TryFrom<Row> for Prediction {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
+        let score = row.home.zip(row.away).map(|(home, away)| Score { home, away });
+        Ok(Self {
+            event_id: row.event_id,
+            user_id: row.user_id,
+            forecast: Forecast::new(row.pick, score).map_err(|_| StoreError::Unreadable("a forecast"))?,
+            confidence: row.confidence,
+            created: row.created,
+            edits: row.edits,
+            points: row.points,
+            revision: row.revision,
+        })
     }
+}
+
+pub(super) fn read(item: Item) -> Result<Prediction, StoreError> {
+    from_item::<Row>(item)?.try_into()
+}
+
+/// What somebody wants to predict.
+#[derive(Debug, Clone)]
+pub struct NewPrediction {
+    pub event_id: u32,
+    pub shards: u8,
+    pub user_id: UserId,
+    pub forecast: Forecast,
+    pub confidence: Confidence,
+    /// The moment of the request; the row keeps its first one.
+    pub mark: Mark,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Predicted {
+    Created(Prediction),
+    Updated(Prediction),
+    /// It has points already: too late, whatever the caller's copy of the catalogue says.
+    Settled,
+}
+
+/// Rows of a match in the order of shards, then of keys.
+#[derive(Debug, Default)]
+pub struct Page {
+    pub rows: Vec<Prediction>,
+    /// The last row that was looked at, where there may be more after it.
+    pub next: Option<UserId>,
+}
+
+/// Which rows of a match are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    pub event_id: u32,
+    pub shards: u8,
+    pub pick: Option<Pick>,
+    pub after: Option<UserId>,
+    pub most: usize,
+    /// How many there are in all, about: decides how many shards are asked at once.
+    pub about: usize,
+}
+
+/// A filtered page looks at no more rows than this: one that few pass is cut short, not paid for.
+const LOOKED_AT: usize = 1_000;
+
+impl Store {
+    /// Makes or changes a prediction, in one write on a key of the user's own.
+    pub async fn predict(&self, new: &NewPrediction) -> Result<Predicted, StoreError> {
+        let mut update = self
+            .client
+            .update_item()
+            .table_name(&self.tables.predictions)
+            .set_key(Some(keys::prediction(new.event_id, new.shards, new.user_id).into()))
+            .condition_expression("attribute_not_exists(points)")
+            .expression_attribute_values(":event", number(new.event_id))
+            .expression_attribute_values(":user", number(new.user_id))
+            .expression_attribute_values(":pick", text(new.forecast.pick().as_str()))
+            .expression_attribute_values(":confidence", number(new.confidence.percent()))
+            .expression_attribute_values(":mark", text(new.mark.as_str()))
+            .expression_attribute_values(":one", number(1))
+            .expression_attribute_values(":zero", number(0))
+            .return_values(ReturnValue::AllNew);
+        let set = "SET event_id = :event, user_id = :user, pick = :pick, confidence = :confidence, \
+                   created = if_not_exists(created, :mark), revision = if_not_exists(revision, :zero)";
+        update = match new.forecast.score() {
+            Some(score) => update
+                .update_expression(format!("{set}, home = :home, away = :away ADD edits :one"))
+                .expression_attribute_values(":home", number(score.home))
+                .expression_attribute_values(":away", number(score.away)),
+            None => update.update_expression(format!("{set} REMOVE home, away ADD edits :one")),
+        };
+        match update.send().await {
+            Ok(done) => {
+                let row = read(done.attributes.unwrap_or_default())?;
+                // The first one's mark is unique, so that a write which the SDK sent twice still knows
+                // that it made the row.
+                Ok(if row.created == new.mark { Predicted::Created(row) } else { Predicted::Updated(row) })
+            }
+            Err(error) if refused_item(&error).is_some() => Ok(Predicted::Settled),
+            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
+        }
+    }
+
+    /// What a user predicts for a match.
+    pub async fn prediction(
+        &self,
+        event: u32,
+        shards: u8,
+        user: UserId,
+        reads: Reads,
+    ) -> Result<Option<Prediction>, StoreError> {
+        let key = keys::prediction(event, shards, user);
+        let row: Option<Row> = self.get(&self.tables.predictions, key, reads).await?;
+        row.map(TryInto::try_into).transpose()
+    }
+
+    /// What users predict for a match, of those who do. At most 100 at once.
+    pub async fn predictions_of(
+        &self,
+        event: u32,
+        shards: u8,
+        users: &[UserId],
+    ) -> Result<HashMap<UserId, Prediction>, StoreError> {
+        let keys = users.iter().map(|user| keys::prediction(event, shards, *user).into()).collect();
+        let items = self.batch_get(&self.tables.predictions, keys, Reads::Eventual).await?;
+        items.into_iter().map(|item| read(item).map(|row| (row.user_id, row))).collect()
+    }
+
+    /// A page of a match's predictions.
+    pub async fn predictions_page(&self, wanted: &Wanted) -> Result<Page, StoreError> {
+        let Wanted { event_id, shards, pick, after, most, about } = *wanted;
+        // Rows are spread evenly, so that the number of all says how many shards a page needs.
+        let enough = if pick.is_some() { LOOKED_AT } else { most + 1 };
+        let per_shard = about.div_ceil(usize::from(shards)).max(1);
+        let at_once = u8::try_from(enough.div_ceil(per_shard)).unwrap_or(shards).clamp(1, shards);
+        let first = after.map_or(0, |user| shard(user, shards));
+        let mut page = Page { rows: Vec::new(), next: after };
+        let mut begin = first;
+        while begin < shards {
+            let end = shards.min(begin.saturating_add(at_once));
+            let parts = (begin..end).map(|shard| {
+                self.shard_page(event_id, shard, after.filter(|_| shard == first), enough)
+            });
+            for (rows, ended) in try_join_all(parts).await? {
+                for row in rows {
+                    if page.rows.len() == most {
+                        return Ok(page);
+                    }
+                    page.next = Some(row.user_id);
+                    if pick.is_none_or(|pick| row.forecast.pick() == pick) {
+                        page.rows.push(row);
+                    }
+                }
+                // What the other shards of the wave gave comes after what is still in this one.
+                if !ended {
+                    return Ok(page);
+                }
+            }
+            if page.rows.len() == most && end < shards {
+                return Ok(page);
+            }
+            begin = end;
+        }
+        Ok(Page { next: None, ..page })
+    }
+
+    /// Up to `most` rows of one shard, in the order of keys, and whether those are the last.
+    pub async fn shard_page(
+        &self,
+        event: u32,
+        shard: u8,
+        after: Option<UserId>,
+        most: usize,
+    ) -> Result<(Vec<Prediction>, bool), StoreError> {
+        let mut rows = Vec::new();
+        let mut after = after.map(keys::predictor);
+        loop {
+            let wanted = most - rows.len();
+            let page = self
+                .client
+                .query()
+                .table_name(&self.tables.predictions)
+                .key_condition_expression("pk = :shard AND sk > :after")
+                .expression_attribute_values(":shard", text(keys::event_shard(event, shard)))
+                .expression_attribute_values(":after", text(after.take().unwrap_or_default()))
+                .limit(i32::try_from(wanted).unwrap_or(i32::MAX))
+                .send()
+                .await
+                .map_err(|error| StoreError::from_sdk("Query", &error))?;
+            for item in page.items.unwrap_or_default() {
+                rows.push(read(item)?);
+            }
+            match page.last_evaluated_key {
+                None => return Ok((rows, true)),
+                Some(_) if rows.len() >= most => return Ok((rows, false)),
+                // A page of the store holds 1 MB at most.
+                Some(_) => after = rows.last().map(|row| keys::predictor(row.user_id)),
+            }
+        }
+    }
+
+    /// A user's own predictions, newest first, and whether there are more.
+    pub async fn own_predictions(
+        &self,
+        user: UserId,
+        before: Option<&Mark>,
+        most: usize,
+    ) -> Result<(Vec<Prediction>, bool), StoreError> {
+        let query = self
+            .client
+            .query()
+            .table_name(&self.tables.predictions)
+            .index_name(BY_USER)
+            .expression_attribute_values(":user", number(user))
+            .scan_index_forward(false)
+            .limit(i32::try_from(most + 1).unwrap_or(i32::MAX));
+        let query = match before {
+            None => query.key_condition_expression("user_id = :user"),
+            Some(mark) => query
+                .key_condition_expression("user_id = :user AND created < :before")
+                .expression_attribute_values(":before", text(mark.as_str())),
+        };
+        let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
+        let found = page.items.unwrap_or_default();
+        let more = found.len() > most;
+        let keys: Vec<Item> = found
+            .into_iter()
+            .take(most)
+            .map(|mut item| {
+                // The index holds the keys, and the keys of the index.
+                item.retain(|name, _| name == "pk" || name == "sk");
+                item
+            })
+            .collect();
+        let items = self.batch_get(&self.tables.predictions, keys, Reads::Eventual).await?;
+        let mut rows = items.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        rows.sort_by(|a, b| b.created.cmp(&a.created));
+        Ok((rows, more))
+    }
+}
+
+/// For whoever fills a store without going through requests: a row as an item.
+#[must_use]
+pub fn item(new: &NewPrediction) -> HashMap<String, AttributeValue> {
+    let mut item: Item = keys::prediction(new.event_id, new.shards, new.user_id).into();
+    item.extend(
+        [
+            ("event_id", number(new.event_id)),
+            ("user_id", number(new.user_id)),
+            ("pick", text(new.forecast.pick().as_str())),
+            ("confidence", number(new.confidence.percent())),
+            ("created", text(new.mark.as_str())),
+            ("edits", number(1)),
+            ("revision", number(0)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value)),
+    );
+    if let Some(score) = new.forecast.score() {
+        item.insert("home".into(), number(score.home));
+        item.insert("away".into(), number(score.away));
+    }
+    item
 }

@@ -8,5 +8,5 @@ mod sessions;
 
 pub use codes::{Attempt, Issue, IssueError, KeptCode, ReserveError};
 pub use phones::{ChangePhone, PhoneOwner};
-pub use profiles::{Changes, NewUser, RegisterError, RenameFailed, Renamed};
+pub use profiles::{Changes, NewUser, Person, RegisterError, RenameFailed, Renamed};
 pub use sessions::Session;

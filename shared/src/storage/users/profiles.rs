@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::types::{
@@ -52,6 +52,14 @@ impl From<ProfileItem> for User {
             other_teams: item.other_teams,
         }
     }
+}
+
+/// What everybody may know of somebody.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Person {
+    pub id: UserId,
+    pub username: Username,
+    pub name: Option<Name>,
 }
 
 /// Somebody's first login.
@@ -131,6 +139,13 @@ impl Store {
         let item: Option<ProfileItem> =
             self.get(&self.tables.users, keys::profile(id), Reads::Eventual).await?;
         Ok(item.map(User::from))
+    }
+
+    /// What everybody may know of these users, of those that there are. At most 100 at once.
+    pub async fn people(&self, users: &[UserId]) -> Result<HashMap<UserId, Person>, StoreError> {
+        let keys = users.iter().map(|user| keys::profile(*user).into()).collect();
+        let items = self.batch_get(&self.tables.users, keys, Reads::Eventual).await?;
+        items.into_iter().map(|item| from_item(item).map(|person: Person| (person.id, person))).collect()
     }
 
     /// The next user id. An id that is drawn and not used leaves a gap, which nobody minds.

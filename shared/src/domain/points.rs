@@ -1,0 +1,132 @@
+//! What a prediction earns. The rules are data: a change of them is a new version beside the old one.
+
+use super::catalog::Score;
+use super::prediction::{Forecast, Pick};
+
+/// How many points each kind of hit earns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Kept with each settlement, so that it can be told later how its points came about.
+    pub version: u32,
+    /// The score to the goal.
+    pub exact: u32,
+    /// The winner and by how many goals. Not for draws: there each score has the same difference.
+    pub difference: u32,
+    /// The winner, or that there is none.
+    pub outcome: u32,
+}
+
+/// The rules in force.
+pub const RULES: Rules = Rules { version: 1, exact: 4, difference: 3, outcome: 2 };
+
+impl Rules {
+    /// What `forecast` earns when the match ends in `result`, after 90 minutes.
+    #[must_use]
+    pub fn points(&self, forecast: &Forecast, result: Score) -> u32 {
+        if forecast.pick() != Pick::of(result) {
+            return 0;
+        }
+        match forecast.score() {
+            Some(score) if score == result => self.exact,
+            Some(score) if forecast.pick() != Pick::Draw && difference(score) == difference(result) => {
+                self.difference
+            }
+            _ => self.outcome,
+        }
+    }
+}
+
+fn difference(score: Score) -> i32 {
+    i32::from(score.home) - i32::from(score.away)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn score(home: u16, away: u16) -> Score {
+        Score { home, away }
+    }
+
+    fn forecast(pick: Pick, score: Option<Score>) -> Forecast {
+        Forecast::new(pick, score).unwrap()
+    }
+
+    /// The table of `docs/points.md`.
+    #[test]
+    fn examples() {
+        use Pick::{Away, Draw, Home};
+        for (pick, predicted, result, points) in [
+            (Home, Some((2, 1)), (2, 1), 4),
+            (Home, Some((2, 1)), (3, 2), 3),
+            (Home, Some((2, 1)), (3, 1), 2),
+            (Home, None, (2, 1), 2),
+            (Home, Some((2, 1)), (1, 1), 0),
+            (Home, Some((2, 1)), (1, 2), 0),
+            (Draw, Some((1, 1)), (1, 1), 4),
+            (Draw, Some((1, 1)), (2, 2), 2),
+            (Draw, Some((0, 0)), (0, 0), 4),
+            (Draw, None, (0, 0), 2),
+            (Draw, None, (1, 0), 0),
+            (Away, Some((0, 3)), (0, 3), 4),
+            (Away, Some((0, 3)), (1, 4), 3),
+            (Away, Some((0, 3)), (0, 1), 2),
+            (Away, None, (0, 1), 2),
+            (Away, Some((0, 3)), (3, 0), 0),
+        ] {
+            let predicted = predicted.map(|(home, away)| score(home, away));
+            let earned = RULES.points(&forecast(pick, predicted), score(result.0, result.1));
+            assert_eq!(earned, points, "{pick:?} {predicted:?}, {result:?}");
+        }
+    }
+
+    fn scores() -> impl Strategy<Value = Score> {
+        (0..=99u16, 0..=99u16).prop_map(|(home, away)| score(home, away))
+    }
+
+    fn mirrored(of: Score) -> Score {
+        score(of.away, of.home)
+    }
+
+    proptest! {
+        #[test]
+        fn points_come_with_the_right_outcome_and_only_with_it(predicted in scores(), result in scores()) {
+            let earned = RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result);
+            prop_assert_eq!(earned > 0, Pick::of(predicted) == Pick::of(result));
+            prop_assert_eq!(earned == 4, predicted == result);
+            prop_assert!([0, 2, 3, 4].contains(&earned));
+        }
+
+        #[test]
+        fn three_is_for_the_same_margin_of_the_same_winner(predicted in scores(), result in scores()) {
+            let earned = RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result);
+            let margin = |s: Score| i32::from(s.home) - i32::from(s.away);
+            let same = margin(predicted) == margin(result) && margin(result) != 0 && predicted != result;
+            prop_assert_eq!(earned == 3, same);
+        }
+
+        #[test]
+        fn without_a_score_it_is_two_or_nothing(predicted in scores(), result in scores()) {
+            let pick = Pick::of(predicted);
+            let earned = RULES.points(&forecast(pick, None), result);
+            prop_assert_eq!(earned, if pick == Pick::of(result) { 2 } else { 0 });
+        }
+
+        /// A score can be worth more than the bare pick, never less.
+        #[test]
+        fn a_score_never_costs_points(predicted in scores(), result in scores()) {
+            let pick = Pick::of(predicted);
+            let with = RULES.points(&forecast(pick, Some(predicted)), result);
+            prop_assert!(with >= RULES.points(&forecast(pick, None), result));
+        }
+
+        #[test]
+        fn home_and_away_are_treated_alike(predicted in scores(), result in scores()) {
+            let here = RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result);
+            let (predicted, result) = (mirrored(predicted), mirrored(result));
+            prop_assert_eq!(here, RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result));
+        }
+    }
+}

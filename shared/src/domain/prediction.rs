@@ -1,0 +1,326 @@
+//! One prediction per user and match, open until kick-off.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::catalog::{Match, Score, Status};
+use super::{Reason, UserId, limit};
+
+/// Who wins, or that nobody does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pick {
+    Home,
+    Draw,
+    Away,
+}
+
+impl Pick {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        match text {
+            "home" => Ok(Self::Home),
+            "draw" => Ok(Self::Draw),
+            "away" => Ok(Self::Away),
+            _ => Err("must be home, draw or away".into()),
+        }
+    }
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Home => "home",
+            Self::Draw => "draw",
+            Self::Away => "away",
+        }
+    }
+
+    /// What a score amounts to.
+    #[must_use]
+    pub fn of(score: Score) -> Self {
+        match score.home.cmp(&score.away) {
+            std::cmp::Ordering::Greater => Self::Home,
+            std::cmp::Ordering::Equal => Self::Draw,
+            std::cmp::Ordering::Less => Self::Away,
+        }
+    }
+}
+
+/// A pick, and a score that agrees with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forecast {
+    pick: Pick,
+    score: Option<Score>,
+}
+
+impl Forecast {
+    /// No team of 11 has scored a hundred times in 90 minutes on purpose.
+    pub const MOST_GOALS: u16 = 99;
+
+    pub fn new(pick: Pick, score: Option<Score>) -> Result<Self, Reason> {
+        match score {
+            Some(score) if score.home > Self::MOST_GOALS || score.away > Self::MOST_GOALS => {
+                Err(format!("must hold goals from 0 to {}", Self::MOST_GOALS).into())
+            }
+            Some(score) if Pick::of(score) != pick => {
+                let (home, away, meant) = (score.home, score.away, Pick::of(score).as_str());
+                let pick = pick.as_str();
+                Err(format!("contradicts the prediction: {home}-{away} is {meant}, not {pick}").into())
+            }
+            _ => Ok(Self { pick, score }),
+        }
+    }
+
+    #[must_use]
+    pub fn pick(&self) -> Pick {
+        self.pick
+    }
+
+    #[must_use]
+    pub fn score(&self) -> Option<Score> {
+        self.score
+    }
+}
+
+/// How sure somebody is, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Confidence(u8);
+
+impl Confidence {
+    pub fn new(percent: i64) -> Result<Self, Reason> {
+        match u8::try_from(percent) {
+            Ok(percent) if percent <= 100 => Ok(Self(percent)),
+            _ => Err("must be 0 to 100".into()),
+        }
+    }
+
+    #[must_use]
+    pub fn percent(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for Confidence {
+    fn default() -> Self {
+        Self(50)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prediction {
+    pub event_id: u32,
+    pub user_id: UserId,
+    pub forecast: Forecast,
+    pub confidence: Confidence,
+    /// When it was first made, with a nonce that tells it from every other of the same user.
+    pub created: Mark,
+    /// Grows with every change by its user.
+    pub edits: u32,
+    /// `None` until the match is over and points are calculated, and where it has no result that counts.
+    pub points: Option<u32>,
+    /// The match's revision under which the points were calculated last; 0 before that.
+    pub revision: u32,
+}
+
+impl Prediction {
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        id(self.event_id, self.user_id)
+    }
+}
+
+/// A prediction's id: the same for ever, without a counter. 53 bits, because JavaScript holds no more.
+#[must_use]
+pub fn id(event: u32, user: UserId) -> u64 {
+    let digest = Sha256::digest(format!("prediction\u{0}{event}\u{0}{user}").as_bytes());
+    let bytes: [u8; 8] = std::array::from_fn(|at| digest[at]);
+    u64::from_be_bytes(bytes) >> 11
+}
+
+/// A moment and a nonce, as text that sorts by time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Mark(String);
+
+impl Mark {
+    #[must_use]
+    pub fn new(at: DateTime<Utc>, nonce: u32) -> Self {
+        Self(limit::mark(at, nonce))
+    }
+
+    /// Reads one that an earlier answer gave.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (time, nonce) = text.split_once('-')?;
+        let well_formed = time.len() == 13
+            && time.bytes().all(|b| b.is_ascii_digit())
+            && nonce.len() == 8
+            && nonce.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        well_formed.then(|| Self(text.to_owned()))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    #[must_use]
+    pub fn time(&self) -> Option<DateTime<Utc>> {
+        limit::time_of(&self.0)
+    }
+}
+
+/// The match has started, is over, or will not be played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("predictions are closed")]
+pub struct Closed;
+
+impl Match {
+    /// Whether predictions are taken. A postponed match has its new start, or its old one until the feed
+    /// knows better.
+    pub fn admits_predictions(&self, now: DateTime<Utc>) -> Result<(), Closed> {
+        let waits = matches!(self.status, Status::Scheduled | Status::Postponed);
+        if waits && now < self.start { Ok(()) } else { Err(Closed) }
+    }
+
+    /// Whether play has begun, or never will: nothing is given away by showing who picked what.
+    #[must_use]
+    pub fn has_kicked_off(&self, now: DateTime<Utc>) -> bool {
+        match self.status {
+            Status::Scheduled => now >= self.start,
+            Status::Postponed => false,
+            _ => true,
+        }
+    }
+
+    /// The result that counts, where there is one.
+    #[must_use]
+    pub fn result(&self) -> Option<Score> {
+        self.score.filter(|_| self.status == Status::Finished)
+    }
+}
+
+/// The partition of a user's predictions among a match's `shards`. Never changes: rows are found by it.
+#[must_use]
+pub fn shard(user: UserId, shards: u8) -> u8 {
+    // SplitMix64's finalizer: neighbouring ids, which users have who registered together, part ways.
+    let mut hash = u64::from(user.0).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^= hash >> 31;
+    u8::try_from(hash % u64::from(shards.max(1))).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+    use crate::domain::catalog::Key;
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    fn game(status: Status) -> Match {
+        Match {
+            id: 9,
+            tournament_id: 1,
+            home_team_id: 1,
+            away_team_id: 2,
+            start: at("2026-11-15T15:00:00Z"),
+            status,
+            venue: None,
+            score: Some(Score { home: 2, away: 1 }),
+            room: "!match9:touchline.local".into(),
+            shards: 4,
+            revision: 0,
+            key: Key(1),
+            as_of: at("2026-11-15T12:00:00Z"),
+        }
+    }
+
+    #[test]
+    fn open_until_the_millisecond_of_the_start() {
+        let start = game(Status::Scheduled).start;
+        let last = start - TimeDelta::milliseconds(1);
+        for status in [Status::Scheduled, Status::Postponed] {
+            assert_eq!(game(status).admits_predictions(last), Ok(()));
+            assert_eq!(game(status).admits_predictions(start), Err(Closed));
+        }
+        let over = [Status::Live, Status::Finished, Status::Cancelled, Status::Abandoned, Status::Awarded];
+        for status in over {
+            assert_eq!(game(status).admits_predictions(last), Err(Closed), "{status:?}");
+        }
+    }
+
+    #[test]
+    fn picks_are_secret_until_play_begins() {
+        let start = game(Status::Scheduled).start;
+        let last = start - TimeDelta::milliseconds(1);
+        assert!(!game(Status::Scheduled).has_kicked_off(last));
+        assert!(game(Status::Scheduled).has_kicked_off(start));
+        assert!(game(Status::Live).has_kicked_off(last));
+        assert!(!game(Status::Postponed).has_kicked_off(start), "it will open again");
+    }
+
+    #[test]
+    fn only_a_finished_match_has_a_result() {
+        assert_eq!(game(Status::Finished).result(), Some(Score { home: 2, away: 1 }));
+        for status in [Status::Live, Status::Scheduled, Status::Awarded, Status::Abandoned] {
+            assert_eq!(game(status).result(), None, "{status:?}");
+        }
+        assert_eq!(Match { score: None, ..game(Status::Finished) }.result(), None);
+    }
+
+    #[test]
+    fn a_score_agrees_with_its_pick() {
+        let score = |home, away| Some(Score { home, away });
+        assert!(Forecast::new(Pick::Home, score(99, 0)).is_ok());
+        assert!(Forecast::new(Pick::Draw, None).is_ok());
+        for (pick, score) in [
+            (Pick::Home, score(1, 1)),
+            (Pick::Home, score(0, 1)),
+            (Pick::Draw, score(1, 0)),
+            (Pick::Away, score(1, 0)),
+            (Pick::Home, score(100, 0)),
+        ] {
+            assert!(Forecast::new(pick, score).is_err(), "{pick:?} {score:?}");
+        }
+    }
+
+    #[test]
+    fn ids_are_stable_and_fit_a_javascript_number() {
+        assert_eq!(id(9, UserId(7)), 4_144_622_573_837_860);
+        assert_ne!(id(9, UserId(7)), id(7, UserId(9)));
+        assert_ne!(id(1, UserId(11)), id(11, UserId(1)));
+        assert!((0..1_000).all(|user| id(1, UserId(user)) < 1 << 53));
+    }
+
+    #[test]
+    fn shards_are_stable_and_even() {
+        let found: Vec<u8> = (1..=8).map(|user| shard(UserId(user), 64)).collect();
+        assert_eq!(found, [1, 14, 45, 10, 26, 0, 23, 54]);
+        for shards in [1, 4, 64] {
+            let mut counts = vec![0_u32; usize::from(shards)];
+            for user in 1..=64_000 {
+                counts[usize::from(shard(UserId(user), shards))] += 1;
+            }
+            let even = 64_000 / u32::from(shards);
+            assert!(counts.iter().all(|count| count.abs_diff(even) < even / 5 + 1), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn marks_read_back_and_sort_by_time() {
+        let (early, late) = (at("2026-11-15T12:00:00Z"), at("2026-11-15T12:00:00.001Z"));
+        let mark = Mark::new(early, u32::MAX);
+        assert_eq!(Mark::parse(mark.as_str()), Some(mark.clone()));
+        assert_eq!(mark.time(), Some(early));
+        assert!(mark < Mark::new(late, 0));
+        for text in ["", "x", "1763208000000", "1763208000000-", "1763208000000-0000000G", "+763208000000-00000000"] {
+            assert_eq!(Mark::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What is counted, as differences: a change of a row takes back what the old one added and adds what the
+//! new one does. Whoever applies each change once has the same counts as whoever counts all rows.
+
+use std::ops::{AddAssign, Sub};
+
+use serde::Deserialize;
+
+use super::prediction::{Pick, Prediction};
+
+/// Declares a set of counters: a struct, and its fields by name for whoever stores them.
+macro_rules! counters {
+    ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+        #[serde(default)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: i64),*
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
+
+        impl Sub for $name {
+            type Output = Self;
+
+            fn sub(self, other: Self) -> Self {
+                Self { $($field: self.$field - other.$field),* }
+            }
+        }
+
+        impl Counters for $name {
+            fn fields(&self) -> Vec<(&'static str, i64)> {
+                vec![$((stringify!($field), self.$field)),*]
+            }
+        }
+    };
+}
+
+/// Counters that can be added up and stored.
+pub trait Counters: Copy + Default + PartialEq + AddAssign + Sub<Output = Self> {
+    fn fields(&self) -> Vec<(&'static str, i64)>;
+}
+
+counters! {
+    /// What is counted of a match.
+    EventCounts {
+        predictions,
+        home,
+        draw,
+        away,
+        /// The sum of all confidences, in percent.
+        confidence,
+    }
+}
+
+counters! {
+    /// What is counted of a user, over all matches.
+    UserRecord {
+        /// Predictions that got their points.
+        settled,
+        /// Those of them with the right outcome.
+        correct,
+        points,
+    }
+}
+
+impl EventCounts {
+    /// What one row adds.
+    #[must_use]
+    pub fn of(row: &Prediction) -> Self {
+        let pick = row.forecast.pick();
+        Self {
+            predictions: 1,
+            home: i64::from(pick == Pick::Home),
+            draw: i64::from(pick == Pick::Draw),
+            away: i64::from(pick == Pick::Away),
+            confidence: i64::from(row.confidence.percent()),
+        }
+    }
+
+    /// 0 where there is nothing to average.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "sums stay far below 2^52")]
+    pub fn average_confidence(&self) -> f64 {
+        if self.predictions <= 0 {
+            return 0.0;
+        }
+        // Two decimals: more would suggest a precision that percentages do not have.
+        (self.confidence as f64 / self.predictions as f64 * 100.0).round() / 100.0
+    }
+}
+
+impl UserRecord {
+    /// What one row adds.
+    #[must_use]
+    pub fn of(row: &Prediction) -> Self {
+        match row.points {
+            None => Self::default(),
+            Some(points) => {
+                Self { settled: 1, correct: i64::from(points > 0), points: i64::from(points) }
+            }
+        }
+    }
+}
+
+/// What a change of a row adds to counters that a row adds `of` to.
+#[must_use]
+pub fn change<C: Counters, R>(of: impl Fn(&R) -> C, old: Option<&R>, new: Option<&R>) -> C {
+    new.map_or_else(C::default, &of) - old.map_or_else(C::default, &of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::UserId;
+    use crate::domain::prediction::{Confidence, Forecast, Mark};
+
+    fn row(pick: Pick, confidence: i64, points: Option<u32>) -> Prediction {
+        Prediction {
+            event_id: 9,
+            user_id: UserId(7),
+            forecast: Forecast::new(pick, None).unwrap(),
+            confidence: Confidence::new(confidence).unwrap(),
+            created: Mark::parse("1763208000000-00000000").unwrap(),
+            edits: 1,
+            points,
+            revision: 0,
+        }
+    }
+
+    #[test]
+    fn a_change_of_mind_moves_one_count_to_another() {
+        let (old, new) = (row(Pick::Home, 80, None), row(Pick::Draw, 30, None));
+        assert_eq!(
+            change(EventCounts::of, Some(&old), Some(&new)),
+            EventCounts { predictions: 0, home: -1, draw: 1, away: 0, confidence: -50 }
+        );
+        assert_eq!(change(UserRecord::of, Some(&old), Some(&new)), UserRecord::default());
+    }
+
+    #[test]
+    fn points_count_for_the_user_and_a_correction_by_its_difference() {
+        let open = row(Pick::Home, 50, None);
+        let right = row(Pick::Home, 50, Some(4));
+        let wrong = row(Pick::Home, 50, Some(0));
+        let settled = change(UserRecord::of, Some(&open), Some(&right));
+        assert_eq!(settled, UserRecord { settled: 1, correct: 1, points: 4 });
+        let corrected = change(UserRecord::of, Some(&right), Some(&wrong));
+        assert_eq!(corrected, UserRecord { settled: 0, correct: -1, points: -4 });
+        let void = change(UserRecord::of, Some(&wrong), Some(&open));
+        assert_eq!(void, UserRecord { settled: -1, correct: 0, points: 0 });
+    }
+
+    #[test]
+    fn averages_have_two_decimals_and_nothing_averages_to_nothing() {
+        let counts = |predictions, confidence| EventCounts { predictions, confidence, ..Default::default() };
+        assert!((counts(3, 200).average_confidence() - 66.67).abs() < 1e-9);
+        assert!((counts(0, 0).average_confidence() - 0.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,148 @@
+//! Changes of tables, as Lambda delivers them.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Item, StoreError, keys, predictions};
+use crate::domain::Prediction;
+
+/// A record's place in its stream shard. Compares as the store orders them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sequence(String);
+
+/// The longest that the store gives.
+const DIGITS: usize = 40;
+
+impl Sequence {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let well_formed = (1..=DIGITS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+        // Padded, so that they compare as text, which is what the store can do with numbers this long.
+        well_formed.then(|| Self(format!("{text:0>DIGITS$}")))
+    }
+
+    pub(super) fn padded(&self) -> &str {
+        &self.0
+    }
+}
+
+/// One change.
+#[derive(Debug)]
+pub struct Record {
+    /// As it arrived: whoever reports a failure names it.
+    pub number: String,
+    pub sequence: Sequence,
+    /// Within a lane, records arrive in the order of their sequences.
+    pub lane: String,
+    pub change: Change,
+}
+
+/// What changed.
+#[derive(Debug)]
+pub enum Change {
+    Prediction {
+        old: Option<Prediction>,
+        new: Option<Prediction>,
+    },
+    /// Nothing that anybody counts.
+    Other,
+}
+
+/// What was delivered: records up to the first that cannot be read, and that one's number.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub records: Vec<Record>,
+    pub unreadable: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Delivery {
+    #[serde(rename = "Records", default)]
+    records: Vec<Value>,
+    /// Sent where the mapping has a tumbling window, as ours do.
+    #[serde(rename = "shardId")]
+    shard: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RawChange {
+    keys: RawKeys,
+    new_image: Option<serde_dynamo::Item>,
+    old_image: Option<serde_dynamo::Item>,
+    sequence_number: String,
+}
+
+#[derive(Deserialize)]
+struct RawKeys {
+    pk: RawText,
+    sk: RawText,
+}
+
+#[derive(Deserialize)]
+struct RawText {
+    #[serde(rename = "S")]
+    text: String,
+}
+
+impl Batch {
+    /// Reads what a stream mapping delivers.
+    pub fn read(event: Value) -> Result<Self, StoreError> {
+        let delivery: Delivery =
+            serde_json::from_value(event).map_err(|_| StoreError::Unreadable("a batch of changes"))?;
+        let mut batch = Self::default();
+        for raw in delivery.records {
+            let number = raw["dynamodb"]["SequenceNumber"].as_str().unwrap_or_default().to_owned();
+            match Record::read(raw, delivery.shard.as_deref()) {
+                Ok(record) => batch.records.push(record),
+                Err(error) => {
+                    tracing::error!(%error, number, "a change cannot be read");
+                    batch.unreadable = Some(number);
+                    break;
+                }
+            }
+        }
+        Ok(batch)
+    }
+}
+
+impl Record {
+    fn read(raw: Value, shard: Option<&str>) -> Result<Self, StoreError> {
+        let unreadable = || StoreError::Unreadable("a change");
+        let raw: RawChange = serde_json::from_value(raw.get("dynamodb").cloned().ok_or_else(unreadable)?)
+            .map_err(|_| unreadable())?;
+        let (pk, sk) = (raw.keys.pk.text, raw.keys.sk.text);
+        let change = if keys::is_prediction(&pk, &sk) {
+            let read = |image: Option<serde_dynamo::Item>| {
+                image.map(|image| predictions::read(Item::from(image))).transpose()
+            };
+            Change::Prediction { old: read(raw.old_image)?, new: read(raw.new_image)? }
+        } else {
+            Change::Other
+        };
+        Ok(Self {
+            sequence: Sequence::parse(&raw.sequence_number).ok_or_else(unreadable)?,
+            number: raw.sequence_number,
+            // Without the shard's name its partition key serves: the changes of one come in one order
+            // as long as the store keeps it in one place.
+            lane: shard.map_or(pk, |shard| shard.trim_start_matches("shardId-").to_owned()),
+            change,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_compare_as_numbers() {
+        let sequence = |text| Sequence::parse(text).unwrap();
+        assert!(sequence("9") < sequence("10"));
+        assert!(sequence("400000000000000499660") < sequence("4421584500000000017450439091"));
+        assert_eq!(sequence("007"), sequence("7"));
+        for text in ["", "x", "-1", "1.0", &"9".repeat(41)] {
+            assert_eq!(Sequence::parse(text), None, "{text}");
+        }
+    }
+}
