@@ -103,6 +103,7 @@ pub struct Tables {
     pub sms_logs: String,
     pub catalog: String,
     pub predictions: String,
+    pub rooms: String,
 }
 
 #[derive(Debug, Clone)]
@@ -173,6 +174,7 @@ impl Config {
                 sms_logs: vars.required("SMS_LOGS_TABLE")?,
                 catalog: vars.required("CATALOG_TABLE")?,
                 predictions: vars.required("PREDICTIONS_TABLE")?,
+                rooms: vars.required("ROOMS_TABLE")?,
             },
             codes: CodeSettings {
                 key: vars.parsed("CODE_PEPPER", CodeKey::parse)?,
@@ -327,6 +329,7 @@ mod tests {
             ("SMS_LOGS_TABLE", "sms_logs"),
             ("CATALOG_TABLE", "catalog"),
             ("PREDICTIONS_TABLE", "predictions"),
+            ("ROOMS_TABLE", "rooms"),
             ("CODE_PEPPER", "sixteen characters"),
             ("SMS_PROVIDER", "sns"),
         ])

@@ -7,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use touchline::App;
 use touchline::catalog::Loaded;
 use touchline::domain::catalog::{Catalogue, Key, Kind, Match, Score, Sport, Status, Team, Tournament, fold};
+use touchline::domain::{Room, RoomId};
 use touchline::storage::catalog::{Head, Index, Replacement, Row, Written};
 use touchline::storage::settlements::Due;
 use touchline::storage::{Reads, StoreError};
@@ -354,7 +355,11 @@ impl Import<'_> {
             let room = match rooms.get(&(id, key)) {
                 Some(room) => room.clone(),
                 None => match self.app.chat.match_room(id, &new.label).await {
-                    Ok(room) => room.into(),
+                    Ok(room) => {
+                        let shards = if featured { SHARDS.0 } else { SHARDS.1 };
+                        self.keep_room(&room, &new.label, id, shards).await?;
+                        room.into()
+                    }
                     Err(error) => {
                         let reason = format!("its chat room could not be made ({error}); import again");
                         self.reject(new.label, reason);
@@ -391,6 +396,20 @@ impl Import<'_> {
             })
             .await?;
         Ok(())
+    }
+
+    /// Keeps a match's room, for those who ask for it by its id.
+    async fn keep_room(&self, id: &str, name: &str, event: u32, shards: u8) -> Result<(), StoreError> {
+        let room_id = RoomId::parse(id).ok_or(StoreError::Unreadable("a room's id"))?;
+        let room = Room {
+            room_id,
+            name: name.to_owned(),
+            event_id: Some(event),
+            is_private: false,
+            shards,
+            created_at: self.now,
+        };
+        self.app.store.put_room(&room).await
     }
 
     /// Compares rows with those stored, writes those that differ, and counts. Returns the rows as they
@@ -1141,8 +1160,8 @@ mod tests {
         app.faults.set(move |attempt| {
             if attempt.operation == "PutItem" && attempt.number == 1 {
                 puts += 1;
-                // The row, the chunk, the index, the head.
-                return if puts == 4 { Fault::LoseReply } else { Fault::None };
+                // The room, the row, the chunk, the index, the head.
+                return if puts == 5 { Fault::LoseReply } else { Fault::None };
             }
             if attempt.operation == "PutItem" && attempt.number == 2 {
                 let _ = overtaken.recv_timeout(Duration::from_secs(5));
@@ -1160,6 +1179,7 @@ mod tests {
             ..app.app.clone()
         };
         while catalog::load_now(&other.store, None).await.unwrap().unwrap().catalogue.event(50).is_none() {
+            assert!(!first.is_finished(), "its head's answer was not the one that was lost");
             tokio::task::yield_now().await;
         }
         crate::handle(other, one_match(51, "04")).await.unwrap();

@@ -17,10 +17,10 @@ use crate::Settled;
 const SHARDS_AT_ONCE: usize = 8;
 
 /// How many batches of one shard are written at once: a shard takes 1,000 writes a second.
-const BATCHES_AT_ONCE: usize = 4;
+const BATCHES_AT_ONCE: usize = 2;
 
 /// How many rows are read, and then noted as done, at once.
-const PAGE: usize = 1_000;
+const PAGE: usize = if cfg!(test) { 3 } else { 1_000 };
 
 /// Brings a match's points to its result, as far as the time reaches. `None` where there is no such match.
 pub async fn settle(

@@ -25,6 +25,10 @@ pub enum Fault {
     Conflict,
     /// The store says that too many came at once.
     Throttle,
+    /// The store refuses, once and for all: the SDK does not try again.
+    Refuse,
+    /// The store does it, and then says that it does not.
+    DoAndRefuse,
 }
 
 /// One attempt of one call.
@@ -123,6 +127,14 @@ impl HttpConnector for FaultyConnector {
             ),
             Fault::Conflict => refuse("TransactionConflictException", ""),
             Fault::Throttle => refuse("ProvisionedThroughputExceededException", ""),
+            Fault::Refuse => refuse("AccessDeniedException", ""),
+            Fault::DoAndRefuse => {
+                let done = self.inner.call(request);
+                HttpConnectorFuture::new(async move {
+                    done.await?;
+                    refuse("AccessDeniedException", "").await
+                })
+            }
         }
     }
 }

@@ -6,6 +6,14 @@ use touchline::ports::random::Random;
 #[derive(Debug, Default)]
 pub struct SeededRandom(AtomicU64);
 
+impl SeededRandom {
+    /// Other numbers for every seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(AtomicU64::new(seed.wrapping_mul(0xd134_2543_de82_ef95)))
+    }
+}
+
 impl Random for SeededRandom {
     fn fill(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::predictions::{EventCursor, OwnCursor};
+use super::predictions::{EventCursor, OwnCursor, RoomCursor};
 use super::{Number, PageNumber, PageSize, PerPage, SearchText, TeamIds};
 use crate::domain::catalog::Score;
 use crate::domain::prediction::{Confidence, Forecast};
@@ -237,6 +237,7 @@ parsed_from_text! {
     Pick => Pick::parse,
     EventCursor => EventCursor::parse,
     OwnCursor => OwnCursor::parse,
+    RoomCursor => RoomCursor::parse,
 }
 
 /// The input of one endpoint. Declared with `input!`.

@@ -81,6 +81,7 @@ pub const ALL: &[Route] = &[
     Route::of::<predictions::Predict>(),
     Route::of::<predictions::OwnPredictions>(),
     Route::of::<predictions::EventPredictions>(),
+    Route::of::<predictions::RoomPredictions>(),
     Route::of::<sms_logs::ListSmsLogs>(),
     Route::of::<meta::Health>(),
 ];

@@ -9,8 +9,8 @@ use super::matches::EventView;
 use super::{Invalid, Listing, Message, Number, PerPage, endpoint, input};
 use crate::domain::catalog::{Catalogue, Score};
 use crate::domain::prediction::{Confidence, Mark};
-use crate::domain::tally::EventCounts;
-use crate::domain::{Pick, Prediction, Reason, Timestamp, UserId};
+use crate::domain::tally::{EventCounts, RoomCounts};
+use crate::domain::{Pick, Prediction, Reason, RoomId, Timestamp, UserId};
 use crate::http::SignedIn;
 use crate::storage::users::Person;
 
@@ -30,6 +30,12 @@ endpoint! {
     /// Everybody's predictions for a match.
     EventPredictions: GET "/api/auth/events/{event}/predictions", in "predictions", by SignedIn,
         EventPredictionsQuery => EventPredictionList
+}
+
+endpoint! {
+    /// The predictions of a room's members for its match.
+    RoomPredictions: GET "/api/auth/chat-rooms/{chatRoom}/predictions", in "predictions", by SignedIn,
+        RoomPredictionsQuery => RoomPredictionList
 }
 
 input! {
@@ -52,6 +58,10 @@ input! {
 
 input! {
     OwnPredictionsQuery { per_page: PerPage, cursor: Option<OwnCursor> }
+}
+
+input! {
+    RoomPredictionsQuery { per_page: PerPage, cursor: Option<RoomCursor> }
 }
 
 /// A place among a match's predictions: after this user's.
@@ -120,6 +130,39 @@ impl OwnCursor {
 impl fmt::Display for OwnCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "o{}.{}", self.user, self.before.as_str())
+    }
+}
+
+/// A place among a room's members: after this user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoomCursor {
+    room: u32,
+    user: UserId,
+}
+
+impl RoomCursor {
+    #[must_use]
+    pub fn new(room: &RoomId, user: UserId) -> Self {
+        Self { room: room.mark(), user }
+    }
+
+    pub(super) fn parse(text: &str) -> Result<Self, Reason> {
+        let parts = text.strip_prefix("r").and_then(|rest| rest.split_once('.'));
+        let cursor = parts.and_then(|(room, user)| {
+            Some(Self { room: u32::from_str_radix(room, 16).ok()?, user: UserId(user.parse().ok()?) })
+        });
+        cursor.filter(|cursor| cursor.to_string() == text).ok_or_else(|| NOT_OURS.into())
+    }
+
+    /// The place, where it is one of this room.
+    pub fn within(self, room: &RoomId) -> Result<UserId, Invalid> {
+        if self.room == room.mark() { Ok(self.user) } else { Err(Invalid::field("cursor", NOT_OURS)) }
+    }
+}
+
+impl fmt::Display for RoomCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "r{:08x}.{}", self.room, self.user)
     }
 }
 
@@ -242,6 +285,35 @@ impl EventPredictionMeta {
     }
 }
 
+#[derive(Debug, Clone, Serialize)]
+pub struct RoomPredictionList {
+    pub data: Vec<ListedPrediction>,
+    pub meta: RoomPredictionMeta,
+}
+
+/// Of the whole room.
+#[derive(Debug, Clone, Serialize)]
+pub struct RoomPredictionMeta {
+    pub total_predictions: i64,
+    pub home_predictions: i64,
+    pub draw_predictions: i64,
+    pub away_predictions: i64,
+    pub next_cursor: Option<String>,
+}
+
+impl RoomPredictionMeta {
+    #[must_use]
+    pub fn of(counts: &RoomCounts, next: Option<RoomCursor>) -> Self {
+        Self {
+            total_predictions: counts.predictions,
+            home_predictions: counts.home,
+            draw_predictions: counts.draw,
+            away_predictions: counts.away,
+            next_cursor: next.map(|cursor| cursor.to_string()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,6 +331,14 @@ mod tests {
         assert!(own.clone().of(UserId(8)).is_err());
         for text in ["", "x", "e", "e9", "e9.", "e9.x", "e09.7", "e9.+7", "e9.7.7", "E9.7", &own.to_string()] {
             assert!(EventCursor::parse(text).is_err(), "{text}");
+        }
+        let (room, other) = (RoomId::parse("!a:b").unwrap(), RoomId::parse("!c:b").unwrap());
+        let cursor = RoomCursor::new(&room, UserId(7));
+        assert_eq!(RoomCursor::parse(&cursor.to_string()), Ok(cursor));
+        assert_eq!(cursor.within(&room), Ok(UserId(7)));
+        assert!(cursor.within(&other).is_err());
+        for text in ["", "r", "r1.7", "rxxxxxxxx.7", "r0000000g.7", &event.to_string()] {
+            assert!(RoomCursor::parse(text).is_err(), "{text}");
         }
         for text in ["", "o7", "o7.", "o7.1763208000000", &event.to_string()] {
             assert!(OwnCursor::parse(text).is_err(), "{text}");

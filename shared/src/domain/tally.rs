@@ -6,6 +6,7 @@ use std::ops::{AddAssign, Sub};
 use serde::Deserialize;
 
 use super::prediction::{Pick, Prediction};
+use super::room::Member;
 
 /// Declares a set of counters: a struct, and its fields by name for whoever stores them.
 macro_rules! counters {
@@ -64,6 +65,36 @@ counters! {
         /// Those of them with the right outcome.
         correct,
         points,
+    }
+}
+
+counters! {
+    /// What is counted of a room.
+    RoomCounts {
+        members,
+        /// Members who predict the room's match.
+        predictions,
+        home,
+        draw,
+        away,
+    }
+}
+
+impl RoomCounts {
+    /// What one member adds.
+    #[must_use]
+    pub fn of(member: &Member) -> Self {
+        if !member.has_joined() {
+            return Self::default();
+        }
+        let picked = |pick| i64::from(member.pick == Some(pick));
+        Self {
+            members: 1,
+            predictions: i64::from(member.pick.is_some()),
+            home: picked(Pick::Home),
+            draw: picked(Pick::Draw),
+            away: picked(Pick::Away),
+        }
     }
 }
 

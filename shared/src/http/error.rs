@@ -24,6 +24,10 @@ pub enum Error {
     NotFound,
     #[error("no such match")]
     EventNotFound,
+    #[error("no such room")]
+    RoomNotFound,
+    #[error("a private room that the caller is not in")]
+    NotAMember,
     #[error("no such team")]
     TeamNotFound,
     #[error(transparent)]
@@ -136,6 +140,12 @@ impl Error {
         match self {
             Self::NotFound => told(S::NOT_FOUND, "not_found", "There is nothing at this address."),
             Self::EventNotFound => told(S::NOT_FOUND, "event_not_found", "There is no such match."),
+            Self::RoomNotFound => told(S::NOT_FOUND, "room_not_found", "There is no such chat room."),
+            Self::NotAMember => told(
+                S::FORBIDDEN,
+                "not_a_member",
+                "This room is private. Only its members see what is in it.",
+            ),
             Self::TeamNotFound => told(S::NOT_FOUND, "team_not_found", "There is no such team."),
             Self::PredictionsClosed(Closed) => told(
                 S::BAD_REQUEST,

@@ -6,7 +6,7 @@ use chrono::NaiveDate;
 use super::Item;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::sms::Position;
-use crate::domain::{Address, Phone, UserId, Username, prediction};
+use crate::domain::{Address, Phone, RoomId, UserId, Username, prediction};
 
 /// A primary key: partition and sort.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,6 +189,42 @@ pub fn event_tally(event: u32) -> Key {
     key(format!("event#{event}"), "tally")
 }
 
+/// `rooms`: a room.
+#[must_use]
+pub fn room(room: &RoomId) -> Key {
+    key(format!("room#{}", room.as_str()), "room")
+}
+
+/// `rooms`: what is counted of a room.
+#[must_use]
+pub fn room_tally(room: &RoomId) -> Key {
+    key(format!("room#{}", room.as_str()), "tally")
+}
+
+/// `rooms`: the partition of one shard of a room's members. No room's id has a `#` in it.
+#[must_use]
+pub fn room_shard(room: &RoomId, shard: u8) -> String {
+    format!("room#{}#{shard}", room.as_str())
+}
+
+/// The sort key of a user's row among a room's members.
+#[must_use]
+pub fn member_of(user: UserId) -> String {
+    format!("member#{user}")
+}
+
+/// `rooms`: somebody in a room whose members are spread over `shards`.
+#[must_use]
+pub fn member(room: &RoomId, shards: u8, user: UserId) -> Key {
+    key(room_shard(room, prediction::shard(user, shards)), member_of(user))
+}
+
+/// Whether a key of `rooms` is a member, and not something that is kept beside them.
+#[must_use]
+pub fn is_member(pk: &str, sk: &str) -> bool {
+    pk.starts_with("room#") && sk.starts_with("member#")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +263,12 @@ mod tests {
         assert!(is_prediction(&prediction(9, 4, UserId(7))));
         let others = [event_tally(9), settlement(9), due(9), user_stats(UserId(7))];
         assert!(!others.iter().any(is_prediction));
+        let id = RoomId::parse("!x:server").unwrap();
+        assert_eq!(flat(&room(&id)), "room#!x:server/room");
+        assert_eq!(flat(&room_tally(&id)), "room#!x:server/tally");
+        assert_eq!(flat(&member(&id, 64, UserId(7))), "room#!x:server#23/member#7");
+        let is_member = |key: &Key| super::is_member(&key.pk, &key.sk);
+        assert!(is_member(&member(&id, 1, UserId(7))) && !is_member(&room(&id)) && !is_member(&room_tally(&id)));
         let day = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
         assert_eq!(sms_log_day(day, sms_log_shard(&phone)), "day#2026-11-15#1");
     }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
-use futures_util::future::try_join_all;
 use serde::Deserialize;
 
+use super::pages::{self, Page};
 use super::{Item, Reads, Store, StoreError, from_item, keys, number, refused_item, text};
 use crate::domain::catalog::Score;
-use crate::domain::prediction::{Confidence, Forecast, Mark, shard};
+use crate::domain::prediction::{Confidence, Forecast, Mark};
 use crate::domain::{Pick, Prediction, UserId};
 
 /// The index by user: a row's user, and when it was made.
@@ -72,14 +72,6 @@ pub enum Predicted {
     Settled,
 }
 
-/// Rows of a match in the order of shards, then of keys.
-#[derive(Debug, Default)]
-pub struct Page {
-    pub rows: Vec<Prediction>,
-    /// The last row that was looked at, where there may be more after it.
-    pub next: Option<UserId>,
-}
-
 /// Which rows of a match are wanted.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
@@ -91,9 +83,6 @@ pub struct Wanted {
     /// How many there are in all, about: decides how many shards are asked at once.
     pub about: usize,
 }
-
-/// A filtered page looks at no more rows than this: one that few pass is cut short, not paid for.
-const LOOKED_AT: usize = 1_000;
 
 impl Store {
     /// Makes or changes a prediction, in one write on a key of the user's own.
@@ -159,41 +148,15 @@ impl Store {
     }
 
     /// A page of a match's predictions.
-    pub async fn predictions_page(&self, wanted: &Wanted) -> Result<Page, StoreError> {
+    pub async fn predictions_page(&self, wanted: &Wanted) -> Result<Page<Prediction>, StoreError> {
         let Wanted { event_id, shards, pick, after, most, about } = *wanted;
-        // Rows are spread evenly, so that the number of all says how many shards a page needs.
-        let enough = if pick.is_some() { LOOKED_AT } else { most + 1 };
-        let per_shard = about.div_ceil(usize::from(shards)).max(1);
-        let at_once = u8::try_from(enough.div_ceil(per_shard)).unwrap_or(shards).clamp(1, shards);
-        let first = after.map_or(0, |user| shard(user, shards));
-        let mut page = Page { rows: Vec::new(), next: after };
-        let mut begin = first;
-        while begin < shards {
-            let end = shards.min(begin.saturating_add(at_once));
-            let parts = (begin..end).map(|shard| {
-                self.shard_page(event_id, shard, after.filter(|_| shard == first), enough)
-            });
-            for (rows, ended) in try_join_all(parts).await? {
-                for row in rows {
-                    if page.rows.len() == most {
-                        return Ok(page);
-                    }
-                    page.next = Some(row.user_id);
-                    if pick.is_none_or(|pick| row.forecast.pick() == pick) {
-                        page.rows.push(row);
-                    }
-                }
-                // What the other shards of the wave gave comes after what is still in this one.
-                if !ended {
-                    return Ok(page);
-                }
-            }
-            if page.rows.len() == most && end < shards {
-                return Ok(page);
-            }
-            begin = end;
-        }
-        Ok(Page { next: None, ..page })
+        pages::page(
+            pages::Wanted { shards, after, most, about, is_filtered: pick.is_some() },
+            |shard, after, most| self.shard_page(event_id, shard, after, most),
+            |row| row.user_id,
+            |row| pick.is_none_or(|pick| row.forecast.pick() == pick),
+        )
+        .await
     }
 
     /// Up to `most` rows of one shard, in the order of keys, and whether those are the last.
@@ -204,31 +167,10 @@ impl Store {
         after: Option<UserId>,
         most: usize,
     ) -> Result<(Vec<Prediction>, bool), StoreError> {
-        let mut rows = Vec::new();
-        let mut after = after.map(keys::predictor);
-        loop {
-            let wanted = most - rows.len();
-            let page = self
-                .client
-                .query()
-                .table_name(&self.tables.predictions)
-                .key_condition_expression("pk = :shard AND sk > :after")
-                .expression_attribute_values(":shard", text(keys::event_shard(event, shard)))
-                .expression_attribute_values(":after", text(after.take().unwrap_or_default()))
-                .limit(i32::try_from(wanted).unwrap_or(i32::MAX))
-                .send()
-                .await
-                .map_err(|error| StoreError::from_sdk("Query", &error))?;
-            for item in page.items.unwrap_or_default() {
-                rows.push(read(item)?);
-            }
-            match page.last_evaluated_key {
-                None => return Ok((rows, true)),
-                Some(_) if rows.len() >= most => return Ok((rows, false)),
-                // A page of the store holds 1 MB at most.
-                Some(_) => after = rows.last().map(|row| keys::predictor(row.user_id)),
-            }
-        }
+        let partition = keys::event_shard(event, shard);
+        let after = after.map(keys::predictor);
+        let (items, ended) = self.partition_page(&self.tables.predictions, &partition, after, most).await?;
+        Ok((items.into_iter().map(read).collect::<Result<_, _>>()?, ended))
     }
 
     /// A user's own predictions, newest first, and whether there are more.

@@ -338,26 +338,19 @@ impl Store {
         award: &Award,
     ) -> Result<BatchStatementRequest, StoreError> {
         let table = &self.tables.predictions;
-        let key = keys::prediction(award.row.event_id, shards, award.row.user_id);
-        let (what, points) = match award.points {
-            Some(points) => ("SET points = ? SET revision = ?", Some(number(points))),
-            None => ("REMOVE points SET revision = ?", None),
+        let Prediction { event_id, user_id, edits, .. } = award.row;
+        let key = keys::prediction(event_id, shards, user_id);
+        let points = match award.points {
+            Some(points) => format!("SET points={points}"),
+            None => "REMOVE points".to_owned(),
         };
+        // Keys and numbers of our own making, so they can stand in the text: as parameters they would be
+        // three times the bytes, and measurably slower.
         let statement = BatchStatementRequest::builder()
             .statement(format!(
-                "UPDATE \"{table}\" {what} WHERE pk = ? AND sk = ? AND edits = ? AND revision < ?"
-            ))
-            .set_parameters(Some(
-                points
-                    .into_iter()
-                    .chain([
-                        number(revision),
-                        text(key.pk),
-                        text(key.sk),
-                        number(award.row.edits),
-                        number(revision),
-                    ])
-                    .collect(),
+                "UPDATE \"{table}\" {points} SET revision={revision} \
+                 WHERE pk='{}' AND sk='{}' AND edits={edits} AND revision<{revision}",
+                key.pk, key.sk
             ))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .build()?;

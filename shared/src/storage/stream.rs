@@ -3,8 +3,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Item, StoreError, keys, predictions};
+use super::keys::Key;
+use super::{Item, StoreError, keys, predictions, rooms};
 use crate::domain::Prediction;
+use crate::domain::room::Member;
 
 /// A record's place in its stream shard. Compares as the store orders them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +45,11 @@ pub enum Change {
     Prediction {
         old: Option<Prediction>,
         new: Option<Prediction>,
+    },
+    Member {
+        key: Key,
+        old: Option<Member>,
+        new: Option<Member>,
     },
     /// Nothing that anybody counts.
     Other,
@@ -112,11 +119,13 @@ impl Record {
         let raw: RawChange = serde_json::from_value(raw.get("dynamodb").cloned().ok_or_else(unreadable)?)
             .map_err(|_| unreadable())?;
         let (pk, sk) = (raw.keys.pk.text, raw.keys.sk.text);
+        let (old, new) = (raw.old_image.map(Item::from), raw.new_image.map(Item::from));
         let change = if keys::is_prediction(&pk, &sk) {
-            let read = |image: Option<serde_dynamo::Item>| {
-                image.map(|image| predictions::read(Item::from(image))).transpose()
-            };
-            Change::Prediction { old: read(raw.old_image)?, new: read(raw.new_image)? }
+            let read = |image: Option<Item>| image.map(predictions::read).transpose();
+            Change::Prediction { old: read(old)?, new: read(new)? }
+        } else if keys::is_member(&pk, &sk) {
+            let read = |image: Option<Item>| image.map(rooms::read_member).transpose();
+            Change::Member { key: Key { pk: pk.clone(), sk }, old: read(old)?, new: read(new)? }
         } else {
             Change::Other
         };

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use super::keys::Key;
 use super::stream::Sequence;
 use super::{Item, Reads, Store, StoreError, from_item, keys, number, refused_item, text};
-use crate::domain::UserId;
+use crate::config::Tables;
+use crate::domain::{RoomId, UserId};
 use crate::domain::tally::{Counters, EventCounts, UserRecord};
 
 /// What is counted for.
@@ -21,6 +22,7 @@ use crate::domain::tally::{Counters, EventCounts, UserRecord};
 pub enum Aggregate {
     Event(u32),
     User(UserId),
+    Room(RoomId),
 }
 
 /// What one record adds to an aggregate.
@@ -43,6 +45,14 @@ impl Aggregate {
         match self {
             Self::Event(event) => keys::event_tally(*event),
             Self::User(user) => keys::user_stats(*user),
+            Self::Room(room) => keys::room_tally(room),
+        }
+    }
+
+    fn table<'a>(&self, tables: &'a Tables) -> &'a str {
+        match self {
+            Self::Event(_) | Self::User(_) => &tables.predictions,
+            Self::Room(_) => &tables.rooms,
         }
     }
 
@@ -51,6 +61,7 @@ impl Aggregate {
         match self {
             Self::Event(event) => ("event_id", number(event)),
             Self::User(user) => ("user_id", number(user)),
+            Self::Room(room) => ("room_id", text(room.as_str())),
         }
     }
 }
@@ -78,7 +89,7 @@ impl Store {
             let mut update = self
                 .client
                 .update_item()
-                .table_name(&self.tables.predictions)
+                .table_name(aggregate.table(&self.tables))
                 .set_key(Some(aggregate.key().into()))
                 .condition_expression("attribute_not_exists(#mark) OR #mark < :first")
                 .expression_attribute_names("#mark", &mark)
@@ -122,7 +133,7 @@ impl Store {
         let mut update = self
             .client
             .update_item()
-            .table_name(&self.tables.predictions)
+            .table_name(aggregate.table(&self.tables))
             .set_key(Some(aggregate.key().into()));
         let (mut removes, mut conditions) = (Vec::new(), Vec::new());
         for (at, (name, value)) in marks.into_iter().enumerate() {

@@ -7,21 +7,18 @@
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
 use std::time::Instant;
 
 use chrono::{DateTime, Datelike as _, NaiveDate, TimeDelta, Utc};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 use touchline::App;
 use touchline::catalog;
-use touchline::config::Config;
 use touchline::domain::catalog::{
     Chunk, ChunkName, EventFilter, Key, Kind, Match, Paging, ShownStatus, Sport, Status, Team, Tournament,
 };
 use touchline::storage::catalog::Index;
-use touchline::storage::{self, Store, meter};
-use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
+use touchline::storage::{Store, meter};
+use touchline_bench::{StoreProcess, config, memory, serve_store};
 
 const MATCHES: u32 = 100_000;
 const TEAMS: u32 = 2_000;
@@ -34,37 +31,6 @@ async fn main() {
         Some("cold") => cold(&arguments[2]).await,
         _ => measure().await,
     }
-}
-
-/// A store, until whoever started it is gone.
-async fn serve_store() {
-    let store = EmbeddedStore::in_memory().await.expect("a store");
-    println!("{}", store.url());
-    let _ = tokio::io::stdin().read(&mut [0; 1]).await;
-}
-
-fn config(url: &str) -> (Config, touchline_stack::Stack) {
-    let stack = Template::parse(TEMPLATE)
-        .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "bench".into())])))
-        .expect("the template reads");
-    let mut variables = stack.functions[0].environment.clone();
-    for (name, value) in [
-        ("AWS_REGION", "eu-west-1"),
-        ("AWS_ACCESS_KEY_ID", "bench"),
-        ("AWS_SECRET_ACCESS_KEY", "bench"),
-        ("CODE_PEPPER", "a pepper for the benchmark"),
-        ("CATALOG_MAX_AGE_MS", "0"),
-        ("AWS_ENDPOINT_URL_DYNAMODB", url),
-    ] {
-        variables.insert(name.into(), value.into());
-    }
-    (Config::read(|name| variables.get(name).cloned()).expect("a configuration"), stack)
-}
-
-fn memory(field: &str) -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap_or("0 kB");
-    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0
 }
 
 /// What a function does between its first request and the catalogue in its hands.
@@ -162,20 +128,9 @@ async fn publish(store: &Store, now: DateTime<Utc>) -> (usize, usize) {
 
 async fn measure() {
     let itself = std::env::current_exe().expect("this program");
-    let mut server = Command::new(&itself)
-        .arg("store")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("a store");
-    let mut url = String::new();
-    BufReader::new(server.stdout.take().expect("its output")).read_line(&mut url).await.expect("an address");
-    let url = url.trim();
-
-    let (config, stack) = config(url);
-    let http = aws_smithy_http_client::Builder::new().build_http();
-    tables::create(&storage::connect(&config.aws, http), &stack.tables).await.expect("tables");
+    let server = StoreProcess::start().await;
+    let url = server.url.as_str();
+    let (config, _) = config(url);
     let app = App::new(config);
     let now = app.clock.now();
     let (bytes, chunks) = publish(&app.store, now).await;

@@ -1,0 +1,145 @@
+//! Points for a whole stadium: 10,000, 100,000 and 1,000,000 predictions on one match, settled by the
+//! function as it is, beside the same number of plain puts on the same store.
+
+#![expect(clippy::print_stdout, reason = "it prints what it measures")]
+#![expect(clippy::disallowed_methods, reason = "it measures time")]
+
+use std::time::Instant;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::json;
+use tokio::process::Command;
+use touchline::App;
+use touchline::domain::UserId;
+use touchline::domain::catalog::{Key, Match, Score, Status};
+use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
+use touchline::storage::catalog::Replacement;
+use touchline::storage::predictions::{NewPrediction, item};
+use touchline::storage;
+use touchline_bench::{StoreProcess, config, memory, serve_store};
+
+/// As many as `points` has under way: 8 shards with 2 batches each.
+const AT_ONCE: usize = 16;
+
+const SHARDS: u8 = 64;
+
+#[tokio::main]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some("store") => serve_store().await,
+        Some("settle") => settle(&arguments[2], arguments[3].parse().expect("a match")).await,
+        _ => measure().await,
+    }
+}
+
+fn at(text: &str) -> DateTime<Utc> {
+    text.parse().expect("a time")
+}
+
+/// The function, in a process of its own.
+async fn settle(url: &str, event: u32) {
+    let app = App::new(config(url).0);
+    let deadline = app.clock.now() + TimeDelta::hours(1);
+    let started = Instant::now();
+    let answer = points::handle(app, json!({ "event_id": event }), deadline).await.expect("points");
+    let took = started.elapsed().as_secs_f64();
+    let settled = &answer["matches"][0];
+    assert_eq!(settled["finished"], true, "{answer}");
+    println!("{took} {} {}", settled["scored"], memory("VmHWM:"));
+}
+
+fn prediction(event_id: u32, user: u32) -> NewPrediction {
+    let score = Score { home: u16::try_from(user % 4).unwrap_or(0), away: u16::try_from(user % 3).unwrap_or(0) };
+    NewPrediction {
+        event_id,
+        shards: SHARDS,
+        user_id: UserId(user),
+        forecast: Forecast::new(Pick::of(score), Some(score)).expect("a forecast"),
+        confidence: Confidence::new(i64::from(user % 101)).expect("a confidence"),
+        mark: Mark::new(at("2026-11-15T14:55:00Z"), user),
+    }
+}
+
+/// Puts every prediction of a match, 25 at a time.
+async fn put(client: &Client, table: &str, event: u32, count: u32) {
+    let batches = (0..count.div_ceil(25)).map(|batch| {
+        let first = batch * 25 + 1;
+        async move {
+            let puts: Vec<WriteRequest> = (first..=count.min(first + 24))
+                .map(|user| {
+                    let put = PutRequest::builder().set_item(Some(item(&prediction(event, user)))).build();
+                    WriteRequest::builder().put_request(put.expect("a put")).build()
+                })
+                .collect();
+            let done = client.batch_write_item().request_items(table, puts).send().await.expect("a write");
+            assert!(done.unprocessed_items().is_none_or(std::collections::HashMap::is_empty));
+        }
+    });
+    stream::iter(batches).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+}
+
+async fn put_match(app: &App, event: u32) {
+    let row = Match {
+        id: event,
+        tournament_id: 1,
+        home_team_id: 1,
+        away_team_id: 2,
+        start: at("2026-11-15T15:00:00Z"),
+        status: Status::Finished,
+        venue: None,
+        score: Some(Score { home: 2, away: 1 }),
+        room: format!("!match{event}:touchline.local").into(),
+        shards: SHARDS,
+        revision: 1,
+        key: Key(u64::from(event)),
+        as_of: at("2026-11-15T17:00:00Z"),
+    };
+    app.store.put_rows(&[Replacement { row, read: None }]).await.expect("a match");
+}
+
+/// How long it takes to put every prediction of a match.
+async fn timed_put(client: &Client, table: &str, event: u32, count: u32) -> f64 {
+    let started = Instant::now();
+    put(client, table, event, count).await;
+    started.elapsed().as_secs_f64()
+}
+
+async fn measure() {
+    let itself = std::env::current_exe().expect("this program");
+    println!("| predictions | puts before | points | puts after | ratio | per prediction | memory at most |");
+    println!("|---|---|---|---|---|---|---|");
+    for (event, count) in [(1, 10_000), (2, 100_000), (3, 1_000_000)] {
+        // Each on a store of its own, as empty as the others.
+        let server = StoreProcess::start().await;
+        let (config, _) = config(&server.url);
+        let table = config.tables.predictions.clone();
+        let client = storage::connect(&config.aws, aws_smithy_http_client::Builder::new().build_http());
+        let app = App::new(config);
+        put_match(&app, event).await;
+        put(&client, &table, event, count).await;
+        // The plain puts write every row back, as points would do if it needed no conditions. Before and
+        // after, because a shared machine is not as fast at one time as at another.
+        let before = timed_put(&client, &table, event, count).await;
+        let run = Command::new(&itself)
+            .args(["settle", &server.url, &event.to_string()])
+            .output()
+            .await
+            .expect("a run");
+        let after = timed_put(&client, &table, event, count).await;
+        let output = String::from_utf8(run.stdout).expect("text");
+        let figures: Vec<f64> = output.split_whitespace().map(|word| word.parse().expect("a figure")).collect();
+        let [settling, scored, most] = figures.as_slice() else {
+            panic!("the run failed: {}", String::from_utf8_lossy(&run.stderr))
+        };
+        assert!((scored - f64::from(count)).abs() < 0.5, "{scored} of {count}");
+        println!(
+            "| {count} | {before:.2} s | {settling:.2} s | {after:.2} s | {:.2} | {:.1} µs | {most:.1} MB |",
+            settling / f64::midpoint(before, after),
+            settling / f64::from(count) * 1e6,
+        );
+    }
+}
