@@ -9,7 +9,17 @@ use tracing_subscriber::{Layer, Registry};
 
 /// Our own crates.
 pub const OURS: [&str; 11] = [
-    "touchline", "login", "profile", "matches", "teams", "predictions", "sms_logs", "meta", "feed", "tally", "points",
+    "touchline",
+    "login",
+    "profile",
+    "matches",
+    "teams",
+    "predictions",
+    "sms_logs",
+    "meta",
+    "feed",
+    "tally",
+    "points",
 ];
 
 /// Our own crates may talk at `level`, libraries of errors alone: at lower levels some write whole

@@ -6,6 +6,11 @@ use std::fmt::Write as _;
 use chrono::TimeDelta;
 use serde_json::json;
 use touchline::api;
+use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
+use touchline::domain::room::{Membership, RoomId};
+use touchline::domain::{Phone, Token, UserId, Username};
+use touchline::storage::predictions::NewPrediction;
+use touchline::storage::users::{NewUser, Session};
 use touchline_local::HTTP_FUNCTIONS;
 use touchline_testing::{Answer, TestApp};
 
@@ -146,6 +151,8 @@ async fn measure() -> Measured {
     let answer = app.get_as(&token, "/api/auth/me").await;
     all.add("GET /api/auth/me", "with teams, warm", 200, (1.5, 0.0, 2), &answer);
 
+    predictions(&app, &token, &mut all).await;
+
     let answer = app.get("/api/logs/sms?date=2026-11-15&phone=%2B447700900123").await;
     all.add("GET /api/logs/sms", "one phone, one day", 200, (0.5, 0.0, 1), &answer);
     let answer = app.get("/api/logs/sms").await;
@@ -155,6 +162,86 @@ async fn measure() -> Measured {
     let answer = app.post_as(&token, "/api/auth/logout", json!({})).await;
     all.add("POST /api/auth/logout", "", 200, (0.5, 1.0, 1), &answer);
     all
+}
+
+/// A match with 200 predictions, of which a page is read.
+async fn predictions(app: &TestApp, token: &str, all: &mut Measured) {
+    let predict = "POST /api/auth/predictions";
+    let body = json!({ "event_id": 1, "prediction": "home", "confidence": 80 });
+    for (case, status, writes) in [("new, warm", 201, 2.0), ("changed, warm", 200, 1.0)] {
+        app.clock.advance(TimeDelta::seconds(1));
+        let answer = app.post_as(token, "/api/auth/predictions", body.clone()).await;
+        all.add(predict, case, status, (1.0, writes, 2), &answer);
+    }
+    // A match that is not featured, with its 4 shards.
+    let league = json!({
+        "format": "touchline",
+        "tournaments": [{ "id": 2, "name": "Sunday League" }],
+        "events": [{
+            "id": 50, "tournament_id": 2, "home_team_id": 1, "away_team_id": 2, "status": "scheduled",
+            "start_time": "2026-11-20T15:00:00Z",
+        }],
+    });
+    feed::handle(app.app.clone(), league).await.unwrap();
+    let room =
+        app.app.store.room(&RoomId::parse("!match50:touchline.local").unwrap()).await.unwrap().unwrap();
+    for user in (2..=200).map(UserId) {
+        register(app, user).await;
+        for (event_id, shards) in [(1, 64), (50, 4)] {
+            let new = NewPrediction {
+                event_id,
+                shards,
+                user_id: user,
+                forecast: Forecast::new(Pick::Draw, None).unwrap(),
+                confidence: Confidence::default(),
+                mark: Mark::new(app.app.clock.now(), user.0),
+            };
+            app.app.store.predict(&new).await.unwrap();
+        }
+        app.app.store.set_membership(&room, user, Membership::Join).await.unwrap();
+    }
+    let tables = &app.app.config.tables;
+    for table in [&tables.predictions, &tables.rooms, &tables.rooms] {
+        tally::handle(app.app.clone(), app.changes(table).await).await.unwrap();
+    }
+    app.clock.advance(TimeDelta::seconds(1));
+    let _ = app.get_as(token, "/api/auth/events").await.expect(200);
+    let of_event = "GET /api/auth/events/{event}/predictions";
+    for (endpoint, case, path, ceiling) in [
+        (of_event, "a page of 50, warm", "/api/auth/events/50/predictions", (30.0, 0.0, 3)),
+        (
+            of_event,
+            "the same, where 200 are spread over 64 shards",
+            "/api/auth/events/1/predictions",
+            (35.0, 0.0, 3),
+        ),
+        (
+            "GET /api/auth/chat-rooms/{chatRoom}/predictions",
+            "a page of 50, warm",
+            "/api/auth/chat-rooms/!match50:touchline.local/predictions",
+            (60.0, 0.0, 3),
+        ),
+    ] {
+        app.clock.advance(TimeDelta::seconds(1));
+        let answer = app.get_as(token, path).await;
+        assert_eq!(answer.body["data"].as_array().unwrap().len(), 50);
+        all.add(endpoint, case, 200, ceiling, &answer);
+    }
+    app.clock.advance(TimeDelta::seconds(1));
+    let answer = app.get_as(token, "/api/auth/predictions").await;
+    all.add("GET /api/auth/predictions", "one, warm", 200, (2.0, 0.0, 3), &answer);
+}
+
+async fn register(app: &TestApp, user: UserId) {
+    let now = app.app.clock.now();
+    let new = NewUser {
+        id: user,
+        phone: &Phone::parse(&format!("+4477009{user:0>5}")).unwrap(),
+        username: &Username::parse(&format!("fan.{user}")).unwrap(),
+        token: &Token::new(user, [0; 32]),
+        session: &Session::starting("D".into(), TimeDelta::days(1), now),
+    };
+    app.app.store.register(&new, now).await.unwrap();
 }
 
 const HEADING: &str = "\

@@ -18,7 +18,7 @@ fn answers() -> BTreeMap<String, u16> {
             let mut cells = line.trim_matches('|').split('|').map(str::trim);
             let file = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
             let answer = (file.to_owned(), cells.next()?.parse().ok()?);
-            (!file.starts_with("feed/")).then_some(answer)
+            HTTP_FUNCTIONS.iter().any(|(name, _)| file.starts_with(&format!("{name}/"))).then_some(answer)
         })
         .collect()
 }
@@ -95,4 +95,37 @@ async fn every_feed_gives_the_counts_named_beside_it() {
             "{file}"
         );
     }
+}
+
+/// Rows of the third table: file, and the answer word for word.
+#[tokio::test]
+async fn every_other_payload_gives_the_answer_named_beside_it() {
+    let text = std::fs::read_to_string(root().join("events/README.md")).unwrap();
+    let quoted = |cell: &str| Some(cell.trim().strip_prefix('`')?.strip_suffix('`')?.to_owned());
+    let rows: Vec<(String, String)> = text
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.trim_matches('|').split('|');
+            Some((quoted(cells.next()?)?, quoted(cells.next()?)?))
+        })
+        .collect();
+    let app = TestApp::serving(&[]).start().await;
+    let league = include_str!("../../events/feed/touchline.json");
+    feed::handle(app.app.clone(), serde_json::from_str(league).unwrap()).await.unwrap();
+    let deadline = app.app.clock.now() + chrono::TimeDelta::minutes(5);
+    for function in ["points", "tally"] {
+        for entry in std::fs::read_dir(root().join("events").join(function)).unwrap() {
+            let path = entry.unwrap().path();
+            let file = format!("{function}/{}", path.file_name().unwrap().to_str().unwrap());
+            let payload: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            let answer = match function {
+                "points" => points::handle(app.app.clone(), payload, deadline).await.unwrap(),
+                _ => tally::handle(app.app.clone(), payload).await.unwrap(),
+            };
+            let (_, expected) = rows.iter().find(|(of, _)| *of == file).expect("a row in events/README.md");
+            assert_eq!(answer.to_string(), *expected, "{file}");
+        }
+    }
+    assert_eq!(rows.len(), 3);
+    assert_eq!(app.app.store.event_counts(1).await.unwrap().home, 1);
 }

@@ -103,6 +103,14 @@ impl Target {
         Answer { status, headers, body }
     }
 
+    /// Invokes a function with a payload, as `aws lambda invoke` does.
+    pub async fn invoke(&self, function: &str, payload: &Value) -> Value {
+        let path = format!("/2015-03-31/functions/{function}/invocations");
+        let answer = self.post(&path, payload).await;
+        assert!(!answer.headers.contains_key("x-amz-function-error"), "{}", answer.body);
+        answer.expect(200)
+    }
+
     /// The last code sent to a phone, from the development log.
     pub async fn code(&self, phone: &str) -> String {
         let path = format!("/api/logs/sms?phone={}&per_page=1", phone.replace('+', "%2B"));

@@ -487,7 +487,8 @@ impl Import<'_> {
             // A match that is new has no predictions.
             let Some(read) = read else { continue };
             if row.revision() > read.revision() {
-                let due = Due { event_id: row.id(), revision: row.revision(), since: self.now };
+                let since = self.app.clock.now();
+                let due = Due { event_id: row.id(), revision: row.revision(), since };
                 self.app.store.put_due(&due).await?;
             }
         }
@@ -1164,7 +1165,8 @@ mod tests {
                 return if puts == 5 { Fault::LoseReply } else { Fault::None };
             }
             if attempt.operation == "PutItem" && attempt.number == 2 {
-                let _ = overtaken.recv_timeout(Duration::from_secs(5));
+                // Not as a thread that others wait behind.
+                let _ = tokio::task::block_in_place(|| overtaken.recv_timeout(Duration::from_secs(5)));
             }
             Fault::None
         });

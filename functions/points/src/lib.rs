@@ -39,6 +39,8 @@ struct Report {
 pub enum PointsError {
     #[error("the payload must be {{}} or {{\"event_id\": n}}: {0}")]
     BadOrder(String),
+    #[error("points could not be calculated for {0:?}; the log says why")]
+    Failed(Vec<u32>),
     #[error("there is no match {0}")]
     UnknownEvent(u32),
     #[error("the store failed: {0}")]
@@ -46,8 +48,9 @@ pub enum PointsError {
 }
 
 /// A request that decided to write just before the result came may still be at it: a scheduled run waits
-/// until it must be over. Requests end after 10 seconds at the latest, and catalogues are a second old.
-const SETTLING: TimeDelta = TimeDelta::seconds(15);
+/// until it must be over. The import publishes within seconds, catalogues are a second old or whatever is
+/// configured, and requests end after 10 seconds at the latest.
+const SETTLING: TimeDelta = TimeDelta::seconds(20);
 
 /// Work that was begun gets this long to end, before Lambda ends everything.
 const RESERVE: TimeDelta = TimeDelta::seconds(20);
@@ -57,7 +60,9 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     let order: Order =
         serde_json::from_value(event).map_err(|error| PointsError::BadOrder(error.to_string()))?;
     let until = deadline - RESERVE;
+    let settling = SETTLING + app.config.catalog_max_age;
     let mut report = Report::default();
+    let mut failed = Vec::new();
     match order.event_id {
         Some(event) => {
             let settled = settle(&app, event, order.again, until).await?;
@@ -69,7 +74,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
                 if now >= until {
                     break;
                 }
-                if due.since + SETTLING > now {
+                if due.since + settling > now {
                     continue;
                 }
                 match settle(&app, due.event_id, false, until).await {
@@ -77,7 +82,10 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
                     // The import that noted it died before it wrote the result, or is at it right now.
                     Ok(_) => tracing::warn!(event = due.event_id, "a result is due that is not there yet"),
                     // One match that cannot be settled does not keep the others from it.
-                    Err(error) => tracing::error!(event = due.event_id, %error, "points could not be calculated"),
+                    Err(error) => {
+                        tracing::error!(event = due.event_id, %error, "points could not be calculated");
+                        failed.push(due.event_id);
+                    }
                 }
             }
         }
@@ -86,7 +94,12 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         let Settled { event_id, revision, scored, finished } = settled;
         tracing::info!(event_id, revision, scored, finished, "points");
     }
-    Ok(serde_json::to_value(report).unwrap_or_default())
+    // Told as an error, so that the alarm rings.
+    if failed.is_empty() {
+        Ok(serde_json::to_value(report).unwrap_or_default())
+    } else {
+        Err(PointsError::Failed(failed))
+    }
 }
 
 #[cfg(test)]
@@ -229,28 +242,26 @@ mod tests {
         assert_eq!(records(app).await, expected);
     }
 
-    fn for_two_one(user: u32) -> Option<u32> {
-        Some(guess(user).1)
-    }
+    /// What each user earns.
+    type Points = fn(u32) -> Option<u32>;
 
-    fn for_one_one(user: u32) -> Option<u32> {
-        Some(guess(user).2)
-    }
+    const FOR_TWO_ONE: Points = |user| Some(guess(user).1);
+    const FOR_ONE_ONE: Points = |user| Some(guess(user).2);
 
     #[tokio::test]
     async fn a_result_gives_points_and_a_correction_moves_exactly_the_right_people() {
         let app = app().await;
         assert_points(&app, |_| None).await;
         event(&app, "finished", Some((2, 1))).await;
-        app.clock.advance(TimeDelta::seconds(15));
+        app.clock.advance(TimeDelta::seconds(21));
         assert_eq!(run(&app, json!({})).await, settled(1));
-        assert_points(&app, for_two_one).await;
+        assert_points(&app, FOR_TWO_ONE).await;
         assert_eq!(run(&app, json!({})).await, json!({ "matches": [] }), "nothing is due any more");
 
         event(&app, "finished", Some((1, 1))).await;
-        app.clock.advance(TimeDelta::seconds(15));
+        app.clock.advance(TimeDelta::seconds(21));
         assert_eq!(run(&app, json!({})).await, settled(2));
-        assert_points(&app, for_one_one).await;
+        assert_points(&app, FOR_ONE_ONE).await;
     }
 
     #[tokio::test]
@@ -262,7 +273,7 @@ mod tests {
             let score = (status == "finished").then_some((1, 1));
             event(&app, status, score).await;
             assert_eq!(run(&app, json!({ "event_id": EVENT })).await, settled(revision), "{status}");
-            assert_points(&app, |user| score.and_then(|_| for_one_one(user))).await;
+            assert_points(&app, |user| score.and_then(|_| FOR_ONE_ONE(user))).await;
         }
         // It is open again: users may change their minds, and the next result counts.
         assert!(matches!(predict(&app, 1, (Pick::Away, None)).await, Predicted::Updated(_)));
@@ -290,7 +301,7 @@ mod tests {
         let app = app().await;
         event(&app, "finished", Some((2, 1))).await;
         assert_eq!(run(&app, json!({})).await, json!({ "matches": [] }));
-        app.clock.advance(TimeDelta::seconds(14));
+        app.clock.advance(TimeDelta::seconds(20));
         assert_eq!(run(&app, json!({})).await, settled(1));
     }
 
@@ -300,7 +311,7 @@ mod tests {
         event(&app, "finished", Some((2, 1))).await;
         run(&app, json!({ "event_id": EVENT })).await;
         assert_eq!(predict(&app, 8, (Pick::Home, Some((2, 1)))).await, Predicted::Settled);
-        assert_points(&app, for_two_one).await;
+        assert_points(&app, FOR_TWO_ONE).await;
     }
 
     /// One that slipped in behind the settlement is found by going through the rows once more.
@@ -320,7 +331,7 @@ mod tests {
         let answer = run(&app, json!({ "event_id": EVENT, "again": true })).await;
         assert_eq!(answer["matches"][0]["scored"], USERS + 1);
         assert_eq!(row().await, Some(2));
-        assert_points(&app, for_two_one).await;
+        assert_points(&app, FOR_TWO_ONE).await;
     }
 
     /// Dies before each of its writes in turn; whatever it has done by then is not done twice.
@@ -335,7 +346,7 @@ mod tests {
                     run(&app, json!({ "event_id": EVENT })).await;
                     event(&app, "finished", Some((1, 1))).await;
                 }
-                app.clock.advance(TimeDelta::seconds(15));
+                app.clock.advance(TimeDelta::seconds(21));
                 let writes = AtomicU32::new(0);
                 app.faults.set(move |attempt| {
                     let writes_rows = matches!(
@@ -358,7 +369,7 @@ mod tests {
                 if !finished {
                     assert_eq!(answer, settled(revision), "after {steps} writes");
                 }
-                assert_points(&app, if correction { for_one_one } else { for_two_one }).await;
+                assert_points(&app, if correction { FOR_ONE_ONE } else { FOR_TWO_ONE }).await;
                 assert_eq!(run(&app, json!({})).await, json!({ "matches": [] }), "after {steps} writes");
                 if finished {
                     break;
@@ -374,7 +385,7 @@ mod tests {
     async fn a_run_stops_in_time_and_the_next_goes_on() {
         let app = app().await;
         event(&app, "finished", Some((2, 1))).await;
-        app.clock.advance(TimeDelta::seconds(15));
+        app.clock.advance(TimeDelta::seconds(21));
         let mut runs = 0;
         loop {
             // Every read takes ten seconds; forty are left.
@@ -396,7 +407,7 @@ mod tests {
             }
         }
         assert!(runs > 2, "{runs} runs");
-        assert_points(&app, for_two_one).await;
+        assert_points(&app, FOR_TWO_ONE).await;
         assert_eq!(run(&app, json!({})).await, json!({ "matches": [] }));
     }
 
@@ -408,7 +419,7 @@ mod tests {
             app.faults.first_attempts(fault);
             assert_eq!(run(&app, json!({ "event_id": EVENT })).await, settled(1));
             app.faults.clear();
-            assert_points(&app, for_two_one).await;
+            assert_points(&app, FOR_TWO_ONE).await;
         }
     }
 
@@ -427,9 +438,9 @@ mod tests {
         })
         .await;
         // Those that saw the first result may have been the last to begin, but not to be right.
-        app.clock.advance(TimeDelta::seconds(15));
+        app.clock.advance(TimeDelta::seconds(21));
         run(&app, json!({})).await;
-        assert_points(&app, for_one_one).await;
+        assert_points(&app, FOR_ONE_ONE).await;
     }
 
     /// A run that read its rows before a correction, and writes after it.
@@ -444,7 +455,7 @@ mod tests {
         run(&app, json!({ "event_id": EVENT })).await;
         let changed = store.award(SHARDS, 1, &[stale]).await.unwrap();
         assert_eq!((changed[0].points, changed[0].revision), (Some(0), 2));
-        assert_points(&app, for_one_one).await;
+        assert_points(&app, FOR_ONE_ONE).await;
     }
 
     /// A row that its user changed between the look at it and the write is calculated from what it is now.
@@ -473,7 +484,7 @@ mod tests {
             since: app.app.clock.now() - TimeDelta::hours(1),
         };
         app.app.store.put_due(&due).await.unwrap();
-        app.clock.advance(TimeDelta::seconds(15));
+        app.clock.advance(TimeDelta::seconds(21));
         assert_eq!(run(&app, json!({})).await, settled(1));
         assert_eq!(app.app.store.due().await.unwrap(), [due]);
     }

@@ -9,7 +9,7 @@ use touchline::domain::Prediction;
 use touchline::domain::catalog::Match;
 use touchline::domain::points::RULES;
 use touchline::storage::StoreError;
-use touchline::storage::settlements::{AWARDS_AT_ONCE, Award, Progress};
+use touchline::storage::settlements::{AWARDS_AT_ONCE, Award, Due, Progress};
 
 use crate::Settled;
 
@@ -36,6 +36,11 @@ pub async fn settle(
     if revision == 0 {
         return Ok(Some(settled));
     }
+    if again {
+        // So that the next run goes on, should this one not get to the end.
+        let due = Due { event_id: event, revision, since: app.clock.now() };
+        app.store.put_due(&due).await?;
+    }
     let settlement = app.store.begin_settlement(event, revision, RULES.version, again).await?;
     if settlement.revision > revision {
         // The result was corrected between our look at it and now. Whoever settles that one goes on.
@@ -57,7 +62,10 @@ pub async fn settle(
     let parts: Vec<Part> = stream::iter(shards).buffer_unordered(SHARDS_AT_ONCE).try_collect().await?;
     settled.scored = parts.iter().map(|part| part.settled).sum();
     settled.finished = parts.iter().all(|part| part.ended);
-    if settled.finished && app.store.end_settlement(event, revision, app.clock.now()).await? {
+    if settled.finished {
+        settled.finished = app.store.end_settlement(event, revision, app.clock.now()).await?;
+    }
+    if settled.finished {
         app.store.remove_due(event, revision).await?;
     }
     Ok(Some(settled))
@@ -107,7 +115,10 @@ async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), St
     let mut open = rows;
     // A row that its user changed between our look at it and our write is calculated again. That can
     // happen only where a result comes before kick-off.
-    while !open.is_empty() {
+    for _ in 0..20 {
+        if open.is_empty() {
+            return Ok(());
+        }
         let awards: Vec<Award> = open
             .drain(..)
             .filter(|row| row.revision < event.revision)
@@ -125,5 +136,5 @@ async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), St
             open.extend(changed?);
         }
     }
-    Ok(())
+    Err(StoreError::Busy { operation: "BatchExecuteStatement", code: "RowContended".into() })
 }

@@ -16,8 +16,8 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
     let event = catalogue.event(id).ok_or(Error::EventNotFound)?;
     let after = input.cursor.map(|cursor| cursor.within(id)).transpose()?;
 
-    let secret = app.config.picks_visible == PicksVisible::AfterStart
-        && !event.has_kicked_off(app.clock.now());
+    let secret =
+        app.config.picks_visible == PicksVisible::AfterStart && !event.has_kicked_off(app.clock.now());
     // One row at most, where somebody's own is asked for or nobody else's is shown.
     let only = match (secret, input.user_id) {
         (true, Some(user)) if user != caller => Only::Nobody,
@@ -81,8 +81,9 @@ mod tests {
     #[tokio::test]
     async fn everybody_with_names_and_totals() {
         let (app, token) = app().await;
-        let answer =
-            app.post_as(&token, "/api/auth/update-user-info", json!({ "name": "Ada", "username": "ada" })).await;
+        let answer = app
+            .post_as(&token, "/api/auth/update-user-info", json!({ "name": "Ada", "username": "ada" }))
+            .await;
         let _ = answer.expect(200);
         let body = json!({
             "event_id": 1, "prediction": "home", "score_prediction": { "home": 2, "away": 1 }, "confidence": 75,

@@ -39,11 +39,15 @@ mod tests {
         predicted(&app, 2, 1, "away").await;
         count(&app, 1).await;
         let list = app.get_as(&token, PATH).await.expect(200);
-        let events: Vec<_> = list["data"].as_array().unwrap().iter().map(|row| row["event_id"].clone()).collect();
+        let events: Vec<_> =
+            list["data"].as_array().unwrap().iter().map(|row| row["event_id"].clone()).collect();
         assert_eq!(events, [4, 1]);
         assert_eq!(list["meta"], json!({ "next_cursor": null }));
         let first = &list["data"][1];
-        assert_eq!((&first["points_earned"], &first["event"]["predictions_count"]), (&Value::Null, &json!(2)));
+        assert_eq!(
+            (&first["points_earned"], &first["event"]["predictions_count"]),
+            (&Value::Null, &json!(2))
+        );
         assert_eq!(first["event"]["home_team"]["name"], "Northgate Rovers");
 
         set_event(&app, json!({ "status": "finished", "home_score": 1, "away_score": 0 })).await;

@@ -76,7 +76,8 @@ mod tests {
     #[tokio::test]
     async fn open_until_the_last_millisecond_before_kick_off() {
         let (app, token) = app().await;
-        let predict = async || app.post_as(&token, PATH, json!({ "event_id": 1, "prediction": "away" })).await;
+        let predict =
+            async || app.post_as(&token, PATH, json!({ "event_id": 1, "prediction": "away" })).await;
         // The sample's match starts at 15:00; it is noon.
         app.clock.advance(TimeDelta::hours(3) - TimeDelta::milliseconds(1));
         let _ = predict().await.expect(201);
@@ -87,7 +88,8 @@ mod tests {
     #[tokio::test]
     async fn a_new_start_moves_the_window() {
         let (app, token) = app().await;
-        let predict = async || app.post_as(&token, PATH, json!({ "event_id": 1, "prediction": "away" })).await;
+        let predict =
+            async || app.post_as(&token, PATH, json!({ "event_id": 1, "prediction": "away" })).await;
         let _ = predict().await.expect(201);
         app.clock.advance(TimeDelta::hours(3));
         predict().await.expect_error(400, "event_started");

@@ -1,3 +1,4 @@
+use futures_util::future::{try_join, try_join3};
 use touchline::api::predictions::{
     ListedPrediction, RoomCursor, RoomPredictionList, RoomPredictionMeta, RoomPredictions,
 };
@@ -5,8 +6,6 @@ use touchline::config::PicksVisible;
 use touchline::domain::RoomId;
 use touchline::domain::room::Member;
 use touchline::{App, Call, Error, Reply};
-
-use futures_util::future::try_join3;
 
 pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomPredictionList>, Error> {
     let id = call.path("chatRoom").and_then(RoomId::parse).ok_or(Error::RoomNotFound)?;
@@ -20,7 +19,9 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     }
     let after = input.cursor.map(|cursor| cursor.within(&id)).transpose()?;
     let Some(event) = room.event_id.and_then(|event| catalogue.event(event)) else {
-        return Ok(RoomPredictionList { data: Vec::new(), meta: RoomPredictionMeta::of(&counts, None) }.into());
+        return Ok(
+            RoomPredictionList { data: Vec::new(), meta: RoomPredictionMeta::of(&counts, None) }.into()
+        );
     };
 
     let secret =
@@ -33,8 +34,8 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
         let page = app.store.predictors_page(&room, after, input.per_page.0, about).await?;
         (page.rows.iter().map(|member| member.user_id).collect::<Vec<_>>(), page.next)
     };
-    let mut rows = app.store.predictions_of(event.id, event.shards, &users).await?;
-    let people = app.store.people(&users).await?;
+    let rows = app.store.predictions_of(event.id, event.shards, &users);
+    let (mut rows, people) = try_join(rows, app.store.people(&users)).await?;
     let rows: Vec<_> = users.iter().filter_map(|user| rows.remove(user)).collect();
     let data = ListedPrediction::all(&rows, &people);
     let next = next.map(|user| RoomCursor::new(&id, user));
@@ -46,8 +47,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use serde_json::{Value, json};
-    use touchline::domain::room::{Membership, Room, RoomId};
     use touchline::domain::UserId;
+    use touchline::domain::room::{Membership, Room, RoomId};
     use touchline_testing::TestApp;
 
     use crate::testing::{PATH, app, app_with, predicted, tallied};
@@ -153,7 +154,9 @@ mod tests {
         let room = room(&app, "!den:touchline.local", Some(1), true).await;
         let path = "/api/auth/chat-rooms/!den:touchline.local/predictions";
         app.get_as(&token, path).await.expect_error(403, "not_a_member");
-        for (membership, status) in [(Membership::Invite, 403), (Membership::Join, 200), (Membership::Leave, 403)] {
+        for (membership, status) in
+            [(Membership::Invite, 403), (Membership::Join, 200), (Membership::Leave, 403)]
+        {
             set(&app, &room, 1, membership).await;
             assert_eq!(app.get_as(&token, path).await.status, status, "{membership:?}");
         }

@@ -8,11 +8,11 @@
 use futures_util::stream::{self, StreamExt as _};
 use touchline::App;
 use touchline::domain::Prediction;
+use touchline::domain::catalog::Match;
 use touchline::domain::room::Member;
-use touchline::http::Error;
-use touchline::storage::Reads;
 use touchline::storage::keys::Key;
 use touchline::storage::stream::{Change, Record};
+use touchline::storage::{Reads, StoreError};
 
 use crate::AT_ONCE;
 
@@ -25,7 +25,8 @@ pub async fn note(app: &App, records: &[Record]) -> Option<usize> {
         .map(|(at, record)| async move {
             let noted = match &record.change {
                 Change::Prediction { old, new: Some(new) }
-                    if old.as_ref().is_none_or(|old| old.edits != new.edits) =>
+                    // With its points once more: the index of rooms may have lagged behind a joining.
+                    if old.as_ref().is_none_or(|old| (old.edits, old.revision) != (new.edits, new.revision)) =>
                 {
                     predicted(app, new).await
                 }
@@ -46,20 +47,20 @@ pub async fn note(app: &App, records: &[Record]) -> Option<usize> {
     failed.into_iter().flatten().min()
 }
 
-async fn predicted(app: &App, row: &Prediction) -> Result<(), Error> {
+async fn predicted(app: &App, row: &Prediction) -> Result<(), StoreError> {
     for place in app.store.joined_rooms(row.user_id, row.event_id).await? {
         app.store.note_pick(place, row).await?;
     }
     Ok(())
 }
 
-async fn joined(app: &App, place: &Key, member: &Member) -> Result<(), Error> {
+async fn joined(app: &App, place: &Key, member: &Member) -> Result<(), StoreError> {
     let Some(event) = member.event_id else { return Ok(()) };
-    let catalogue = app.catalogue().await?;
-    let Some(event) = catalogue.event(event) else { return Ok(()) };
+    // From the row itself: a copy of the catalogue may not know it yet.
+    let Some(event) = app.store.catalog_rows::<Match>(&[event]).await?.remove(&event) else { return Ok(()) };
     let row = app.store.prediction(event.id, event.shards, member.user_id, Reads::Consistent).await?;
     match row {
-        Some(row) => Ok(app.store.note_pick(place.clone(), &row).await?),
+        Some(row) => app.store.note_pick(place.clone(), &row).await,
         None => Ok(()),
     }
 }

@@ -235,12 +235,8 @@ impl TestApp {
     pub async fn changes(&self, table: &str) -> Value {
         let aws = &self.app.config.aws;
         let http = aws_smithy_http_client::Builder::new().build_http();
-        let reader = StreamReader::new(
-            &aws.region,
-            aws.credentials.clone(),
-            aws.dynamodb_endpoint.as_ref(),
-            http,
-        );
+        let reader =
+            StreamReader::new(&aws.region, aws.credentials.clone(), aws.dynamodb_endpoint.as_ref(), http);
         let described = self.client().describe_table().table_name(table).send().await.expect("a table");
         let stream = described.table().and_then(|table| table.latest_stream_arn()).expect("a stream");
         let shards = reader.shards(stream).await.expect("shards");

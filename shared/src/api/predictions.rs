@@ -238,8 +238,15 @@ impl ListedPrediction {
     pub fn all(rows: &[Prediction], people: &HashMap<UserId, Person>) -> Vec<Self> {
         let view = |row: &Prediction| {
             let person = people.get(&row.user_id)?;
-            let PredictionView { id, prediction, score_prediction, confidence, points_earned, created_at, .. } =
-                PredictionView::of(row);
+            let PredictionView {
+                id,
+                prediction,
+                score_prediction,
+                confidence,
+                points_earned,
+                created_at,
+                ..
+            } = PredictionView::of(row);
             let user = PersonView {
                 id: row.user_id,
                 username: person.username.as_str().to_owned(),
@@ -329,7 +336,8 @@ mod tests {
         assert_eq!(OwnCursor::parse(&own.to_string()), Ok(own.clone()));
         assert_eq!(own.clone().of(UserId(7)), Ok(mark));
         assert!(own.clone().of(UserId(8)).is_err());
-        for text in ["", "x", "e", "e9", "e9.", "e9.x", "e09.7", "e9.+7", "e9.7.7", "E9.7", &own.to_string()] {
+        for text in ["", "x", "e", "e9", "e9.", "e9.x", "e09.7", "e9.+7", "e9.7.7", "E9.7", &own.to_string()]
+        {
             assert!(EventCursor::parse(text).is_err(), "{text}");
         }
         let (room, other) = (RoomId::parse("!a:b").unwrap(), RoomId::parse("!c:b").unwrap());

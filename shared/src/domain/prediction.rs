@@ -319,7 +319,9 @@ mod tests {
         assert_eq!(Mark::parse(mark.as_str()), Some(mark.clone()));
         assert_eq!(mark.time(), Some(early));
         assert!(mark < Mark::new(late, 0));
-        for text in ["", "x", "1763208000000", "1763208000000-", "1763208000000-0000000G", "+763208000000-00000000"] {
+        for text in
+            ["", "x", "1763208000000", "1763208000000-", "1763208000000-0000000G", "+763208000000-00000000"]
+        {
             assert_eq!(Mark::parse(text), None, "{text}");
         }
     }

@@ -18,10 +18,8 @@ impl RoomId {
     pub fn parse(text: &str) -> Option<Self> {
         let (local, server) = text.strip_prefix('!')?.split_once(':')?;
         let plain = |c: char| c.is_ascii_graphic() && c != '#';
-        let well_formed = text.len() <= 255
-            && !local.is_empty()
-            && !server.is_empty()
-            && text.chars().all(plain);
+        let well_formed =
+            text.len() <= 255 && !local.is_empty() && !server.is_empty() && text.chars().all(plain);
         well_formed.then(|| Self(text.to_owned()))
     }
 
@@ -105,7 +103,9 @@ mod tests {
             assert_eq!(RoomId::parse(text).unwrap().as_str(), text);
         }
         let long = format!("!{}:s", "x".repeat(253));
-        for text in ["", "!", "!a", "!:b", "!a:", "a:b", "#a:b", "!a b:c", "!a\u{0}:b", "!ä:b", "!a#1:b", &long] {
+        for text in
+            ["", "!", "!a", "!:b", "!a:", "a:b", "#a:b", "!a b:c", "!a\u{0}:b", "!ä:b", "!a#1:b", &long]
+        {
             assert_eq!(RoomId::parse(text), None, "{text}");
         }
     }

@@ -130,9 +130,7 @@ impl UserRecord {
     pub fn of(row: &Prediction) -> Self {
         match row.points {
             None => Self::default(),
-            Some(points) => {
-                Self { settled: 1, correct: i64::from(points > 0), points: i64::from(points) }
-            }
+            Some(points) => Self { settled: 1, correct: i64::from(points > 0), points: i64::from(points) },
         }
     }
 }

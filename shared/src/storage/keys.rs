@@ -177,6 +177,12 @@ pub fn due(event: u32) -> Key {
     key(DUE, format!("event#{event}"))
 }
 
+/// `predictions`: a change that could not be read, for somebody to look at.
+#[must_use]
+pub fn unreadable(number: &str) -> Key {
+    key("unreadable", number)
+}
+
 /// `predictions`: a user's record over all matches.
 #[must_use]
 pub fn user_stats(user: UserId) -> Key {
@@ -268,7 +274,9 @@ mod tests {
         assert_eq!(flat(&room_tally(&id)), "room#!x:server/tally");
         assert_eq!(flat(&member(&id, 64, UserId(7))), "room#!x:server#23/member#7");
         let is_member = |key: &Key| super::is_member(&key.pk, &key.sk);
-        assert!(is_member(&member(&id, 1, UserId(7))) && !is_member(&room(&id)) && !is_member(&room_tally(&id)));
+        assert!(
+            is_member(&member(&id, 1, UserId(7))) && !is_member(&room(&id)) && !is_member(&room_tally(&id))
+        );
         let day = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
         assert_eq!(sms_log_day(day, sms_log_shard(&phone)), "day#2026-11-15#1");
     }

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::future::Future;
 
 use aws_sdk_dynamodb::operation::{
-    batch_execute_statement as batch_execute, batch_get_item as batch_get, delete_item as delete, get_item as get, put_item as put, query,
-    transact_write_items as transact, update_item as update,
+    batch_execute_statement as batch_execute, batch_get_item as batch_get, delete_item as delete,
+    get_item as get, put_item as put, query, transact_write_items as transact, update_item as update,
 };
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 use aws_smithy_runtime_api::box_error::BoxError;

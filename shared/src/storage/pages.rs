@@ -54,6 +54,7 @@ where
     let first = after.map_or(0, |user| shard(user, shards));
     let mut page = Page { rows: Vec::new(), next: after };
     let mut begin = first;
+    let mut looked_at = 0;
     while begin < shards {
         let end = shards.min(begin.saturating_add(at_once));
         let parts = (begin..end).map(|shard| part(shard, after.filter(|_| shard == first), enough));
@@ -62,6 +63,7 @@ where
                 if page.rows.len() == most {
                     return Ok(page);
                 }
+                looked_at += 1;
                 page.next = Some(user_of(&row));
                 if counts(&row) {
                     page.rows.push(row);
@@ -72,7 +74,8 @@ where
                 return Ok(page);
             }
         }
-        if page.rows.len() == most && end < shards {
+        let enough_seen = page.rows.len() == most || (is_filtered && looked_at >= LOOKED_AT);
+        if enough_seen && end < shards {
             return Ok(page);
         }
         begin = end;

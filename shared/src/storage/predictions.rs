@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use serde::Deserialize;
 
 use super::pages::{self, Page};
@@ -92,7 +92,10 @@ impl Store {
             .update_item()
             .table_name(&self.tables.predictions)
             .set_key(Some(keys::prediction(new.event_id, new.shards, new.user_id).into()))
-            .condition_expression("attribute_not_exists(points)")
+            // Not over a later change: a write that the SDK sends again may come after it.
+            .condition_expression(
+                "attribute_not_exists(points) AND (attribute_not_exists(changed) OR changed <= :mark)",
+            )
             .expression_attribute_values(":event", number(new.event_id))
             .expression_attribute_values(":user", number(new.user_id))
             .expression_attribute_values(":pick", text(new.forecast.pick().as_str()))
@@ -100,9 +103,10 @@ impl Store {
             .expression_attribute_values(":mark", text(new.mark.as_str()))
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":zero", number(0))
-            .return_values(ReturnValue::AllNew);
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let set = "SET event_id = :event, user_id = :user, pick = :pick, confidence = :confidence, \
-                   created = if_not_exists(created, :mark), revision = if_not_exists(revision, :zero)";
+                   changed = :mark, created = if_not_exists(created, :mark), revision = if_not_exists(revision, :zero)";
         update = match new.forecast.score() {
             Some(score) => update
                 .update_expression(format!("{set}, home = :home, away = :away ADD edits :one"))
@@ -110,16 +114,19 @@ impl Store {
                 .expression_attribute_values(":away", number(score.away)),
             None => update.update_expression(format!("{set} REMOVE home, away ADD edits :one")),
         };
-        match update.send().await {
-            Ok(done) => {
-                let row = read(done.attributes.unwrap_or_default())?;
-                // The first one's mark is unique, so that a write which the SDK sent twice still knows
-                // that it made the row.
-                Ok(if row.created == new.mark { Predicted::Created(row) } else { Predicted::Updated(row) })
-            }
-            Err(error) if refused_item(&error).is_some() => Ok(Predicted::Settled),
-            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
+        let row = match update.send().await {
+            Ok(done) => read(done.attributes.unwrap_or_default())?,
+            Err(error) => match refused_item(&error) {
+                Some(item) => read(item)?,
+                None => return Err(StoreError::from_sdk("UpdateItem", &error)),
+            },
+        };
+        if row.points.is_some() {
+            return Ok(Predicted::Settled);
         }
+        // The first one's mark is unique, so that a write which the SDK sent twice still knows that it
+        // made the row.
+        Ok(if row.created == new.mark { Predicted::Created(row) } else { Predicted::Updated(row) })
     }
 
     /// What a user predicts for a match.
@@ -224,6 +231,7 @@ pub fn item(new: &NewPrediction) -> HashMap<String, AttributeValue> {
             ("pick", text(new.forecast.pick().as_str())),
             ("confidence", number(new.confidence.percent())),
             ("created", text(new.mark.as_str())),
+            ("changed", text(new.mark.as_str())),
             ("edits", number(1)),
             ("revision", number(0)),
         ]

@@ -114,13 +114,13 @@ impl Store {
             .put_item()
             .table_name(&self.tables.predictions)
             .set_item(Some(to_item(keys::due(due.event_id), due)?))
-            .condition_expression("attribute_not_exists(pk) OR revision < :revision")
+            .condition_expression("attribute_not_exists(pk) OR revision <= :revision")
             .expression_attribute_values(":revision", number(due.revision))
             .send()
             .await;
         match put {
             Ok(_) => Ok(()),
-            // Noted already, for this result or a later one.
+            // Noted already, for a later one.
             Err(error)
                 if matches!(
                     error.as_service_error(),
@@ -296,8 +296,10 @@ impl Store {
         awards: &[Award],
     ) -> Result<Vec<Prediction>, StoreError> {
         let mut changed = Vec::new();
-        let mut open: Vec<BatchStatementRequest> =
-            awards.iter().map(|award| self.award_statement(shards, revision, award)).collect::<Result<_, _>>()?;
+        let mut open: Vec<BatchStatementRequest> = awards
+            .iter()
+            .map(|award| self.award_statement(shards, revision, award))
+            .collect::<Result<_, _>>()?;
         for attempt in 0..8_u32 {
             if attempt > 0 {
                 // What was left over was throttled: 10 ms, then twice as long each time.
@@ -311,12 +313,16 @@ impl Store {
                 .await
                 .map_err(|error| StoreError::from_sdk("BatchExecuteStatement", &error))?;
             let mut left = Vec::new();
-            for (statement, response) in open.into_iter().zip(done.responses.unwrap_or_default()) {
+            let responses = done.responses.unwrap_or_default();
+            if responses.len() != open.len() {
+                let code = "ResponsesMissing".into();
+                return Err(StoreError::Busy { operation: "BatchExecuteStatement", code });
+            }
+            for (statement, response) in open.into_iter().zip(responses) {
                 match outcome(response) {
-                    Outcome::Written => {}
+                    // A row that is gone was deleted by hand.
+                    Outcome::Written | Outcome::Gone => {}
                     Outcome::Changed(item) => changed.push(predictions::read(item)?),
-                    // Whoever deletes rows by hand has settled them.
-                    Outcome::Gone => {}
                     Outcome::Later => left.push(statement),
                     Outcome::Refused(code) => {
                         return Err(StoreError::Refused { operation: "BatchExecuteStatement", code });

@@ -9,22 +9,21 @@ use crate::domain::Prediction;
 use crate::domain::room::Member;
 
 /// A record's place in its stream shard. Compares as the store orders them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Sequence(String);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sequence(u128);
 
-/// The longest that the store gives.
-const DIGITS: usize = 40;
+/// The longest number that the store keeps exactly. Sequences have 21 digits, or some more.
+const DIGITS: usize = 38;
 
 impl Sequence {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let well_formed = (1..=DIGITS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-        // Padded, so that they compare as text, which is what the store can do with numbers this long.
-        well_formed.then(|| Self(format!("{text:0>DIGITS$}")))
+        text.parse().ok().filter(|_| well_formed).map(Self)
     }
 
-    pub(super) fn padded(&self) -> &str {
-        &self.0
+    pub(super) fn number(self) -> u128 {
+        self.0
     }
 }
 
@@ -55,11 +54,18 @@ pub enum Change {
     Other,
 }
 
-/// What was delivered: records up to the first that cannot be read, and that one's number.
+/// What was delivered, and what of it cannot be read.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub records: Vec<Record>,
-    pub unreadable: Option<String>,
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A record that makes no sense. Nobody can count it, and nothing must wait for it.
+#[derive(Debug)]
+pub struct Unreadable {
+    pub number: String,
+    pub raw: Value,
 }
 
 #[derive(Deserialize)]
@@ -99,13 +105,12 @@ impl Batch {
             serde_json::from_value(event).map_err(|_| StoreError::Unreadable("a batch of changes"))?;
         let mut batch = Self::default();
         for raw in delivery.records {
-            let number = raw["dynamodb"]["SequenceNumber"].as_str().unwrap_or_default().to_owned();
-            match Record::read(raw, delivery.shard.as_deref()) {
+            match Record::read(&raw, delivery.shard.as_deref()) {
                 Ok(record) => batch.records.push(record),
                 Err(error) => {
+                    let number = raw["dynamodb"]["SequenceNumber"].as_str().unwrap_or_default().to_owned();
                     tracing::error!(%error, number, "a change cannot be read");
-                    batch.unreadable = Some(number);
-                    break;
+                    batch.unreadable.push(Unreadable { number, raw });
                 }
             }
         }
@@ -114,7 +119,7 @@ impl Batch {
 }
 
 impl Record {
-    fn read(raw: Value, shard: Option<&str>) -> Result<Self, StoreError> {
+    fn read(raw: &Value, shard: Option<&str>) -> Result<Self, StoreError> {
         let unreadable = || StoreError::Unreadable("a change");
         let raw: RawChange = serde_json::from_value(raw.get("dynamodb").cloned().ok_or_else(unreadable)?)
             .map_err(|_| unreadable())?;
@@ -134,7 +139,8 @@ impl Record {
             number: raw.sequence_number,
             // Without the shard's name its partition key serves: the changes of one come in one order
             // as long as the store keeps it in one place.
-            lane: shard.map_or(pk, |shard| shard.trim_start_matches("shardId-").to_owned()),
+            lane: shard
+                .map_or(pk, |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned()),
             change,
         })
     }
@@ -150,7 +156,7 @@ mod tests {
         assert!(sequence("9") < sequence("10"));
         assert!(sequence("400000000000000499660") < sequence("4421584500000000017450439091"));
         assert_eq!(sequence("007"), sequence("7"));
-        for text in ["", "x", "-1", "1.0", &"9".repeat(41)] {
+        for text in ["", "x", "-1", "1.0", &"9".repeat(39)] {
             assert_eq!(Sequence::parse(text), None, "{text}");
         }
     }

@@ -11,11 +11,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
 use super::keys::Key;
-use super::stream::Sequence;
+use super::stream::{Sequence, Unreadable};
 use super::{Item, Reads, Store, StoreError, from_item, keys, number, refused_item, text};
 use crate::config::Tables;
-use crate::domain::{RoomId, UserId};
 use crate::domain::tally::{Counters, EventCounts, UserRecord};
+use crate::domain::{RoomId, UserId};
 
 /// What is counted for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,11 +32,12 @@ pub struct Addition<C> {
     pub counts: C,
 }
 
-/// A stream forgets after a day, so that an older mark cannot be needed again.
-const MARKS_KEPT: TimeDelta = TimeDelta::days(2);
+/// A stream shard is written to for some hours and forgotten a day later. The mark of one that is older
+/// than this cannot be needed again.
+const MARKS_KEPT: TimeDelta = TimeDelta::hours(36);
 
-/// Marks are swept out when there are more than this many. A table has a stream shard per partition.
-const MANY_MARKS: usize = 24;
+/// How many marks are swept out at once: an expression has room for some hundred.
+const SWEPT_AT_ONCE: usize = 80;
 
 const MARK: &str = "seen:";
 
@@ -95,8 +96,8 @@ impl Store {
                 .expression_attribute_names("#mark", &mark)
                 .expression_attribute_names("#id", identity)
                 .expression_attribute_values(":id", id)
-                .expression_attribute_values(":first", text(first.sequence.padded()))
-                .expression_attribute_values(":last", text(marked(&last.sequence, now)))
+                .expression_attribute_values(":first", number(first.sequence.number()))
+                .expression_attribute_values(":last", number(last.sequence.number()))
                 .return_values(ReturnValue::AllNew)
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
             let mut adds = Vec::new();
@@ -110,13 +111,20 @@ impl Store {
             }
             let add = if adds.is_empty() { String::new() } else { format!(" ADD {}", adds.join(", ")) };
             match update.update_expression(format!("SET #mark = :last, #id = :id{add}")).send().await {
-                Ok(done) => return self.sweep(aggregate, done.attributes.unwrap_or_default(), now).await,
+                Ok(done) => {
+                    // It is counted; a mark too many does no harm.
+                    if let Err(error) = self.sweep(aggregate, done.attributes.unwrap_or_default(), now).await
+                    {
+                        tracing::warn!(%error, ?aggregate, "old marks could not be swept out");
+                    }
+                    return Ok(());
+                }
                 Err(error) => {
                     let Some(item) = refused_item(&error) else {
                         return Err(StoreError::from_sdk("UpdateItem", &error));
                     };
                     let seen = seen(&item, &mark).ok_or(StoreError::Unreadable("a lane's mark"))?;
-                    let taken_in = open.partition_point(|addition| addition.sequence.padded() <= seen);
+                    let taken_in = open.partition_point(|addition| addition.sequence.number() <= seen);
                     open = &open[taken_in..];
                 }
             }
@@ -124,10 +132,11 @@ impl Store {
         Err(StoreError::Busy { operation: "UpdateItem", code: "LaneContended".into() })
     }
 
-    /// Forgets the marks of lanes that have ended long ago, where there are many.
+    /// Forgets the marks of shards that have ended long ago.
     async fn sweep(&self, aggregate: &Aggregate, item: Item, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let marks: Vec<_> = item.into_iter().filter(|(name, _)| name.starts_with(MARK)).collect();
-        if marks.len() <= MANY_MARKS {
+        let old = |name: &str| name.strip_prefix(MARK).is_some_and(|lane| is_old(lane, now));
+        let marks: Vec<_> = item.into_iter().filter(|(name, _)| old(name)).take(SWEPT_AT_ONCE).collect();
+        if marks.is_empty() {
             return Ok(());
         }
         let mut update = self
@@ -137,16 +146,11 @@ impl Store {
             .set_key(Some(aggregate.key().into()));
         let (mut removes, mut conditions) = (Vec::new(), Vec::new());
         for (at, (name, value)) in marks.into_iter().enumerate() {
-            if is_old(&value, now) {
-                removes.push(format!("#m{at}"));
-                conditions.push(format!("#m{at} = :m{at}"));
-                update = update
-                    .expression_attribute_names(format!("#m{at}"), name)
-                    .expression_attribute_values(format!(":m{at}"), value);
-            }
-        }
-        if removes.is_empty() {
-            return Ok(());
+            removes.push(format!("#m{at}"));
+            conditions.push(format!("#m{at} = :m{at}"));
+            update = update
+                .expression_attribute_names(format!("#m{at}"), name)
+                .expression_attribute_values(format!(":m{at}"), value);
         }
         let swept = update
             .update_expression(format!("REMOVE {}", removes.join(", ")))
@@ -161,6 +165,22 @@ impl Store {
         }
     }
 
+    /// Keeps a change that could not be read for two weeks, for somebody to look at.
+    pub async fn set_aside(&self, change: &Unreadable, now: DateTime<Utc>) -> Result<(), StoreError> {
+        // An empty sort key is none.
+        let number = if change.number.is_empty() { "?" } else { &change.number };
+        self.client
+            .put_item()
+            .table_name(&self.tables.predictions)
+            .set_item(Some(keys::unreadable(number).into()))
+            .item("change", text(change.raw.to_string()))
+            .item("expires_at", super::number((now + TimeDelta::days(14)).timestamp()))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
+        Ok(())
+    }
+
     /// What is counted of a match; nothing where nobody has predicted it.
     pub async fn event_counts(&self, event: u32) -> Result<EventCounts, StoreError> {
         let counts = self.get(&self.tables.predictions, keys::event_tally(event), Reads::Eventual).await?;
@@ -173,13 +193,13 @@ impl Store {
         struct Tally {
             event_id: u32,
             #[serde(default)]
-            predictions: u64,
+            predictions: i64,
         }
         let keys: Vec<Item> = events.iter().map(|event| keys::event_tally(*event).into()).collect();
         let mut counts = BTreeMap::new();
         for item in self.batch_get(&self.tables.predictions, keys, Reads::Eventual).await? {
             let Tally { event_id, predictions } = from_item(item)?;
-            counts.insert(event_id, predictions);
+            counts.insert(event_id, u64::try_from(predictions).unwrap_or(0));
         }
         Ok(counts)
     }
@@ -191,16 +211,31 @@ impl Store {
     }
 }
 
-/// A lane's mark: the sequence, then when it was taken in, which no comparison of sequences gets to.
-fn marked(sequence: &Sequence, now: DateTime<Utc>) -> String {
-    format!("{}@{}", sequence.padded(), now.timestamp())
+fn seen(item: &Item, mark: &str) -> Option<u128> {
+    item.get(mark)?.as_n().ok()?.parse().ok()
 }
 
-fn seen<'a>(item: &'a Item, mark: &str) -> Option<&'a str> {
-    item.get(mark)?.as_s().ok()?.split('@').next()
+/// Whether a shard was opened too long ago for any of its records to come again. Its name begins with
+/// that moment, in milliseconds; a lane without one is kept.
+fn is_old(lane: &str, now: DateTime<Utc>) -> bool {
+    let opened = lane.split_once('-').and_then(|(opened, _)| opened.parse::<i64>().ok());
+    opened.is_some_and(|opened| {
+        // Anything before 2001 is not a moment but a number that somebody counts.
+        opened > 1_000_000_000_000 && opened < (now - MARKS_KEPT).timestamp_millis()
+    })
 }
 
-fn is_old(mark: &AttributeValue, now: DateTime<Utc>) -> bool {
-    let taken_in = mark.as_s().ok().and_then(|mark| mark.split_once('@')?.1.parse().ok());
-    taken_in.is_some_and(|seconds: i64| seconds < (now - MARKS_KEPT).timestamp())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_grow_old_by_their_names() {
+        let now = DateTime::from_timestamp_millis(1_794_744_000_000).unwrap();
+        let hours = |hours: i64| format!("{}-a1b2c3d4", 1_794_744_000_000 - hours * 3_600_000);
+        assert!(is_old(&hours(37), now));
+        for lane in [hours(35), hours(0), "1-things".into(), "event#9#3".into(), String::new()] {
+            assert!(!is_old(&lane, now), "{lane}");
+        }
+    }
 }

@@ -35,7 +35,7 @@ async fn bodies_that_are_no_json_are_refused_by_every_endpoint() {
 }
 
 /// Each endpoint with a body that fits, as far as its form goes.
-fn fitting() -> [(&'static str, Value); 11] {
+fn fitting() -> [(&'static str, Value); 12] {
     let phone = "+447700900123";
     [
         ("/api/code/request", json!({ "phone": phone })),
@@ -52,6 +52,12 @@ fn fitting() -> [(&'static str, Value); 11] {
         ("/api/auth/resend-code", json!({ "phone": phone })),
         ("/api/auth/teams/primary", json!({ "team_id": 1 })),
         ("/api/auth/teams/other", json!({ "team_ids": [1] })),
+        (
+            "/api/auth/predictions",
+            json!({
+                "event_id": 1, "prediction": "home", "score_prediction": { "home": 1, "away": 0 }, "confidence": 50,
+            }),
+        ),
     ]
 }
 
@@ -65,7 +71,7 @@ async fn each_field_refuses_what_does_not_fit_and_is_named() {
             if field != "team_ids" {
                 values.push(json!([]));
             }
-            if field != "team_id" {
+            if !["team_id", "event_id", "confidence"].contains(&field.as_str()) {
                 values.push(json!(7));
             }
             for value in values {

@@ -3,6 +3,7 @@
 mod bad_input;
 mod login;
 mod matches;
+mod predictions;
 mod profile;
 mod races;
 mod sms_logs;
