@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::config::Credentials;
 use chrono::TimeDelta;
 use tracing::Level;
 
+use crate::domain::coins::DailyRules;
 use crate::domain::{CodeKey, Limit, Reason};
 
 /// A variable that is missing or makes no sense.
@@ -31,6 +32,7 @@ pub struct Config {
     pub catalog_max_age: TimeDelta,
     /// Whether anybody sees what others predict before kick-off.
     pub picks_visible: PicksVisible,
+    pub coins: CoinSettings,
     pub sms: SmsSettings,
     /// The part of chat identities after the colon.
     pub chat_server: String,
@@ -104,6 +106,7 @@ pub struct Tables {
     pub catalog: String,
     pub predictions: String,
     pub rooms: String,
+    pub wallets: String,
 }
 
 #[derive(Debug, Clone)]
@@ -113,6 +116,15 @@ pub struct CodeSettings {
     pub per_address: Limit,
     /// Phones must begin with one of these; empty means all may.
     pub prefixes: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct CoinSettings {
+    /// The words that a deduction may give as its reason.
+    pub reasons: Vec<String>,
+    pub daily: DailyRules,
+    /// How often somebody may ask for the bonus.
+    pub claims: Limit,
 }
 
 #[derive(Debug, Clone)]
@@ -175,6 +187,7 @@ impl Config {
                 catalog: vars.required("CATALOG_TABLE")?,
                 predictions: vars.required("PREDICTIONS_TABLE")?,
                 rooms: vars.required("ROOMS_TABLE")?,
+                wallets: vars.required("WALLETS_TABLE")?,
             },
             codes: CodeSettings {
                 key: vars.parsed("CODE_PEPPER", CodeKey::parse)?,
@@ -190,6 +203,15 @@ impl Config {
             },
             session_length: TimeDelta::days(vars.within("SESSION_DAYS", 30, 1..=365)?),
             catalog_max_age: TimeDelta::milliseconds(vars.within("CATALOG_MAX_AGE_MS", 1_000, 0..=60_000)?),
+            coins: CoinSettings {
+                reasons: vars.words("COIN_REASONS", "purchase,wager,gift,other")?,
+                daily: DailyRules {
+                    base: vars.within("DAILY_COINS", 10, 0..=1_000_000)?,
+                    step: vars.within("DAILY_COINS_STEP", 5, 0..=1_000_000)?,
+                    most: vars.within("DAILY_COINS_MOST", 30, 0..=1_000_000)?,
+                },
+                claims: Limit { count: vars.count("CLAIMS_PER_MINUTE", 10)?, window: TimeDelta::minutes(1) },
+            },
             picks_visible: vars.or("PICKS_VISIBLE", PicksVisible::Always, "always or after_start")?,
             sms: vars.sms(environment)?,
             chat_server: vars.get("CHAT_SERVER_NAME").unwrap_or_else(|| "touchline.local".into()),
@@ -246,6 +268,21 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     /// A limit's count. The times are kept in the item, one by one, hence the bound.
     fn count(&self, variable: &'static str, default: usize) -> Result<usize, ConfigError> {
         self.within(variable, default, 1..=40)
+    }
+
+    /// A list of words, separated by commas.
+    fn words(&self, variable: &'static str, default: &str) -> Result<Vec<String>, ConfigError> {
+        let text = self.get(variable).unwrap_or_else(|| default.to_owned());
+        let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
+        let is_word = |word: &String| {
+            !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        };
+        if words.iter().all(is_word) {
+            Ok(words)
+        } else {
+            let problem = format!("is {text:?}, but must be words of a-z, 0-9 and _ with commas between");
+            Err(ConfigError { variable, problem })
+        }
     }
 
     fn prefixes(&self, variable: &'static str) -> Result<Vec<String>, ConfigError> {
@@ -330,6 +367,7 @@ mod tests {
             ("CATALOG_TABLE", "catalog"),
             ("PREDICTIONS_TABLE", "predictions"),
             ("ROOMS_TABLE", "rooms"),
+            ("WALLETS_TABLE", "wallets"),
             ("CODE_PEPPER", "sixteen characters"),
             ("SMS_PROVIDER", "sns"),
         ])

@@ -7,6 +7,7 @@ pub mod api;
 pub mod app;
 pub mod catalog;
 pub mod codes;
+pub mod coins;
 pub mod config;
 pub mod domain;
 pub mod http;

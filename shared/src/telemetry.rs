@@ -8,13 +8,15 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
 /// Our own crates.
-pub const OURS: [&str; 11] = [
+pub const OURS: [&str; 13] = [
     "touchline",
     "login",
     "profile",
     "matches",
     "teams",
     "predictions",
+    "coins",
+    "treasury",
     "sms_logs",
     "meta",
     "feed",

@@ -28,7 +28,7 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
         Predicted::Settled => return Err(Closed.into()),
     };
     let body = Message { message: message.into(), data: PredictionView::of(&row) };
-    Ok(Reply { status, body })
+    Ok(Reply::new(status, body))
 }
 
 #[cfg(test)]

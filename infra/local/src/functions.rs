@@ -25,12 +25,13 @@ pub type Hosted = Box<dyn Fn(Value) -> Invocation + Send + Sync>;
 pub type HttpFunction = (&'static str, fn(App) -> Router);
 
 /// Every function that serves HTTP.
-pub const HTTP_FUNCTIONS: [HttpFunction; 7] = [
+pub const HTTP_FUNCTIONS: [HttpFunction; 8] = [
     ("login", login::router),
     ("profile", profile::router),
     ("matches", matches::router),
     ("teams", teams::router),
     ("predictions", predictions::router),
+    ("coins", coins::router),
     ("sms-logs", sms_logs::router),
     ("meta", meta::router),
 ];
@@ -41,6 +42,7 @@ pub(crate) fn hosted(name: &str, timeout: Duration, app: App) -> Option<Hosted> 
         "feed" => return Some(background_function(app, timeout, |app, event, _| feed::handle(app, event))),
         "tally" => return Some(background_function(app, timeout, |app, event, _| tally::handle(app, event))),
         "points" => return Some(background_function(app, timeout, points::handle)),
+        "treasury" => return Some(background_function(app, timeout, treasury::handle)),
         _ => {}
     }
     let (_, router) = HTTP_FUNCTIONS.into_iter().find(|(function, _)| *function == name)?;

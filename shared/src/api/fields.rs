@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::coins::{CoinsCursor, ReasonWord};
 use super::predictions::{EventCursor, OwnCursor, RoomCursor};
 use super::{Number, PageNumber, PageSize, PerPage, SearchText, TeamIds};
 use crate::domain::catalog::Score;
+use crate::domain::coins::{Amount, ReferenceId};
 use crate::domain::prediction::{Confidence, Forecast};
 use crate::domain::username::{Base, ChosenUsername};
 use crate::domain::{
@@ -185,6 +187,18 @@ impl Field for UserId {
     }
 }
 
+impl Field for Amount {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::new(raw.integer()?)
+    }
+}
+
+impl Field for ReasonWord {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Ok(Self(raw.text()?.to_owned()))
+    }
+}
+
 impl Field for Confidence {
     fn read(raw: Raw<'_>) -> Result<Self, Reason> {
         Self::new(raw.integer()?)
@@ -238,6 +252,8 @@ parsed_from_text! {
     EventCursor => EventCursor::parse,
     OwnCursor => OwnCursor::parse,
     RoomCursor => RoomCursor::parse,
+    CoinsCursor => CoinsCursor::parse,
+    ReferenceId => ReferenceId::parse,
 }
 
 /// The input of one endpoint. Declared with `input!`.

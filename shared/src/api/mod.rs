@@ -3,6 +3,7 @@
 //! A path is written here and nowhere else in the product. Functions register handlers by these types; the
 //! contract tests hold `template.yaml`, `events/` and the functions to the table.
 
+pub mod coins;
 mod fields;
 pub mod login;
 pub mod matches;
@@ -82,6 +83,9 @@ pub const ALL: &[Route] = &[
     Route::of::<predictions::OwnPredictions>(),
     Route::of::<predictions::EventPredictions>(),
     Route::of::<predictions::RoomPredictions>(),
+    Route::of::<coins::Deduct>(),
+    Route::of::<coins::ClaimDaily>(),
+    Route::of::<coins::Coins>(),
     Route::of::<sms_logs::ListSmsLogs>(),
     Route::of::<meta::Health>(),
 ];

@@ -3,6 +3,7 @@
 pub mod address;
 pub mod catalog;
 pub mod code;
+pub mod coins;
 pub mod limit;
 pub mod phone;
 pub mod points;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::api::Invalid;
 use crate::catalog::NoCatalogue;
 use crate::domain::code::{VerificationError, WrongCode};
+use crate::domain::coins::CoinError;
 use crate::domain::limit::Limited;
 use crate::domain::prediction::Closed;
 use crate::domain::profile::RenameError;
@@ -16,6 +17,7 @@ use crate::domain::session::Unauthenticated;
 use crate::ports::sms::SmsRefused;
 use crate::storage::StoreError;
 use crate::storage::users::{IssueError, RenameFailed, ReserveError};
+use crate::storage::wallets::AdmitError;
 
 /// Everything that can keep a request from succeeding.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +34,8 @@ pub enum Error {
     TeamNotFound,
     #[error(transparent)]
     PredictionsClosed(#[from] Closed),
+    #[error(transparent)]
+    Coins(#[from] CoinError),
     #[error(transparent)]
     NoCatalogue(#[from] NoCatalogue),
     #[error("the body is not JSON")]
@@ -69,6 +73,15 @@ impl From<IssueError> for Error {
             IssueError::Limited(error) => error.into(),
             IssueError::Verification(error) => error.into(),
             IssueError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<AdmitError> for Error {
+    fn from(error: AdmitError) -> Self {
+        match error {
+            AdmitError::Limited(error) => error.into(),
+            AdmitError::Store(error) => error.into(),
         }
     }
 }
@@ -152,6 +165,25 @@ impl Error {
                 "event_started",
                 "Predictions for this match are closed: it has started, is over or will not be played.",
             ),
+            Self::Coins(CoinError::Insufficient { balance, wanted }) => told(
+                S::BAD_REQUEST,
+                "insufficient_balance",
+                format!("{wanted} coins are needed; the balance is {balance}."),
+            ),
+            Self::Coins(CoinError::AlreadyClaimed { next_claim_at }) => told(
+                S::BAD_REQUEST,
+                "already_claimed",
+                format!(
+                    "The bonus of the day is claimed. The next one comes at {}.",
+                    next_claim_at.format("%Y-%m-%dT%H:%M:%SZ")
+                ),
+            ),
+            Self::Coins(CoinError::ReferenceReused) => told(
+                S::UNPROCESSABLE_ENTITY,
+                "reference_reused",
+                "This reference stands for another movement, with another amount or reason.",
+            )
+            .at_field("reference_id"),
             Self::NoCatalogue(NoCatalogue) => told(
                 S::SERVICE_UNAVAILABLE,
                 "no_catalogue",

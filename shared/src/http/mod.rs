@@ -16,10 +16,24 @@ pub use router::{Call, Router};
 pub struct Reply<T> {
     pub status: StatusCode,
     pub body: T,
+    headers: Vec<(&'static str, &'static str)>,
+}
+
+impl<T> Reply<T> {
+    #[must_use]
+    pub fn new(status: StatusCode, body: T) -> Self {
+        Self { status, body, headers: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.headers.push((name, value));
+        self
+    }
 }
 
 impl<T> From<T> for Reply<T> {
     fn from(body: T) -> Self {
-        Self { status: StatusCode::OK, body }
+        Self::new(StatusCode::OK, body)
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lambda_http::http::{HeaderValue, Method, Response};
+use lambda_http::http::{HeaderMap, HeaderValue, Method, Response};
 use lambda_http::{Body, Request};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
@@ -26,6 +26,7 @@ pub struct Call<E: Endpoint> {
     /// `None` where no limit applies.
     pub address: Option<Address>,
     path: Parameters,
+    headers: HeaderMap,
 }
 
 impl<E: Endpoint> Call<E> {
@@ -33,6 +34,12 @@ impl<E: Endpoint> Call<E> {
     #[must_use]
     pub fn path(&self, name: &str) -> Option<&str> {
         self.path.get(name).map(String::as_str)
+    }
+
+    /// A header. One that is no text counts as empty, which no rule takes for a value.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap_or_default())
     }
 
     /// A parameter that is an id; `None` for anything that cannot be one.
@@ -92,10 +99,15 @@ impl Router {
             Box::pin(async move {
                 let caller = E::Caller::identify(&app, request.headers()).await?;
                 let input = request::input(&request)?;
-                let call = Call { caller, input, address: request::address(&request), path };
+                let address = request::address(&request);
+                let call = Call { caller, input, address, path, headers: request.headers().clone() };
                 drop(request);
-                let Reply { status, body } = handler(app, call).await?;
-                Ok(json(status, &body))
+                let Reply { status, body, headers } = handler(app, call).await?;
+                let mut response = json(status, &body);
+                for (name, value) in headers {
+                    response.headers_mut().insert(name, HeaderValue::from_static(value));
+                }
+                Ok(response)
             })
         });
         self.handlers.push((Route::of::<E>(), handler));

@@ -5,6 +5,7 @@ use chrono::NaiveDate;
 
 use super::Item;
 use crate::domain::catalog::{self, ChunkName, Kind};
+use crate::domain::coins::EntryKey;
 use crate::domain::sms::Position;
 use crate::domain::{Address, Phone, RoomId, UserId, Username, prediction};
 
@@ -195,6 +196,28 @@ pub fn event_tally(event: u32) -> Key {
     key(format!("event#{event}"), "tally")
 }
 
+/// `wallets`: what a user holds.
+#[must_use]
+pub fn balance(user: UserId) -> Key {
+    key(format!("user#{user}"), "balance")
+}
+
+/// What the sort keys of a wallet's entries begin with.
+pub const ENTRY: &str = "entry#";
+
+/// `wallets`: a movement. Its key says which one it is: there cannot be another under it.
+#[must_use]
+pub fn entry(user: UserId, entry: &EntryKey) -> Key {
+    let name = match entry {
+        EntryKey::Reference(reference) => format!("{ENTRY}reference#{}", reference.as_str()),
+        EntryKey::Header(key) => format!("{ENTRY}header#{}", key.as_str()),
+        EntryKey::Alone(mark) => format!("{ENTRY}alone#{mark}"),
+        EntryKey::Day(day) => format!("{ENTRY}day#{day}"),
+        EntryKey::Grant(reference) => format!("{ENTRY}grant#{}", reference.as_str()),
+    };
+    key(format!("user#{user}"), name)
+}
+
 /// `rooms`: a room.
 #[must_use]
 pub fn room(room: &RoomId) -> Key {
@@ -269,6 +292,15 @@ mod tests {
         assert!(is_prediction(&prediction(9, 4, UserId(7))));
         let others = [event_tally(9), settlement(9), due(9), user_stats(UserId(7))];
         assert!(!others.iter().any(is_prediction));
+        assert_eq!(flat(&balance(UserId(7))), "user#7/balance");
+        let day = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
+        assert_eq!(flat(&entry(UserId(7), &EntryKey::Day(day))), "user#7/entry#day#2026-11-15");
+        let reference = crate::domain::coins::ReferenceId::parse("a#b").unwrap();
+        assert_eq!(
+            flat(&entry(UserId(7), &EntryKey::Reference(reference.clone()))),
+            "user#7/entry#reference#a#b"
+        );
+        assert_eq!(flat(&entry(UserId(7), &EntryKey::Grant(reference))), "user#7/entry#grant#a#b");
         let id = RoomId::parse("!x:server").unwrap();
         assert_eq!(flat(&room(&id)), "room#!x:server/room");
         assert_eq!(flat(&room_tally(&id)), "room#!x:server/tally");

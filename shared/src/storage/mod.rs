@@ -16,6 +16,7 @@ pub mod sms_logs;
 pub mod stream;
 pub mod tallies;
 pub mod users;
+pub mod wallets;
 
 use std::any::type_name;
 use std::collections::HashMap;
