@@ -14,6 +14,12 @@ impl Default for TestClock {
 }
 
 impl TestClock {
+    /// One that stands at another time.
+    #[must_use]
+    pub fn at(now: DateTime<Utc>) -> Self {
+        Self(Mutex::new(now))
+    }
+
     pub fn advance(&self, by: TimeDelta) {
         *self.0.lock().expect("no test panics while it holds the clock") += by;
     }

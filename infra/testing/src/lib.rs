@@ -2,6 +2,7 @@
 //! repeats, a phone that can be read, and faults on demand.
 
 mod app;
+pub mod bank;
 mod chat;
 mod clock;
 mod faults;
