@@ -32,22 +32,27 @@ pub async fn deduct(
     key: EntryKey,
 ) -> Result<Receipt, Error> {
     let request = Request::new(app, user, EntryKind::Deduct, Some(reason));
-    let moved = request
-        .post(app, &key, app.store.wallet(user).await?, |wallet| {
-            wallet.deduct(amount).map(|_| Decision::coins(-i64::from(amount.coins())))
-        })
-        .await;
-    let receipt = match moved {
-        // It may have been this very movement, made before, that emptied the wallet.
-        Err(Error::Coins(error @ CoinError::Insufficient { .. })) if !matches!(key, EntryKey::Alone(_)) => {
-            let entry = app.store.entry(user, &key).await?.ok_or(Error::Coins(error))?;
-            Receipt { entry, is_replay: true }
+    let decide = |wallet: &Wallet| wallet.deduct(amount).map(|_| Decision::coins(-i64::from(amount.coins())));
+    let mut wallet = app.store.wallet(user).await?;
+    let receipt = loop {
+        match request.post(app, &key, wallet, decide).await {
+            // It may have been this very movement, made before, that emptied the wallet. Both are read at
+            // one moment: a transaction's halves can be seen one after the other.
+            Err(Error::Coins(CoinError::Insufficient { .. })) if !matches!(key, EntryKey::Alone(_)) => {
+                let (held, entry) = app.store.wallet_and_entry(user, &key).await?;
+                if let Some(entry) = entry {
+                    break Receipt { entry, is_replay: true };
+                }
+                wallet = held;
+                decide(&wallet)?;
+            }
+            moved => break moved?,
         }
-        moved => moved?,
     };
-    let same = receipt.entry.amount == -i64::from(amount.coins())
-        && receipt.entry.reason.as_deref() == Some(reason);
-    if same { Ok(receipt) } else { Err(CoinError::ReferenceReused.into()) }
+    let same =
+        receipt.entry.amount == -i64::from(amount.coins()) && receipt.entry.reason.as_deref() == Some(reason);
+    let by_header = matches!(key, EntryKey::Header(_));
+    if same { Ok(receipt) } else { Err(CoinError::ReferenceReused { by_header }.into()) }
 }
 
 /// Adds coins to a wallet, once for each reference.
@@ -64,7 +69,7 @@ pub async fn grant(
     let receipt =
         request.post(app, &key, app.store.wallet(user).await?, |_| Ok(Decision::coins(coins))).await?;
     let same = receipt.entry.amount == coins && receipt.entry.reason.as_deref() == Some(reason);
-    if same { Ok(receipt) } else { Err(CoinError::ReferenceReused.into()) }
+    if same { Ok(receipt) } else { Err(CoinError::ReferenceReused { by_header: false }.into()) }
 }
 
 /// Claims the bonus of the day.
@@ -75,10 +80,9 @@ pub async fn claim(app: &App, user: UserId) -> Result<Entry, Error> {
     let today = request.now.date_naive();
     let receipt = request
         .post(app, &EntryKey::Day(today), wallet, |wallet| {
-            wallet.claim(settings.daily, today).map(|claim| Decision {
-                coins: i64::from(claim.coins),
-                claim: Some(claim),
-            })
+            wallet
+                .claim(settings.daily, today)
+                .map(|claim| Decision { coins: i64::from(claim.coins), claim: Some(claim) })
         })
         .await?;
     if receipt.is_replay {
@@ -147,8 +151,8 @@ impl Request {
                     balance: wallet.balance + coins,
                     reason: self.reason.clone(),
                     reference_id: match key {
-                        EntryKey::Reference(id) | EntryKey::Header(id) | EntryKey::Grant(id) => Some(id.clone()),
-                        EntryKey::Alone(_) | EntryKey::Day(_) => None,
+                        EntryKey::Reference(id) | EntryKey::Grant(id) => Some(id.clone()),
+                        EntryKey::Header(_) | EntryKey::Alone(_) | EntryKey::Day(_) => None,
                     },
                     streak_days: claim.map(|claim| claim.streak_days),
                     streak_bonus: claim.map(|claim| claim.bonus),
@@ -156,7 +160,16 @@ impl Request {
                     mark: self.mark.clone(),
                 },
             };
-            match app.store.post(&wallet, &movement).await? {
+            let posted = match app.store.post(&wallet, &movement).await {
+                // It may be done all the same, and only the answers lost. Whoever hears 503 asks again; for
+                // what has no reference, that would be another movement.
+                Err(error @ StoreError::Busy { .. }) => match app.store.entry(self.user, key).await {
+                    Ok(Some(entry)) if entry.mark == self.mark => Posted::Now(entry),
+                    _ => return Err(error.into()),
+                },
+                posted => posted?,
+            };
+            match posted {
                 Posted::Now(entry) => return Ok(Receipt { entry, is_replay: false }),
                 Posted::Before(entry) => return Ok(Receipt { entry, is_replay: true }),
                 Posted::Changed(now) => wallet = now,

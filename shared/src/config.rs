@@ -275,7 +275,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let text = self.get(variable).unwrap_or_else(|| default.to_owned());
         let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
         let is_word = |word: &String| {
-            !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+            !word.is_empty()
+                && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         };
         if words.iter().all(is_word) {
             Ok(words)

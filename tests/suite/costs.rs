@@ -152,6 +152,7 @@ async fn measure() -> Measured {
     all.add("GET /api/auth/me", "with teams, warm", 200, (1.5, 0.0, 2), &answer);
 
     predictions(&app, &token, &mut all).await;
+    coins(&app, &token, &mut all).await;
 
     let answer = app.get("/api/logs/sms?date=2026-11-15&phone=%2B447700900123").await;
     all.add("GET /api/logs/sms", "one phone, one day", 200, (0.5, 0.0, 1), &answer);
@@ -230,6 +231,27 @@ async fn predictions(app: &TestApp, token: &str, all: &mut Measured) {
     app.clock.advance(TimeDelta::seconds(1));
     let answer = app.get_as(token, "/api/auth/predictions").await;
     all.add("GET /api/auth/predictions", "one, warm", 200, (2.0, 0.0, 3), &answer);
+}
+
+async fn coins(app: &TestApp, token: &str, all: &mut Measured) {
+    let (daily, deduct) = ("POST /api/auth/daily-coins", "POST /api/auth/coins/deduct");
+    let answer = app.post_as(token, "/api/auth/daily-coins", json!({})).await;
+    all.add(daily, "a new wallet", 200, (1.0, 6.0, 2), &answer);
+    let answer = app.post_as(token, "/api/auth/daily-coins", json!({})).await;
+    all.add(daily, "claimed already", 400, (1.0, 1.0, 1), &answer);
+    app.clock.advance(TimeDelta::hours(12));
+    let answer = app.post_as(token, "/api/auth/daily-coins", json!({})).await;
+    all.add(daily, "the next day", 200, (1.0, 6.0, 2), &answer);
+    let order = json!({ "amount": 1, "reason": "purchase", "reference_id": "order" });
+    let answer = app.post_as(token, "/api/auth/coins/deduct", order.clone()).await;
+    all.add(deduct, "with a reference", 200, (1.0, 6.0, 2), &answer);
+    let answer = app.post_as(token, "/api/auth/coins/deduct", order).await;
+    all.add(deduct, "the same again", 200, (1.0, 6.0, 2), &answer);
+    let order = json!({ "amount": 999_999, "reason": "purchase", "reference_id": "big" });
+    let answer = app.post_as(token, "/api/auth/coins/deduct", order).await;
+    all.add(deduct, "too few coins", 400, (2.0, 0.0, 2), &answer);
+    let answer = app.get_as(token, "/api/auth/coins").await;
+    all.add("GET /api/auth/coins", "", 200, (1.5, 0.0, 1), &answer);
 }
 
 async fn register(app: &TestApp, user: UserId) {

@@ -113,19 +113,20 @@ async fn every_other_payload_gives_the_answer_named_beside_it() {
     let league = include_str!("../../events/feed/touchline.json");
     feed::handle(app.app.clone(), serde_json::from_str(league).unwrap()).await.unwrap();
     let deadline = app.app.clock.now() + chrono::TimeDelta::minutes(5);
-    for function in ["points", "tally"] {
+    for function in ["points", "tally", "treasury"] {
         for entry in std::fs::read_dir(root().join("events").join(function)).unwrap() {
             let path = entry.unwrap().path();
             let file = format!("{function}/{}", path.file_name().unwrap().to_str().unwrap());
             let payload: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
             let answer = match function {
                 "points" => points::handle(app.app.clone(), payload, deadline).await.unwrap(),
+                "treasury" => treasury::handle(app.app.clone(), payload, deadline).await.unwrap(),
                 _ => tally::handle(app.app.clone(), payload).await.unwrap(),
             };
             let (_, expected) = rows.iter().find(|(of, _)| *of == file).expect("a row in events/README.md");
             assert_eq!(answer.to_string(), *expected, "{file}");
         }
     }
-    assert_eq!(rows.len(), 3);
+    assert_eq!(rows.len(), 4);
     assert_eq!(app.app.store.event_counts(1).await.unwrap().home, 1);
 }

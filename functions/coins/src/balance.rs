@@ -37,7 +37,7 @@ mod tests {
         let _ = app.post_as(&token, "/api/auth/daily-coins", json!({})).await.expect(200);
         app.clock.advance(TimeDelta::seconds(1));
         let body = json!({ "amount": 4, "reason": "wager", "reference_id": "bet-1" });
-        let taken = app.post_as(&token, "/api/auth/coins/deduct", body).await.expect(200);
+        let deducted = app.post_as(&token, "/api/auth/coins/deduct", body).await.expect(200);
         let page = app.get_as(&token, PATH).await.expect(200);
         assert_eq!(
             page["data"],
@@ -45,7 +45,7 @@ mod tests {
                 "balance": 6, "streak_days": 1, "next_claim_at": "2026-11-16T00:00:00Z",
                 "entries": [
                     {
-                        "transaction_id": taken["data"]["transaction_id"], "type": "deduct", "amount": -4,
+                        "transaction_id": deducted["data"]["transaction_id"], "type": "deduct", "amount": -4,
                         "balance": 6, "reason": "wager", "reference_id": "bet-1",
                         "created_at": "2026-11-15T12:00:01Z",
                     },

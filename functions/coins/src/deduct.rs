@@ -7,17 +7,20 @@ use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<Deduct>) -> Result<Reply<Message<Deduction>>, Error> {
     let header = call.header("idempotency-key").map(ReferenceId::parse).transpose();
-    let header = header.map_err(|reason| Invalid::field("Idempotency-Key", reason))?;
+    let header = header.map_err(|reason| Invalid::field("Idempotency-Key", reason));
     let (input, user) = (call.input, call.caller.user);
     let reason = input.reason.0;
     let reasons = &app.config.coins.reasons;
     if !reasons.contains(&reason) {
         return Err(Invalid::field("reason", format!("must be one of {}", reasons.join(", "))).into());
     }
-    let key = match (input.reference_id, header) {
-        (Some(reference), _) => EntryKey::Reference(reference),
-        (None, Some(header)) => EntryKey::Header(header),
-        (None, None) => EntryKey::Alone(limit::mark(app.clock.now(), app.random.number())),
+    let key = match input.reference_id {
+        Some(reference) => EntryKey::Reference(reference),
+        // The header serves only without a reference; with one, nobody looks at it.
+        None => match header? {
+            Some(header) => EntryKey::Header(header),
+            None => EntryKey::Alone(limit::mark(app.clock.now(), app.random.number())),
+        },
     };
     let receipt = coins::deduct(&app, user, input.amount, &reason, key).await?;
     let body = Message { message: "The coins are deducted.".into(), data: receipt.entry.into() };
@@ -106,8 +109,18 @@ mod tests {
         }
         assert_eq!(audited(&app).await, 60);
         for key in ["", &"x".repeat(65)] {
-            send(Some(key), plain.clone()).await.expect_error(422, "validation_error");
+            let answer = send(Some(key), plain.clone()).await;
+            answer.expect_error(422, "validation_error");
+            assert!(answer.body["errors"]["Idempotency-Key"][0].is_string());
         }
+        let answer = send(Some("k1"), json!({ "amount": 11, "reason": "gift" })).await;
+        answer.expect_error(422, "reference_reused");
+        assert!(answer.body["errors"]["Idempotency-Key"][0].is_string(), "{}", answer.body);
+        let entries = app.get_as(&token, "/api/auth/coins").await.expect(200)["data"]["entries"].clone();
+        assert_eq!(entries.as_array().unwrap().last().unwrap()["reference_id"], "start");
+        let under_k1: Vec<_> =
+            entries.as_array().unwrap().iter().filter(|entry| entry["reference_id"] == "k1").collect();
+        assert_eq!(under_k1.len(), 1, "a header's key is no reference");
     }
 
     #[tokio::test]
@@ -167,7 +180,12 @@ mod tests {
         assert_eq!(audited(&app).await, 100);
     }
 
-    async fn many(app: &Arc<TestApp>, token: &str, count: usize, body: impl Fn(usize) -> Value) -> Vec<Answer> {
+    async fn many(
+        app: &Arc<TestApp>,
+        token: &str,
+        count: usize,
+        body: impl Fn(usize) -> Value,
+    ) -> Vec<Answer> {
         let mut answers = at_once(count, |n| {
             let (app, token, body) = (Arc::clone(app), token.to_owned(), body(n));
             async move { (n, app.post_as(&token, PATH, body).await) }
@@ -193,8 +211,9 @@ mod tests {
         let with = |status: u16| answers.iter().filter(|answer| answer.status == status).count();
         assert_eq!((with(200), with(400)), (100, 100));
         assert_eq!(audited(&app).await, 0);
-        let taken = answers.iter().filter(|answer| answer.status == 200);
-        let balances: BTreeSet<_> = taken.map(|answer| answer.body["data"]["new_balance"].as_i64()).collect();
+        let successes = answers.iter().filter(|answer| answer.status == 200);
+        let balances: BTreeSet<_> =
+            successes.map(|answer| answer.body["data"]["new_balance"].as_i64()).collect();
         assert_eq!(balances, (0..100).map(Some).collect(), "each from the balance that the one before left");
     }
 
@@ -202,9 +221,12 @@ mod tests {
     async fn fifty_retries_of_one_reference_at_once_deduct_once_and_all_hear_the_same() {
         let (app, token) = app(100).await;
         let app = Arc::new(app);
-        let answers = many(&app, &token, 50, |_| {
-            json!({ "amount": 60, "reason": "purchase", "reference_id": "order" })
-        })
+        let answers = many(
+            &app,
+            &token,
+            50,
+            |_| json!({ "amount": 60, "reason": "purchase", "reference_id": "order" }),
+        )
         .await;
         let bodies: BTreeSet<String> = answers.iter().map(|answer| answer.body.to_string()).collect();
         assert_eq!(bodies.len(), 1, "{bodies:?}");
@@ -229,9 +251,11 @@ mod tests {
     #[tokio::test]
     async fn a_conflict_that_does_not_end_is_a_503_and_leaves_nothing_behind() {
         let (app, token) = app(100).await;
-        app.faults.set(|attempt| {
-            if attempt.operation == "TransactWriteItems" { Fault::Conflict } else { Fault::None }
-        });
+        app.faults.set(
+            |attempt| {
+                if attempt.operation == "TransactWriteItems" { Fault::Conflict } else { Fault::None }
+            },
+        );
         let answer = app.post_as(&token, PATH, json!({ "amount": 30, "reason": "purchase" })).await;
         answer.expect_error(503, "busy");
         assert!(answer.headers.contains_key("retry-after"));

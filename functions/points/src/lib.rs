@@ -423,6 +423,23 @@ mod tests {
         }
     }
 
+    /// One batch is refused for once, while everything else goes well: its page is not done.
+    #[tokio::test]
+    async fn a_batch_that_failed_is_not_passed_over() {
+        let app = app().await;
+        event(&app, "finished", Some((2, 1))).await;
+        let mut refused = false;
+        app.faults.set(move |attempt| {
+            let first = attempt.operation == "BatchExecuteStatement" && !refused;
+            refused |= first;
+            if first { Fault::Refuse } else { Fault::None }
+        });
+        assert!(try_run(&app.app, json!({ "event_id": EVENT })).await.is_err());
+        app.faults.clear();
+        assert_eq!(run(&app, json!({ "event_id": EVENT })).await, settled(1));
+        assert_points(&app, FOR_TWO_ONE).await;
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn runs_at_once_and_a_correction_among_them_end_in_the_last_result() {
         let app = Arc::new(app().await);

@@ -28,6 +28,17 @@ async fn sweep(database: Database) {
     }
 }
 
+/// The engine looks for the last record of a stream before it adds one, and has no index for that: after some
+/// ten thousand changes every write would take milliseconds longer.
+fn index_streams(file: &Path) -> rusqlite::Result<()> {
+    let connection = rusqlite::Connection::open(file)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.execute_batch(
+        "CREATE INDEX IF NOT EXISTS touchline_stream_sequences
+         ON _stream_records (table_name, CAST(sequence_number AS INTEGER))",
+    )
+}
+
 /// The embedded store. It serves until it is stopped or dropped.
 #[derive(Debug)]
 pub struct EmbeddedStore {
@@ -52,6 +63,11 @@ impl EmbeddedStore {
             let place = file.map_or_else(|| "memory".into(), |file| file.display().to_string());
             EmbeddedStoreError::Data(place, error.to_string())
         })?;
+        if let Some(file) = file
+            && let Err(error) = index_streams(file)
+        {
+            tracing::warn!(%error, "writes will grow slower as the streams grow longer");
+        }
         let listener = TcpListener::bind(("127.0.0.1", port))
             .await
             .map_err(|error| EmbeddedStoreError::Port(port, error))?;

@@ -4,8 +4,8 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, Projection,
-    StreamSpecification, TimeToLiveSpecification,
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, LocalSecondaryIndex,
+    Projection, StreamSpecification, TimeToLiveSpecification,
 };
 use serde_json::Value;
 
@@ -48,19 +48,21 @@ async fn create_one(client: &Client, table: &Table) -> Result<(), TableError> {
         request = request.key_schema(element);
     }
     for index in list(&properties["GlobalSecondaryIndexes"]) {
-        let projection = Projection::builder()
-            .projection_type(text(&index["Projection"]["ProjectionType"]).into())
-            .set_non_key_attributes(
-                index["Projection"]["NonKeyAttributes"]
-                    .as_array()
-                    .map(|names| names.iter().map(|name| text(name).to_owned()).collect()),
-            )
-            .build();
         request = request.global_secondary_indexes(
             GlobalSecondaryIndex::builder()
                 .index_name(text(&index["IndexName"]))
                 .set_key_schema(Some(key_schema(&index["KeySchema"]).map_err(|error| unclear(&error))?))
-                .projection(projection)
+                .projection(projection(index))
+                .build()
+                .map_err(|error| unclear(&error))?,
+        );
+    }
+    for index in list(&properties["LocalSecondaryIndexes"]) {
+        request = request.local_secondary_indexes(
+            LocalSecondaryIndex::builder()
+                .index_name(text(&index["IndexName"]))
+                .set_key_schema(Some(key_schema(&index["KeySchema"]).map_err(|error| unclear(&error))?))
+                .projection(projection(index))
                 .build()
                 .map_err(|error| unclear(&error))?,
         );
@@ -123,8 +125,16 @@ async fn compare(client: &Client, table: &Table) -> Result<(), TableError> {
         .iter()
         .map(|index| (index.index_name().unwrap_or_default().to_owned(), keys(index.key_schema())))
         .collect();
+    indexes.extend(
+        found
+            .local_secondary_indexes()
+            .iter()
+            .map(|index| (index.index_name().unwrap_or_default().to_owned(), keys(index.key_schema()))),
+    );
     indexes.sort();
-    let mut wanted_indexes: Vec<_> = list(&table.properties["GlobalSecondaryIndexes"])
+    let mut wanted_indexes: Vec<_> = ["GlobalSecondaryIndexes", "LocalSecondaryIndexes"]
+        .into_iter()
+        .flat_map(|kind| list(&table.properties[kind]))
         .map(|index| (text(&index["IndexName"]).to_owned(), wanted_keys(&index["KeySchema"])))
         .collect();
     wanted_indexes.sort();
@@ -133,6 +143,15 @@ async fn compare(client: &Client, table: &Table) -> Result<(), TableError> {
         && indexes == wanted_indexes
         && streams == table.properties.get("StreamSpecification").is_some();
     if same { Ok(()) } else { Err(TableError::Differs(table.name.clone())) }
+}
+
+fn projection(index: &Value) -> Projection {
+    let projection = &index["Projection"];
+    let names = projection["NonKeyAttributes"].as_array();
+    Projection::builder()
+        .projection_type(text(&projection["ProjectionType"]).into())
+        .set_non_key_attributes(names.map(|names| names.iter().map(|name| text(name).to_owned()).collect()))
+        .build()
 }
 
 fn key_schema(schema: &Value) -> Result<Vec<KeySchemaElement>, aws_sdk_dynamodb::error::BuildError> {

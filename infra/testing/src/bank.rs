@@ -4,6 +4,7 @@
 //! store in the same process: the same seed gives the same schedule, call by call. Afterwards the ledger must
 //! be sound, and every answer that was given must be true.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
@@ -23,6 +24,7 @@ use dynoxide::{Database, DynoxideError};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use touchline::coins::Receipt;
 use touchline::config::Config;
 use touchline::domain::UserId;
 use touchline::domain::coins::{Amount, CoinError, Entry, EntryKey, EntryKind, ReferenceId, audit};
@@ -284,6 +286,7 @@ impl Wire {
             "GetItem" => get_item,
             "UpdateItem" => update_item,
             "TransactWriteItems" => transact_write_items,
+            "TransactGetItems" => transact_get_items,
             "Query" => query
         );
         match done {
@@ -310,7 +313,10 @@ fn response(status: u16, body: String) -> HttpResponse {
 
 fn refused(code: &str, more: &str) -> HttpResponse {
     let status = if code == "InternalServerError" { 500 } else { 400 };
-    response(status, format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"injected"{more}}}"#))
+    response(
+        status,
+        format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"injected"{more}}}"#),
+    )
 }
 
 /// What somebody wants to do with their coins.
@@ -325,7 +331,10 @@ enum Wish {
 /// What a process answered, if it lived to.
 #[derive(Debug)]
 enum Answer {
-    Moved(Entry),
+    Moved {
+        entry: Entry,
+        is_replay: bool,
+    },
     /// A plain no, which is an answer.
     Refused(CoinError),
     /// Busy, limited or dead: the phone does not know.
@@ -382,13 +391,17 @@ impl Bank {
         fastrand::seed(seed);
         let dice = Arc::new(Dice(SeededRandom::new(seed)));
         let counts = Arc::new(Counts::default());
-        let user = UserId(u32::try_from(seed % u64::from(u32::MAX)).unwrap_or(0).max(1));
+        let user = UserId(1 + u32::try_from(seed % u64::from(u32::MAX)).unwrap_or(0));
         let mut app = self.app.clone();
         app.random = Arc::new(SeededRandom::new(seed ^ 0x5eed));
-        let teller = Teller { app, user, dice, counts };
+        let teller = Teller { app, user, crowd: Cell::new(0), dice, counts };
 
-        let start = Wish::Grant { reference: 99, amount: 1 + teller.dice.below(30) };
-        let mut answers = vec![(start.clone(), teller.ask(&start, false, false).await)];
+        let mut answers = Vec::new();
+        // Some begin with an empty wallet, and race for its first entry.
+        if !teller.dice.once_in(3) {
+            let start = Wish::Grant { reference: 99, amount: 1 + teller.dice.below(30) };
+            answers.push((start.clone(), teller.ask(&start, false, false).await));
+        }
         let wishes = teller.wishes();
         // Everything at once, and some of it from two phones.
         let mut crowd = Vec::new();
@@ -398,6 +411,7 @@ impl Bank {
             }
         }
         answers.extend(join_all(crowd).await);
+        teller.crowd.set(answers.len());
         // Whoever does not know asks again, on a network that is no better.
         for wish in &wishes {
             for _ in 0..teller.dice.below(3) {
@@ -411,6 +425,8 @@ impl Bank {
 struct Teller {
     app: App,
     user: UserId,
+    /// How many of the answers were given to the crowd, all at once and in no order.
+    crowd: Cell<usize>,
     dice: Arc<Dice>,
     counts: Arc<Counts>,
 }
@@ -456,32 +472,31 @@ impl Teller {
             () = process.died.notified() => return Answer::Unknown,
         };
         match outcome {
-            Ok(entry) => Answer::Moved(entry),
+            Ok(Receipt { entry, is_replay }) => Answer::Moved { entry, is_replay },
             Err(Error::Coins(error)) => Answer::Refused(error),
             Err(_) => Answer::Unknown,
         }
     }
 
-    async fn carry_out(&self, wish: &Wish) -> Result<Entry, Error> {
+    async fn carry_out(&self, wish: &Wish) -> Result<Receipt, Error> {
         let amount = |coins: u32| Amount::new(i64::from(coins)).expect("an amount");
         let reference = |number: u32| ReferenceId::parse(&format!("r{number}")).expect("a reference");
         let (app, user) = (&self.app, self.user);
         match wish {
             Wish::Deduct { reference: number, amount: coins } => {
                 let key = EntryKey::Reference(reference(*number));
-                coins::deduct(app, user, amount(*coins), "purchase", key).await.map(|receipt| receipt.entry)
+                coins::deduct(app, user, amount(*coins), "purchase", key).await
             }
             Wish::DeductAlone { amount: coins } => {
                 let key = EntryKey::Alone(limit::mark(app.clock.now(), app.random.number()));
-                coins::deduct(app, user, amount(*coins), "purchase", key).await.map(|receipt| receipt.entry)
+                coins::deduct(app, user, amount(*coins), "purchase", key).await
             }
             Wish::Grant { reference: number, amount: coins } => {
-                let granted = coins::grant(app, user, amount(*coins), "promotion", reference(*number)).await;
-                granted.map(|receipt| receipt.entry)
+                coins::grant(app, user, amount(*coins), "promotion", reference(*number)).await
             }
             Wish::Claim { at } => {
                 let app = App { clock: Arc::new(TestClock::at(*at)), ..app.clone() };
-                coins::claim(&app, user).await
+                coins::claim(&app, user).await.map(|entry| Receipt { entry, is_replay: false })
             }
         }
     }
@@ -510,38 +525,7 @@ impl Teller {
                 return Err("two movements under one reference".into());
             }
         }
-        let mut claimed = BTreeSet::new();
-        for (wish, answer) in answers {
-            match answer {
-                Answer::Moved(entry) => {
-                    if !entries.contains(entry) {
-                        return Err(format!("{wish:?} was answered with what is not in the books"));
-                    }
-                    if entry.kind == EntryKind::Daily && !claimed.insert(entry.created_at.date_naive()) {
-                        return Err("a bonus was given twice".into());
-                    }
-                }
-                Answer::Refused(CoinError::ReferenceReused) => {
-                    // True only where the books hold the reference for something else.
-                    if let Wish::Deduct { reference, amount } = wish {
-                        let other = entries.iter().any(|entry| {
-                            entry.kind == EntryKind::Deduct
-                                && entry.reference_id.as_ref().is_some_and(|id| id.as_str() == format!("r{reference}"))
-                                && entry.amount != -i64::from(*amount)
-                        });
-                        if !other {
-                            return Err(format!("{wish:?} was refused as another's"));
-                        }
-                    }
-                }
-                Answer::Refused(CoinError::AlreadyClaimed { .. }) => {
-                    if !entries.iter().any(|entry| entry.kind == EntryKind::Daily) {
-                        return Err("a bonus was refused as claimed, and was not".into());
-                    }
-                }
-                Answer::Refused(CoinError::Insufficient { .. }) | Answer::Unknown => {}
-            }
-        }
+        self.check_answers(answers, &entries)?;
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         Ok(Played {
             schedules: 1,
@@ -550,5 +534,104 @@ impl Teller {
             deaths: count(&self.counts.deaths),
             entries: entries.len() as u64,
         })
+    }
+
+    /// Every answer is true: what was moved is in the books as it was told and as it was wished, once as
+    /// new; what was refused had a reason.
+    fn check_answers(&self, answers: &[(Wish, Answer)], entries: &[Entry]) -> Result<(), String> {
+        let mut fresh = BTreeSet::new();
+        let mut alone = 0;
+        for (at, (wish, answer)) in answers.iter().enumerate() {
+            alone += usize::from(matches!(wish, Wish::DeductAlone { .. }));
+            match answer {
+                Answer::Moved { entry, is_replay } => {
+                    if !entries.contains(entry) {
+                        return Err(format!("{wish:?} was answered with what is not in the books"));
+                    }
+                    if !wish.fits(entry) {
+                        return Err(format!("{wish:?} was answered with another movement: {entry:?}"));
+                    }
+                    if !is_replay && !fresh.insert(entry.transaction_id.clone()) {
+                        return Err(format!("{wish:?} was answered twice as new"));
+                    }
+                }
+                Answer::Refused(CoinError::ReferenceReused { .. }) => {
+                    let other = entries.iter().any(|entry| wish.shares_key_with(entry) && !wish.fits(entry));
+                    if !other {
+                        return Err(format!("{wish:?} was refused as another's"));
+                    }
+                }
+                Answer::Refused(CoinError::AlreadyClaimed { .. }) => {
+                    let Wish::Claim { at } = wish else {
+                        return Err(format!("{wish:?} was refused as claimed"));
+                    };
+                    let claimed = |entry: &Entry| {
+                        entry.kind == EntryKind::Daily && entry.created_at.date_naive() >= at.date_naive()
+                    };
+                    if !entries.iter().any(claimed) {
+                        return Err("a bonus was refused as claimed, and was not".into());
+                    }
+                }
+                Answer::Refused(CoinError::Insufficient { balance, wanted }) => {
+                    let was_held = *balance == 0 || entries.iter().any(|entry| entry.balance == *balance);
+                    if i64::from(*wanted) <= *balance || !was_held {
+                        return Err(format!("{wish:?} was refused for a balance of {balance}"));
+                    }
+                    // Whoever has heard yes does not hear no for the same movement afterwards.
+                    let heard = answers[..at].iter().any(|(earlier, answer)| {
+                        earlier == wish
+                            && !matches!(wish, Wish::DeductAlone { .. })
+                            && matches!(answer, Answer::Moved { .. })
+                    });
+                    if heard && at >= self.crowd.get() {
+                        return Err(format!("{wish:?} was refused after it was made"));
+                    }
+                }
+                Answer::Unknown => {}
+            }
+        }
+        let taken_alone = entries
+            .iter()
+            .filter(|entry| entry.kind == EntryKind::Deduct && entry.reference_id.is_none())
+            .count();
+        if taken_alone > alone {
+            return Err(format!("{taken_alone} deductions without a reference for {alone} requests"));
+        }
+        Ok(())
+    }
+}
+
+impl Wish {
+    /// Whether an entry is what was wished for.
+    fn fits(&self, entry: &Entry) -> bool {
+        let reference =
+            |number: u32| entry.reference_id.as_ref().is_some_and(|id| id.as_str() == format!("r{number}"));
+        match self {
+            Self::Deduct { reference: number, amount } => {
+                entry.kind == EntryKind::Deduct && reference(*number) && entry.amount == -i64::from(*amount)
+            }
+            Self::DeductAlone { amount } => {
+                entry.kind == EntryKind::Deduct
+                    && entry.reference_id.is_none()
+                    && entry.amount == -i64::from(*amount)
+            }
+            Self::Grant { reference: number, amount } => {
+                entry.kind == EntryKind::Grant && reference(*number) && entry.amount == i64::from(*amount)
+            }
+            Self::Claim { at } => {
+                entry.kind == EntryKind::Daily && entry.created_at.date_naive() == at.date_naive()
+            }
+        }
+    }
+
+    /// Whether an entry lies under the key that this wish would have.
+    fn shares_key_with(&self, entry: &Entry) -> bool {
+        let reference =
+            |number: u32| entry.reference_id.as_ref().is_some_and(|id| id.as_str() == format!("r{number}"));
+        match self {
+            Self::Deduct { reference: number, .. } => entry.kind == EntryKind::Deduct && reference(*number),
+            Self::Grant { reference: number, .. } => entry.kind == EntryKind::Grant && reference(*number),
+            Self::DeductAlone { .. } | Self::Claim { .. } => false,
+        }
     }
 }

@@ -119,8 +119,9 @@ pub enum CoinError {
     Insufficient { balance: i64, wanted: u32 },
     #[error("claimed already")]
     AlreadyClaimed { next_claim_at: DateTime<Utc> },
+    /// `by_header` where it is the header's key, not the body's reference.
     #[error("the reference stands for another movement")]
-    ReferenceReused,
+    ReferenceReused { by_header: bool },
 }
 
 /// How the daily bonus grows.
@@ -205,6 +206,10 @@ pub enum Fault {
     Negative { sequence: u64, balance: i64 },
     #[error("entry {sequence} does not go from the balance before to the one after")]
     Chain { sequence: u64 },
+    #[error("an item of the wallet cannot be read")]
+    Unreadable,
+    #[error("the wallet moved all the time and could not be looked at")]
+    Moving,
 }
 
 /// Checks a wallet against its entries, in whatever order they come.
@@ -283,7 +288,11 @@ mod tests {
             ("2026-11-13", "2026-11-15", 1),
             ("2025-11-14", "2026-11-15", 1),
         ] {
-            assert_eq!(after(last, 3).claim(RULES, day(today)).unwrap().streak_days, streak, "{last} {today}");
+            assert_eq!(
+                after(last, 3).claim(RULES, day(today)).unwrap().streak_days,
+                streak,
+                "{last} {today}"
+            );
         }
     }
 

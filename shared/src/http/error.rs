@@ -165,25 +165,7 @@ impl Error {
                 "event_started",
                 "Predictions for this match are closed: it has started, is over or will not be played.",
             ),
-            Self::Coins(CoinError::Insufficient { balance, wanted }) => told(
-                S::BAD_REQUEST,
-                "insufficient_balance",
-                format!("{wanted} coins are needed; the balance is {balance}."),
-            ),
-            Self::Coins(CoinError::AlreadyClaimed { next_claim_at }) => told(
-                S::BAD_REQUEST,
-                "already_claimed",
-                format!(
-                    "The bonus of the day is claimed. The next one comes at {}.",
-                    next_claim_at.format("%Y-%m-%dT%H:%M:%SZ")
-                ),
-            ),
-            Self::Coins(CoinError::ReferenceReused) => told(
-                S::UNPROCESSABLE_ENTITY,
-                "reference_reused",
-                "This reference stands for another movement, with another amount or reason.",
-            )
-            .at_field("reference_id"),
+            Self::Coins(error) => coins(*error),
             Self::NoCatalogue(NoCatalogue) => told(
                 S::SERVICE_UNAVAILABLE,
                 "no_catalogue",
@@ -281,6 +263,32 @@ impl Error {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+/// What a wallet refuses.
+fn coins(error: CoinError) -> Told {
+    use StatusCode as S;
+    match error {
+        CoinError::Insufficient { balance, wanted } => told(
+            S::BAD_REQUEST,
+            "insufficient_balance",
+            format!("{wanted} coins are needed; the balance is {balance}."),
+        ),
+        CoinError::AlreadyClaimed { next_claim_at } => told(
+            S::BAD_REQUEST,
+            "already_claimed",
+            format!(
+                "The bonus of the day is claimed. The next one comes at {}.",
+                next_claim_at.format("%Y-%m-%dT%H:%M:%SZ")
+            ),
+        ),
+        CoinError::ReferenceReused { by_header } => told(
+            S::UNPROCESSABLE_ENTITY,
+            "reference_reused",
+            "This reference stands for another movement, with another amount or reason.",
+        )
+        .at_field(if by_header { "Idempotency-Key" } else { "reference_id" }),
     }
 }
 

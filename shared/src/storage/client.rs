@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{HttpClient, Region};
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
+use aws_sdk_dynamodb::operation::transact_get_items::TransactGetItemsError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
@@ -72,7 +73,11 @@ impl ClassifyRetry for Conflicts {
                     )
                 }) && !codes().any(|code| code == "ConditionalCheckFailed")
             }
-            _ => code_of(error) == Some("TransactionConflictException"),
+            _ => match error.downcast_ref::<TransactGetItemsError>() {
+                // A read of several items at one moment fails where one of them is being written.
+                Some(TransactGetItemsError::TransactionCanceledException(_)) => true,
+                _ => code_of(error) == Some("TransactionConflictException"),
+            },
         };
         if contended { RetryAction::throttling_error() } else { RetryAction::NoActionIndicated }
     }

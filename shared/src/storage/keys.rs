@@ -202,6 +202,12 @@ pub fn balance(user: UserId) -> Key {
     key(format!("user#{user}"), "balance")
 }
 
+/// Whose wallet a partition is.
+#[must_use]
+pub fn wallet_owner(pk: &str) -> Option<UserId> {
+    pk.strip_prefix("user#")?.parse().ok().map(UserId)
+}
+
 /// What the sort keys of a wallet's entries begin with.
 pub const ENTRY: &str = "entry#";
 

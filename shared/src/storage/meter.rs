@@ -6,7 +6,8 @@ use std::future::Future;
 
 use aws_sdk_dynamodb::operation::{
     batch_execute_statement as batch_execute, batch_get_item as batch_get, delete_item as delete,
-    get_item as get, put_item as put, query, transact_write_items as transact, update_item as update,
+    get_item as get, put_item as put, query, transact_get_items as transact_get,
+    transact_write_items as transact, update_item as update,
 };
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 use aws_smithy_runtime_api::box_error::BoxError;
@@ -147,7 +148,8 @@ macro_rules! operations {
 operations! {
     read: get::GetItemInput => GetItemOutput by units,
         query::QueryInput => QueryOutput by units,
-        batch_get::BatchGetItemInput => BatchGetItemOutput by sum;
+        batch_get::BatchGetItemInput => BatchGetItemOutput by sum,
+        transact_get::TransactGetItemsInput => TransactGetItemsOutput by sum;
     write: put::PutItemInput => PutItemOutput by units,
         update::UpdateItemInput => UpdateItemOutput by units,
         delete::DeleteItemInput => DeleteItemOutput by units,

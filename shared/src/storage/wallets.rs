@@ -4,7 +4,9 @@
 //! replaced on condition that it is the one that was read. So a movement is made once or not at all,
 //! however often it is sent, and no two movements start from the same balance.
 
-use aws_sdk_dynamodb::types::{Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::{
+    Get, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactGetItem, TransactWriteItem, Update,
+};
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Deserialize;
 
@@ -42,6 +44,7 @@ pub enum Posted {
 pub enum WalletItem {
     Balance(Wallet),
     Entry(Entry),
+    Unreadable,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +65,30 @@ impl Store {
     /// The entry under a key.
     pub async fn entry(&self, user: UserId, key: &EntryKey) -> Result<Option<Entry>, StoreError> {
         self.get(&self.tables.wallets, keys::entry(user, key), Reads::Consistent).await
+    }
+
+    /// A wallet and the entry under a key, both of one moment.
+    pub async fn wallet_and_entry(
+        &self,
+        user: UserId,
+        key: &EntryKey,
+    ) -> Result<(Wallet, Option<Entry>), StoreError> {
+        let mut reads = Vec::new();
+        for key in [keys::balance(user), keys::entry(user, key)] {
+            let get = Get::builder().table_name(&self.tables.wallets).set_key(Some(key.into())).build()?;
+            reads.push(TransactGetItem::builder().get(get).build());
+        }
+        let found = self
+            .client
+            .transact_get_items()
+            .set_transact_items(Some(reads))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("TransactGetItems", &error))?;
+        let mut items = found.responses.unwrap_or_default().into_iter().map(|response| response.item);
+        let wallet = items.next().flatten().map(from_item).transpose()?.unwrap_or_default();
+        let entry = items.next().flatten().map(from_item).transpose()?;
+        Ok((wallet, entry))
     }
 
     /// Notes a call, if the limit allows it, and returns the wallet: one write, and no read beside it.
@@ -136,7 +163,11 @@ impl Store {
         let written = self
             .client
             .transact_write_items()
-            .transact_items(TransactWriteItem::builder().update(balance.update_expression(set).build()?).build())
+            // The SDK would draw one from a source that is not meant for keys.
+            .client_request_token(format!("{}-{}", entry.mark, entry.sequence))
+            .transact_items(
+                TransactWriteItem::builder().update(balance.update_expression(set).build()?).build(),
+            )
             .transact_items(TransactWriteItem::builder().put(put).build())
             .send()
             .await;
@@ -165,6 +196,7 @@ impl Store {
             .table_name(&self.tables.wallets)
             .index_name(IN_ORDER)
             .expression_attribute_names("#sequence", "sequence")
+            .consistent_read(true)
             .expression_attribute_values(":wallet", text(keys::balance(user).pk))
             .expression_attribute_values(":below", number(below.unwrap_or(u64::from(u32::MAX))))
             .key_condition_expression("pk = :wallet AND #sequence < :below")
@@ -224,12 +256,6 @@ impl Store {
             pk: String,
             sk: String,
         }
-        #[derive(Deserialize)]
-        struct Owned {
-            pk: String,
-            sk: String,
-            user_id: Option<UserId>,
-        }
         let page = self
             .client
             .scan()
@@ -242,15 +268,18 @@ impl Store {
             .map_err(|error| StoreError::from_sdk("Scan", &error))?;
         let mut items = Vec::new();
         for item in page.items.unwrap_or_default() {
-            let Owned { pk, sk, user_id } = from_item(item.clone())?;
-            // One that has only been asked for a bonus, and got none, has no owner yet and no entries.
-            let Some(user) = user_id else { continue };
-            let item = if sk.starts_with(keys::ENTRY) {
-                WalletItem::Entry(from_item(item)?)
+            // One that has only been asked for a bonus, and got none, holds nothing.
+            let holds = ["balance", "entries", "sequence"].iter().any(|name| item.contains_key(*name));
+            let Place { pk, sk } = from_item(item.clone())?;
+            let user = keys::wallet_owner(&pk).ok_or(StoreError::Unreadable("a wallet's key"))?;
+            let read = if sk.starts_with(keys::ENTRY) {
+                from_item(item).map(WalletItem::Entry)
+            } else if holds {
+                from_item(item).map(WalletItem::Balance)
             } else {
-                WalletItem::Balance(from_item(item)?)
+                continue;
             };
-            items.push((Key { pk, sk }, user, item));
+            items.push((Key { pk, sk }, user, read.unwrap_or(WalletItem::Unreadable)));
         }
         let next = page.last_evaluated_key.map(from_item::<Place>).transpose()?;
         Ok((items, next.map(|Place { pk, sk }| Key { pk, sk })))

@@ -35,7 +35,7 @@ async fn bodies_that_are_no_json_are_refused_by_every_endpoint() {
 }
 
 /// Each endpoint with a body that fits, as far as its form goes.
-fn fitting() -> [(&'static str, Value); 12] {
+fn fitting() -> [(&'static str, Value); 13] {
     let phone = "+447700900123";
     [
         ("/api/code/request", json!({ "phone": phone })),
@@ -52,6 +52,7 @@ fn fitting() -> [(&'static str, Value); 12] {
         ("/api/auth/resend-code", json!({ "phone": phone })),
         ("/api/auth/teams/primary", json!({ "team_id": 1 })),
         ("/api/auth/teams/other", json!({ "team_ids": [1] })),
+        ("/api/auth/coins/deduct", json!({ "amount": 1, "reason": "other", "reference_id": "r" })),
         (
             "/api/auth/predictions",
             json!({
@@ -71,7 +72,7 @@ async fn each_field_refuses_what_does_not_fit_and_is_named() {
             if field != "team_ids" {
                 values.push(json!([]));
             }
-            if !["team_id", "event_id", "confidence"].contains(&field.as_str()) {
+            if !["team_id", "event_id", "confidence", "amount"].contains(&field.as_str()) {
                 values.push(json!(7));
             }
             for value in values {
@@ -97,7 +98,11 @@ async fn bodies_that_are_no_object_are_refused() {
             assert!(answer.body["errors"]["body"][0].is_string(), "{}", answer.body);
         }
     }
-    let fitted: Vec<_> = fitting().map(|(path, _)| path).into_iter().chain(["/api/auth/logout"]).collect();
+    let fitted: Vec<_> = fitting()
+        .map(|(path, _)| path)
+        .into_iter()
+        .chain(["/api/auth/logout", "/api/auth/daily-coins"])
+        .collect();
     for route in posts() {
         assert!(fitted.contains(&route.path), "{} is not tried here", route.path);
     }

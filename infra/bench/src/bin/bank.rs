@@ -31,7 +31,9 @@ fn main() -> ExitCode {
         }
         let Played { schedules, calls, faults, deaths, entries } = total;
         let seconds = started.elapsed().as_secs();
-        println!("{schedules} schedules, {calls} calls, {faults} faults, {deaths} deaths, {entries} entries: sound ({seconds} s)");
+        println!(
+            "{schedules} schedules, {calls} calls, {faults} faults, {deaths} deaths, {entries} entries: sound ({seconds} s)"
+        );
         from = to;
     }
     for sabotage in [Sabotage::BalanceCondition, Sabotage::EntryCondition, Sabotage::Atomicity] {
