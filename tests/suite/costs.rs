@@ -249,9 +249,9 @@ async fn coins(app: &TestApp, token: &str, all: &mut Measured) {
     all.add(deduct, "the same again", 200, (1.0, 6.0, 2), &answer);
     let order = json!({ "amount": 999_999, "reason": "purchase", "reference_id": "big" });
     let answer = app.post_as(token, "/api/auth/coins/deduct", order).await;
-    all.add(deduct, "too few coins", 400, (2.0, 0.0, 2), &answer);
+    all.add(deduct, "too few coins: wallet and entry at one moment", 400, (5.0, 0.0, 2), &answer);
     let answer = app.get_as(token, "/api/auth/coins").await;
-    all.add("GET /api/auth/coins", "", 200, (1.5, 0.0, 1), &answer);
+    all.add("GET /api/auth/coins", "", 200, (2.0, 0.0, 1), &answer);
 }
 
 async fn register(app: &TestApp, user: UserId) {
