@@ -17,7 +17,7 @@ use aws_smithy_runtime_api::client::interceptors::context::{
     FinalizerInterceptorContextRef, Input, Output,
 };
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
-use aws_smithy_types::config_bag::ConfigBag;
+use aws_smithy_types::config_bag::{ConfigBag, Storable, StoreReplace};
 
 /// What was used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -73,9 +73,11 @@ impl Intercept for Meter {
         &self,
         context: &mut BeforeSerializationInterceptorContextMut<'_>,
         _: &RuntimeComponents,
-        _: &mut ConfigBag,
+        bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         ask_for_capacity(context.input_mut());
+        // The input is gone by the time of the answer.
+        bag.interceptor_state().store_put(IfRefused(cost_if_refused(context.input())));
         Ok(())
     }
 
@@ -83,13 +85,12 @@ impl Intercept for Meter {
         &self,
         context: &FinalizerInterceptorContextRef<'_>,
         _: &RuntimeComponents,
-        _: &mut ConfigBag,
+        bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let used = match context.output_or_error() {
             Some(Ok(output)) => used(output),
-            // The answer to a failed condition does not say what it cost; a small item's write is one unit.
-            Some(Err(_)) if context.input().is_some_and(is_write) => Used::Written(1.0),
-            _ => Used::Read(0.0),
+            Some(Err(_)) => Used::Written(bag.load::<IfRefused>().map_or(0.0, |units| units.0)),
+            None => Used::Read(0.0),
         };
         with_cost(|cost| {
             cost.in_flight = cost.in_flight.saturating_sub(1);
@@ -99,6 +100,23 @@ impl Intercept for Meter {
             }
         });
         Ok(())
+    }
+}
+
+/// What a write costs that its condition refuses. The answer does not say; a small item is one unit, and two
+/// in a transaction.
+#[derive(Debug)]
+struct IfRefused(f64);
+
+impl Storable for IfRefused {
+    type Storer = StoreReplace<Self>;
+}
+
+fn cost_if_refused(input: &Input) -> f64 {
+    match input.downcast_ref::<transact::TransactWriteItemsInput>() {
+        // Far below 2^32: a transaction holds a hundred.
+        Some(transaction) => 2.0 * f64::from(u32::try_from(transaction.transact_items().len()).unwrap_or(0)),
+        None => f64::from(u8::from(is_write(input))),
     }
 }
 
