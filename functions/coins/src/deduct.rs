@@ -186,14 +186,11 @@ mod tests {
         count: usize,
         body: impl Fn(usize) -> Value,
     ) -> Vec<Answer> {
-        let mut answers = at_once(count, |n| {
+        at_once(count, |n| {
             let (app, token, body) = (Arc::clone(app), token.to_owned(), body(n));
-            async move { (n, app.post_as(&token, PATH, body).await) }
+            async move { app.post_as(&token, PATH, body).await }
         })
-        .await;
-        // In the order in which they were sent, not answered.
-        answers.sort_by_key(|(n, _)| *n);
-        answers.into_iter().map(|(_, answer)| answer).collect()
+        .await
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -21,7 +21,7 @@ use std::future::Future;
 
 use tokio::task::JoinSet;
 
-/// Runs many tasks at once, on all threads there are, and returns what each gave.
+/// Runs many tasks at once, on all threads there are, and returns what each gave, in their order.
 ///
 /// # Panics
 ///
@@ -33,7 +33,10 @@ where
 {
     let mut tasks = JoinSet::new();
     for n in 0..count {
-        tasks.spawn(task(n));
+        let running = task(n);
+        tasks.spawn(async move { (n, running.await) });
     }
-    tasks.join_all().await
+    let mut given = tasks.join_all().await;
+    given.sort_by_key(|(n, _)| *n);
+    given.into_iter().map(|(_, output)| output).collect()
 }

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
@@ -20,9 +19,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Item, Reads, Store, StoreError, from_item, keys, number, refused_item, refused_write, text, to_item,
-};
+use super::{Item, Reads, Store, StoreError, from_item, keys, made, number, refused_write, text, to_item};
 use crate::domain::catalog::{Chunk, ChunkName, Key, Kind, Match, Sport, Team, Tournament};
 
 /// An item holds 400 KB at most; this leaves room for its other attributes.
@@ -284,18 +281,7 @@ impl Store {
                 .condition_expression("#at = :before OR #at = :mine")
                 .expression_attribute_values(":before", text(&before.at)),
         };
-        match put.send().await {
-            Ok(_) => Ok(true),
-            Err(error)
-                if matches!(
-                    error.as_service_error(),
-                    Some(PutItemError::ConditionalCheckFailedException(_))
-                ) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(StoreError::from_sdk("PutItem", &error)),
-        }
+        made("PutItem", put.send().await)
     }
 
     /// Lets parts that no index names any more disappear, once nobody can still be reading them.
@@ -320,11 +306,7 @@ impl Store {
                 .expression_attribute_values(":end", number(end.timestamp()))
                 .send()
                 .await;
-            match expired {
-                Ok(_) => {}
-                Err(error) if refused_item(&error).is_some() => {}
-                Err(error) => return Err(StoreError::from_sdk("UpdateItem", &error)),
-            }
+            made("UpdateItem", expired)?;
         }
         Ok(())
     }
@@ -430,18 +412,7 @@ impl Store {
             .expression_attribute_values(":id", number(id))
             .send()
             .await;
-        match forgotten {
-            Ok(_) => Ok(()),
-            Err(error)
-                if matches!(
-                    error.as_service_error(),
-                    Some(DeleteItemError::ConditionalCheckFailedException(_))
-                ) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(StoreError::from_sdk("DeleteItem", &error)),
-        }
+        made("DeleteItem", forgotten).map(|_| ())
     }
 
     /// The ids that were given to keys.

@@ -23,6 +23,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -147,6 +148,24 @@ fn refused_item(error: &SdkError<UpdateItemError>) -> Option<Item> {
         }
         _ => None,
     }
+}
+
+/// Whether a write was made: not, where its condition refused it. For writes whose refusal needs no reason.
+fn made<T, E: ProvideErrorMetadata>(
+    operation: &'static str,
+    written: Result<T, SdkError<E>>,
+) -> Result<bool, StoreError> {
+    match written {
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
+        Err(error) => Err(StoreError::from_sdk(operation, &error)),
+    }
+}
+
+/// Every item that a query finds, page after page.
+async fn every_item(query: QueryFluentBuilder) -> Result<Vec<Item>, StoreError> {
+    let found = query.into_paginator().items().send().collect::<Result<Vec<_>, _>>().await;
+    found.map_err(|error| StoreError::from_sdk("Query", &error))
 }
 
 /// The item as it was, where the condition of a transaction's write at `index` refused it.

@@ -1,11 +1,10 @@
 //! The `rooms` table: rooms, and their members spread over the room's shards.
 
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use serde::Deserialize;
 
 use super::keys::Key;
 use super::pages::{self, Page, Wanted};
-use super::{Item, Reads, Store, StoreError, from_item, keys, number, refused_item, text, to_item};
+use super::{Item, Reads, Store, StoreError, every_item, from_item, keys, made, number, text, to_item};
 use crate::domain::room::{Member, Membership, Room, RoomId};
 use crate::domain::tally::RoomCounts;
 use crate::domain::{Prediction, UserId};
@@ -32,18 +31,7 @@ impl Store {
             .condition_expression("attribute_not_exists(pk)")
             .send()
             .await;
-        match put {
-            Ok(_) => Ok(()),
-            Err(error)
-                if matches!(
-                    error.as_service_error(),
-                    Some(PutItemError::ConditionalCheckFailedException(_))
-                ) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(StoreError::from_sdk("PutItem", &error)),
-        }
+        made("PutItem", put).map(|_| ())
     }
 
     pub async fn member(&self, room: &Room, user: UserId) -> Result<Option<Member>, StoreError> {
@@ -116,31 +104,18 @@ impl Store {
             pk: String,
             sk: String,
         }
-        let (mut places, mut from) = (Vec::new(), None);
-        loop {
-            let page = self
-                .client
-                .query()
-                .table_name(&self.tables.rooms)
-                .index_name(BY_USER)
-                .key_condition_expression("user_id = :user")
-                .filter_expression("membership = :join AND event_id = :event")
-                .expression_attribute_values(":user", number(user))
-                .expression_attribute_values(":join", text(Membership::Join.as_str()))
-                .expression_attribute_values(":event", number(event))
-                .set_exclusive_start_key(from.take())
-                .send()
-                .await
-                .map_err(|error| StoreError::from_sdk("Query", &error))?;
-            for item in page.items.unwrap_or_default() {
-                let Place { pk, sk } = from_item(item)?;
-                places.push(Key { pk, sk });
-            }
-            from = page.last_evaluated_key;
-            if from.is_none() {
-                return Ok(places);
-            }
-        }
+        let query = self
+            .client
+            .query()
+            .table_name(&self.tables.rooms)
+            .index_name(BY_USER)
+            .key_condition_expression("user_id = :user")
+            .filter_expression("membership = :join AND event_id = :event")
+            .expression_attribute_values(":user", number(user))
+            .expression_attribute_values(":join", text(Membership::Join.as_str()))
+            .expression_attribute_values(":event", number(event));
+        let place = |item| from_item(item).map(|Place { pk, sk }| Key { pk, sk });
+        every_item(query).await?.into_iter().map(place).collect()
     }
 
     /// Notes with a member what they predict for the room's match, unless a later version is noted.
@@ -156,11 +131,7 @@ impl Store {
             .expression_attribute_values(":edits", number(row.edits))
             .send()
             .await;
-        match noted {
-            Ok(_) => Ok(()),
-            Err(error) if refused_item(&error).is_some() => Ok(()),
-            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
-        }
+        made("UpdateItem", noted).map(|_| ())
     }
 
     /// What is counted of a room.

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, BatchStatementErrorCodeEnum as Code, BatchStatementRequest, BatchStatementResponse,
@@ -14,7 +13,7 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Item, Store, StoreError, from_item, keys, number, predictions, refused_item, text, to_item};
+use super::{Item, Store, StoreError, every_item, from_item, keys, made, number, predictions, text, to_item};
 use crate::domain::{Prediction, UserId};
 
 /// A result that waits for its points.
@@ -118,46 +117,22 @@ impl Store {
             .expression_attribute_values(":revision", number(due.revision))
             .send()
             .await;
-        match put {
-            Ok(_) => Ok(()),
-            // Noted already, for a later one.
-            Err(error)
-                if matches!(
-                    error.as_service_error(),
-                    Some(PutItemError::ConditionalCheckFailedException(_))
-                ) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(StoreError::from_sdk("PutItem", &error)),
-        }
+        made("PutItem", put).map(|_| ())
     }
 
     /// Every result that waits, those of the longest standing first.
     pub async fn due(&self) -> Result<Vec<Due>, StoreError> {
-        let mut due = Vec::new();
-        let mut from = None;
-        loop {
-            let page = self
-                .client
-                .query()
-                .table_name(&self.tables.predictions)
-                .key_condition_expression("pk = :due")
-                .expression_attribute_values(":due", text(keys::DUE))
-                .consistent_read(true)
-                .set_exclusive_start_key(from.take())
-                .send()
-                .await
-                .map_err(|error| StoreError::from_sdk("Query", &error))?;
-            for item in page.items.unwrap_or_default() {
-                due.push(from_item::<Due>(item)?);
-            }
-            from = page.last_evaluated_key;
-            if from.is_none() {
-                due.sort_by_key(|due| due.since);
-                return Ok(due);
-            }
-        }
+        let query = self
+            .client
+            .query()
+            .table_name(&self.tables.predictions)
+            .key_condition_expression("pk = :due")
+            .expression_attribute_values(":due", text(keys::DUE))
+            .consistent_read(true);
+        let found = every_item(query).await?;
+        let mut due = found.into_iter().map(from_item::<Due>).collect::<Result<Vec<_>, _>>()?;
+        due.sort_by_key(|due| due.since);
+        Ok(due)
     }
 
     /// Forgets that a result waits, unless a later one does.
@@ -171,18 +146,7 @@ impl Store {
             .expression_attribute_values(":revision", number(revision))
             .send()
             .await;
-        match removed {
-            Ok(_) => Ok(()),
-            Err(error)
-                if matches!(
-                    error.as_service_error(),
-                    Some(DeleteItemError::ConditionalCheckFailedException(_))
-                ) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(StoreError::from_sdk("DeleteItem", &error)),
-        }
+        made("DeleteItem", removed).map(|_| ())
     }
 
     /// Begins the settlement of a match under a revision, or finds how far it has got. `again` begins
@@ -276,11 +240,7 @@ impl Store {
             .expression_attribute_values(":revision", number(revision))
             .send()
             .await;
-        match updated {
-            Ok(_) => Ok(true),
-            Err(error) if refused_item(&error).is_some() => Ok(false),
-            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
-        }
+        made("UpdateItem", updated)
     }
 
     /// Writes the points of up to [`AWARDS_AT_ONCE`] rows of a match under a revision, each in place of

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::keys::Key;
 use super::stream::{Sequence, Unreadable};
-use super::{Item, Reads, Store, StoreError, from_item, keys, number, refused_item, text};
+use super::{Item, Reads, Store, StoreError, from_item, keys, made, number, refused_item, text};
 use crate::config::Tables;
 use crate::domain::tally::{Counters, EventCounts, UserRecord};
 use crate::domain::{RoomId, UserId};
@@ -157,12 +157,7 @@ impl Store {
             .condition_expression(conditions.join(" AND "))
             .send()
             .await;
-        match swept {
-            Ok(_) => Ok(()),
-            // Swept already, by another invocation.
-            Err(error) if refused_item(&error).is_some() => Ok(()),
-            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
-        }
+        made("UpdateItem", swept).map(|_| ())
     }
 
     /// Keeps a change that could not be read for two weeks, for somebody to look at.

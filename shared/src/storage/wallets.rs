@@ -12,7 +12,9 @@ use serde::Deserialize;
 
 use super::keys::{self, Key};
 use super::register::{self, Shift};
-use super::{Item, Reads, Store, StoreError, from_item, number, refused_item, refused_write, text, to_item};
+use super::{
+    Item, Reads, Store, StoreError, every_item, from_item, number, refused_item, refused_write, text, to_item,
+};
 use crate::domain::UserId;
 use crate::domain::coins::{Entry, EntryKey, Wallet};
 use crate::domain::limit::{self, Limit, Limited};
@@ -214,28 +216,16 @@ impl Store {
     pub async fn statement(&self, user: UserId) -> Result<Option<(Wallet, Vec<Entry>)>, StoreError> {
         for _ in 0..5 {
             let before = self.wallet(user).await?;
-            let (mut entries, mut from) = (Vec::new(), None);
-            loop {
-                let page = self
-                    .client
-                    .query()
-                    .table_name(&self.tables.wallets)
-                    .key_condition_expression("pk = :wallet AND begins_with(sk, :entry)")
-                    .expression_attribute_values(":wallet", text(keys::balance(user).pk))
-                    .expression_attribute_values(":entry", text(keys::ENTRY))
-                    .consistent_read(true)
-                    .set_exclusive_start_key(from.take())
-                    .send()
-                    .await
-                    .map_err(|error| StoreError::from_sdk("Query", &error))?;
-                for item in page.items.unwrap_or_default() {
-                    entries.push(from_item::<Entry>(item)?);
-                }
-                from = page.last_evaluated_key;
-                if from.is_none() {
-                    break;
-                }
-            }
+            let query = self
+                .client
+                .query()
+                .table_name(&self.tables.wallets)
+                .key_condition_expression("pk = :wallet AND begins_with(sk, :entry)")
+                .expression_attribute_values(":wallet", text(keys::balance(user).pk))
+                .expression_attribute_values(":entry", text(keys::ENTRY))
+                .consistent_read(true);
+            let found = every_item(query).await?;
+            let entries = found.into_iter().map(from_item).collect::<Result<Vec<Entry>, _>>()?;
             // Entries grow with each movement: the same number before and after means that none was made.
             if self.wallet(user).await?.entries == before.entries {
                 return Ok(Some((before, entries)));
