@@ -3,8 +3,8 @@ use std::sync::Arc;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
 use crate::catalog;
-use crate::config::{Config, SmsSettings};
-use crate::ports::chat::{Chat, LocalChat};
+use crate::config::{ChatSettings, Config, SmsSettings};
+use crate::ports::chat::{Chat, LocalChat, MatrixChat};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::random::{Random, SystemRandom};
 use crate::ports::sms::{Console, Sms, Sns};
@@ -39,7 +39,7 @@ impl App {
         Self {
             store: Store::new(storage::connect(&config.aws, http), config.tables.clone()),
             clock: Arc::new(SystemClock),
-            chat: Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random))),
+            chat: chat(&config.chat, &random),
             random,
             sms,
             // Loading the system's certificates takes milliseconds of a cold start: only who fetches pays.
@@ -50,5 +50,14 @@ impl App {
             catalog_cache: Arc::default(),
             config: Arc::new(config),
         }
+    }
+}
+
+/// The chat port that the configuration asks for.
+#[must_use]
+pub fn chat(settings: &ChatSettings, random: &Arc<dyn Random>) -> Arc<dyn Chat> {
+    match &settings.homeserver {
+        Some(homeserver) => Arc::new(MatrixChat::new(homeserver, &settings.server)),
+        None => Arc::new(LocalChat::new(settings.server.clone(), Arc::clone(random))),
     }
 }

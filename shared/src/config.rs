@@ -34,8 +34,7 @@ pub struct Config {
     pub picks_visible: PicksVisible,
     pub coins: CoinSettings,
     pub sms: SmsSettings,
-    /// The part of chat identities after the colon.
-    pub chat_server: String,
+    pub chat: ChatSettings,
     /// Where scheduled imports come from, if anywhere.
     pub feed: Option<FeedSettings>,
 }
@@ -139,6 +138,40 @@ pub struct SnsSettings {
     pub max_price_usd: String,
 }
 
+/// A text that nobody sees in a log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct ChatSettings {
+    /// The part of chat identities after the colon.
+    pub server: String,
+    /// The homeserver, where there is one.
+    pub homeserver: Option<Homeserver>,
+    /// What the homeserver shows when it tells us what happened. Without one, nobody is believed.
+    pub hs_token: Option<Secret>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Homeserver {
+    pub url: String,
+    /// What we show to the homeserver.
+    pub as_token: Secret,
+}
+
 #[derive(Clone)]
 pub struct FeedSettings {
     pub url: String,
@@ -214,10 +247,14 @@ impl Config {
             },
             picks_visible: vars.or("PICKS_VISIBLE", PicksVisible::Always, "always or after_start")?,
             sms: vars.sms(environment)?,
-            chat_server: vars.get("CHAT_SERVER_NAME").unwrap_or_else(|| "touchline.local".into()),
+            chat: vars.chat()?,
             feed: vars.feed()?,
         })
     }
+}
+
+fn is_link(text: &str) -> bool {
+    text.starts_with("https://") || text.starts_with("http://")
 }
 
 struct Variables<F>(F);
@@ -303,10 +340,40 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         }
     }
 
+    fn chat(&self) -> Result<ChatSettings, ConfigError> {
+        let server = self.get("CHAT_SERVER_NAME").unwrap_or_else(|| "touchline.local".into());
+        let is_name = |c: char| c.is_ascii_alphanumeric() || ".-:".contains(c);
+        if !server.chars().all(is_name) {
+            let problem = format!("is {server:?}, which is no server's name");
+            return Err(ConfigError { variable: "CHAT_SERVER_NAME", problem });
+        }
+        let homeserver = match self.get("CHAT_HOMESERVER_URL") {
+            None => None,
+            Some(url) if is_link(&url) => {
+                let as_token = self.secret("CHAT_AS_TOKEN")?;
+                let missing = || ConfigError { variable: "CHAT_AS_TOKEN", problem: "is not set".into() };
+                Some(Homeserver { url, as_token: as_token.ok_or_else(missing)? })
+            }
+            Some(_) => {
+                return Err(ConfigError { variable: "CHAT_HOMESERVER_URL", problem: "must be a link".into() });
+            }
+        };
+        Ok(ChatSettings { server, homeserver, hs_token: self.secret("CHAT_HS_TOKEN")? })
+    }
+
+    fn secret(&self, variable: &'static str) -> Result<Option<Secret>, ConfigError> {
+        let Some(text) = self.get(variable) else { return Ok(None) };
+        if text.len() >= 16 && text.bytes().all(|b| b.is_ascii_graphic()) {
+            Ok(Some(Secret(text)))
+        } else {
+            Err(ConfigError { variable, problem: "must be 16 or more letters and digits".into() })
+        }
+    }
+
     fn feed(&self) -> Result<Option<FeedSettings>, ConfigError> {
         const FORMATS: [&str; 3] = ["touchline", "football-data.org/v4", "openfootball"];
         let Some(url) = self.get("FEED_URL") else { return Ok(None) };
-        if !url.starts_with("https://") && !url.starts_with("http://") {
+        if !is_link(&url) {
             return Err(ConfigError { variable: "FEED_URL", problem: "must be a link".into() });
         }
         let format = self.get("FEED_FORMAT").unwrap_or_else(|| FORMATS[0].into());
@@ -401,11 +468,23 @@ mod tests {
             ("PHONE_PREFIXES", "+44,49"),
             ("SMS_PROVIDER", "pigeon"),
             ("FEED_URL", "example.org"),
+            ("CHAT_HOMESERVER_URL", "example.org"),
+            ("CHAT_SERVER_NAME", "two words"),
+            ("CHAT_HS_TOKEN", "short"),
             ("SMS_MAX_PRICE_USD", "free"),
             ("SMS_MAX_PRICE_USD", "inf"),
         ] {
             assert_eq!(read(&[(variable, value)]).unwrap_err().variable, variable, "{value}");
         }
+    }
+
+    #[test]
+    fn a_homeserver_needs_a_token_which_stays_hidden() {
+        let url = ("CHAT_HOMESERVER_URL", "https://chat.example.org");
+        assert_eq!(read(&[url]).unwrap_err().variable, "CHAT_AS_TOKEN");
+        let config = read(&[url, ("CHAT_AS_TOKEN", "a-token-of-ours-1")]).unwrap();
+        assert_eq!(config.chat.homeserver.as_ref().unwrap().as_token.reveal(), "a-token-of-ours-1");
+        assert!(!format!("{config:?}").contains("a-token-of-ours"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod domain;
 pub mod http;
 pub mod lambda;
 pub mod ports;
+pub mod rooms;
 pub mod storage;
 pub mod telemetry;
 

@@ -8,7 +8,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
 /// Our own crates.
-pub const OURS: [&str; 13] = [
+pub const OURS: [&str; 14] = [
     "touchline",
     "login",
     "profile",
@@ -16,6 +16,7 @@ pub const OURS: [&str; 13] = [
     "teams",
     "predictions",
     "coins",
+    "chat",
     "treasury",
     "sms_logs",
     "meta",

@@ -8,9 +8,8 @@ use serde_json::json;
 use touchline::api;
 use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
 use touchline::domain::room::{Membership, RoomId};
-use touchline::domain::{Phone, Token, UserId, Username};
+use touchline::domain::UserId;
 use touchline::storage::predictions::NewPrediction;
-use touchline::storage::users::{NewUser, Session};
 use touchline_local::HTTP_FUNCTIONS;
 use touchline_testing::{Answer, TestApp};
 
@@ -187,7 +186,7 @@ async fn predictions(app: &TestApp, token: &str, all: &mut Measured) {
     let room =
         app.app.store.room(&RoomId::parse("!match50:touchline.local").unwrap()).await.unwrap().unwrap();
     for user in (2..=200).map(UserId) {
-        register(app, user).await;
+        app.register(user.0).await;
         for (event_id, shards) in [(1, 64), (50, 4)] {
             let new = NewPrediction {
                 event_id,
@@ -199,7 +198,7 @@ async fn predictions(app: &TestApp, token: &str, all: &mut Measured) {
             };
             app.app.store.predict(&new).await.unwrap();
         }
-        app.app.store.set_membership(&room, user, Membership::Join).await.unwrap();
+        app.app.store.told_membership(&room, user, Membership::Join, app.app.clock.now()).await.unwrap();
     }
     let tables = &app.app.config.tables;
     for table in [&tables.predictions, &tables.rooms, &tables.rooms] {
@@ -252,18 +251,6 @@ async fn coins(app: &TestApp, token: &str, all: &mut Measured) {
     all.add(deduct, "too few coins: wallet and entry at one moment", 400, (5.0, 0.0, 2), &answer);
     let answer = app.get_as(token, "/api/auth/coins").await;
     all.add("GET /api/auth/coins", "", 200, (2.0, 0.0, 1), &answer);
-}
-
-async fn register(app: &TestApp, user: UserId) {
-    let now = app.app.clock.now();
-    let new = NewUser {
-        id: user,
-        phone: &Phone::parse(&format!("+4477009{user:0>5}")).unwrap(),
-        username: &Username::parse(&format!("fan.{user}")).unwrap(),
-        token: &Token::new(user, [0; 32]),
-        session: &Session::starting("D".into(), TimeDelta::days(1), now),
-    };
-    app.app.store.register(&new, now).await.unwrap();
 }
 
 const HEADING: &str = "\

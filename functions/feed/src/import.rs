@@ -357,8 +357,9 @@ impl Import<'_> {
                 None => match self.app.chat.match_room(id, &new.label).await {
                     Ok(room) => {
                         let shards = if featured { SHARDS.0 } else { SHARDS.1 };
-                        self.keep_room(&room, &new.label, id, shards).await?;
-                        room.into()
+                        let name = room.as_str().into();
+                        self.keep_room(room, &new.label, id, shards).await?;
+                        name
                     }
                     Err(error) => {
                         let reason = format!("its chat room could not be made ({error}); import again");
@@ -399,15 +400,17 @@ impl Import<'_> {
     }
 
     /// Keeps a match's room, for those who ask for it by its id.
-    async fn keep_room(&self, id: &str, name: &str, event: u32, shards: u8) -> Result<(), StoreError> {
-        let room_id = RoomId::parse(id).ok_or(StoreError::Unreadable("a room's id"))?;
+    async fn keep_room(&self, id: RoomId, name: &str, event: u32, shards: u8) -> Result<(), StoreError> {
         let room = Room {
-            room_id,
+            room_id: id,
             name: name.to_owned(),
+            topic: String::new(),
             event_id: Some(event),
+            creator_id: None,
             is_private: false,
             shards,
             created_at: self.now,
+            last_activity: self.now,
         };
         self.app.store.put_room(&room).await
     }

@@ -23,7 +23,7 @@ mod testing {
     use serde_json::{Value, json};
     use touchline::domain::UserId;
     use touchline::domain::prediction::{Confidence, Forecast, Mark};
-    use touchline::domain::{Phone, Pick, Username};
+    use touchline::domain::Pick;
     use touchline::storage::predictions::NewPrediction;
     use touchline_testing::TestApp;
 
@@ -69,15 +69,7 @@ mod testing {
     pub async fn predicted(app: &TestApp, user: u32, event: u32, pick: &str) {
         let (store, now) = (&app.app.store, app.app.clock.now());
         if store.user(UserId(user)).await.unwrap().is_none() {
-            let session = touchline::storage::users::Session::starting("D".into(), TimeDelta::days(1), now);
-            let new = touchline::storage::users::NewUser {
-                id: UserId(user),
-                phone: &Phone::parse(&format!("+4477009{user:05}")).unwrap(),
-                username: &Username::parse(&format!("fan.{user}")).unwrap(),
-                token: &touchline::domain::Token::new(UserId(user), [0; 32]),
-                session: &session,
-            };
-            store.register(&new, now).await.unwrap();
+            app.register(user).await;
         }
         let shards = app.app.catalogue().await.unwrap().event(event).unwrap().shards;
         let new = NewPrediction {

@@ -5,7 +5,7 @@ use touchline::api::predictions::{
 use touchline::config::PicksVisible;
 use touchline::domain::RoomId;
 use touchline::domain::room::Member;
-use touchline::{App, Call, Error, Reply};
+use touchline::{App, Call, Error, Reply, rooms};
 
 pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomPredictionList>, Error> {
     let id = call.path("chatRoom").and_then(RoomId::parse).ok_or(Error::RoomNotFound)?;
@@ -14,9 +14,7 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let counts = async { app.store.room_counts(&id).await.map_err(Error::from) };
     let (catalogue, room, counts) = try_join3(app.catalogue(), room, counts).await?;
     let room = room.ok_or(Error::RoomNotFound)?;
-    if room.is_private && !app.store.member(&room, caller).await?.is_some_and(|member| member.has_joined()) {
-        return Err(Error::NotAMember);
-    }
+    rooms::look_into(&app, &room, caller).await?;
     let after = input.cursor.map(|cursor| cursor.within(&id)).transpose()?;
     let Some(event) = room.event_id.and_then(|event| catalogue.event(event)) else {
         return Ok(
@@ -30,7 +28,7 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
         let member = app.store.member(&room, caller).await?.filter(Member::has_joined);
         (member.filter(|_| after.is_none()).map(|member| member.user_id).into_iter().collect(), None)
     } else {
-        let about = usize::try_from(counts.members).unwrap_or(0);
+        let about = usize::try_from(counts.totals.members).unwrap_or(0);
         let page = app.store.predictors_page(&room, after, input.per_page.0, about).await?;
         (page.rows.iter().map(|member| member.user_id).collect::<Vec<_>>(), page.next)
     };
@@ -57,17 +55,20 @@ mod tests {
         let room = Room {
             room_id: RoomId::parse(id).unwrap(),
             name: "Corner".into(),
+            topic: String::new(),
             event_id: event,
+            creator_id: None,
             is_private,
             shards: 4,
             created_at: app.app.clock.now(),
+            last_activity: app.app.clock.now(),
         };
         app.app.store.put_room(&room).await.unwrap();
         room
     }
 
     async fn set(app: &TestApp, room: &Room, user: u32, membership: Membership) {
-        app.app.store.set_membership(room, UserId(user), membership).await.unwrap();
+        app.app.store.told_membership(room, UserId(user), membership, app.app.clock.now()).await.unwrap();
     }
 
     async fn list(app: &TestApp, token: &str, room: &str, query: &str) -> Value {

@@ -1,6 +1,7 @@
 use touchline::api::profile::{UpdateUserInfo, UpdatedUser};
 use touchline::api::{Invalid, Message};
 use touchline::domain::User;
+use touchline::domain::profile::RenameError;
 use touchline::storage::users::{Changes, Renamed};
 use touchline::{App, Call, Error, Reply};
 
@@ -24,8 +25,19 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
             if user.username == wanted.0 {
                 app.store.update_user(id, &changes).await?
             } else {
+                if user.chat_since.is_some() {
+                    return Err(RenameError::Locked.into());
+                }
+                // Whoever has the name next must have it alone: nobody stays logged in to chat under it.
+                app.chat.forget(&user.username).await?;
                 match app.store.rename_user(&user, &wanted.0, &changes).await? {
-                    Renamed::Now => app.store.user(id).await?,
+                    Renamed::Now => {
+                        // And once more, for a login that was under way.
+                        if let Err(error) = app.chat.forget(&user.username).await {
+                            tracing::warn!(%error, "a chat login under a former name may have been missed");
+                        }
+                        app.store.user(id).await?
+                    }
                     Renamed::Before => app.store.update_user(id, &changes).await?,
                 }
             }

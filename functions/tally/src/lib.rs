@@ -4,7 +4,7 @@
 //! time. It is grouped by what it changes; each group is added in one conditional write that also notes
 //! how far it goes. So whatever comes again is known, and a group that fails takes no other with it.
 
-mod picks;
+mod notes;
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ const AT_ONCE: usize = 16;
 pub async fn handle(app: App, event: Value) -> Result<Value, StoreError> {
     let batch = Batch::read(event)?;
     let groups = Groups::of(&batch.records);
-    let (uncounted, unnoted) = (groups.fold(&app).await, picks::note(&app, &batch.records).await);
+    let (uncounted, unkept) = (groups.fold(&app).await, notes::keep(&app, &batch.records).await);
     for change in &batch.unreadable {
         // Where it cannot be kept, the whole batch comes again, which does no harm.
         app.store.set_aside(change, app.clock.now()).await?;
     }
-    let first_failed = uncounted.into_iter().chain(unnoted).min();
+    let first_failed = uncounted.into_iter().chain(unkept).min();
     let failed = first_failed.map(|at| batch.records[at].number.clone());
     let failures: Vec<Value> = failed.iter().map(|number| json!({ "itemIdentifier": number })).collect();
     // `state` belongs to the window, which is there for the shard's name alone.
@@ -64,7 +64,7 @@ impl<'a> Groups<'a> {
                     let counts = change(RoomCounts::of, old.as_ref(), new.as_ref());
                     add(&mut groups.rooms, room, at, record, counts);
                 }
-                Change::Other => {}
+                Change::Room { .. } | Change::Record { .. } | Change::Team { .. } | Change::Other => {}
             }
         }
         groups

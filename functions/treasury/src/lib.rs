@@ -105,8 +105,6 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value, json};
-    use touchline::domain::{Phone, Token, UserId, Username};
-    use touchline::storage::users::{NewUser, Session};
     use touchline_testing::{Fault, TestApp, at_once};
 
     use super::*;
@@ -114,21 +112,9 @@ mod tests {
     async fn app() -> TestApp {
         let app = TestApp::serving(&[]).start().await;
         for user in 1..=3 {
-            register(&app, user).await;
+            app.register(user).await;
         }
         app
-    }
-
-    async fn register(app: &TestApp, user: u32) {
-        let now = app.app.clock.now();
-        let new = NewUser {
-            id: UserId(user),
-            phone: &Phone::parse(&format!("+4477009{user:05}")).unwrap(),
-            username: &Username::parse(&format!("fan.{user}")).unwrap(),
-            token: &Token::new(UserId(user), [0; 32]),
-            session: &Session::starting("D".into(), TimeDelta::days(1), now),
-        };
-        app.app.store.register(&new, now).await.unwrap();
     }
 
     async fn try_run(app: &TestApp, order: Value) -> Result<Value, TreasuryError> {
@@ -240,7 +226,7 @@ mod tests {
     async fn an_audit_stops_in_time_and_goes_on() {
         let app = app().await;
         for user in 4..=40 {
-            register(&app, user).await;
+            app.register(user).await;
             let _ = run(&app, granting(user, 10, "r")).await;
         }
         set(&app, 17, "balance", -10).await;

@@ -25,13 +25,14 @@ pub type Hosted = Box<dyn Fn(Value) -> Invocation + Send + Sync>;
 pub type HttpFunction = (&'static str, fn(App) -> Router);
 
 /// Every function that serves HTTP.
-pub const HTTP_FUNCTIONS: [HttpFunction; 8] = [
+pub const HTTP_FUNCTIONS: [HttpFunction; 9] = [
     ("login", login::router),
     ("profile", profile::router),
     ("matches", matches::router),
     ("teams", teams::router),
     ("predictions", predictions::router),
     ("coins", coins::router),
+    ("chat", chat::router),
     ("sms-logs", sms_logs::router),
     ("meta", meta::router),
 ];

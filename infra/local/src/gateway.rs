@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use touchline::api;
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::{Random, SystemRandom};
 use touchline_stack::Stack;
@@ -50,10 +51,10 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn new(stack: &Stack, host: Arc<Host>, streams: Arc<Streams>, quiet: bool) -> Self {
-        let mut by_path: BTreeMap<&str, Vec<Target>> = BTreeMap::new();
+        let mut by_path: BTreeMap<String, Vec<Target>> = BTreeMap::new();
         for function in &stack.functions {
             for route in &function.routes {
-                by_path.entry(&route.path).or_default().push(Target {
+                by_path.entry(api::shape(&route.path)).or_default().push(Target {
                     method: route.method.clone(),
                     path: route.path.clone(),
                     function: function.name.clone(),
@@ -105,13 +106,9 @@ impl Gateway {
         }
         let found = self.routes.at(path).ok().and_then(|found| {
             let target = found.value.iter().find(|target| target.method == parts.method.as_str())?;
-            let parameters = found
-                .params
-                .iter()
-                .map(|(name, value)| {
-                    (name.to_owned(), percent_decode_str(value).decode_utf8_lossy().into_owned().into())
-                })
-                .collect();
+            let decoded = |value| percent_decode_str(value).decode_utf8_lossy().into_owned().into();
+            let values = found.params.iter().map(|(_, value)| decoded(value));
+            let parameters = api::parameter_names(&target.path).map(str::to_owned).zip(values).collect();
             Some((target, parameters))
         });
         let Some((target, path_parameters)) = found else {

@@ -8,6 +8,7 @@ mod functions;
 mod gateway;
 mod invoke;
 mod options;
+mod registration;
 mod schedules;
 mod streams;
 
@@ -32,9 +33,12 @@ use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template};
 
 pub use functions::{HTTP_FUNCTIONS, Host, Hosted, HttpFunction, http_function};
-pub use options::Options;
+pub use options::{Command, Options};
+pub use registration::registration;
 pub use schedules::Schedules;
 pub use streams::Streams;
+
+use registration::Registration;
 
 /// Why the stack did not start. Each is one line that says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +53,8 @@ pub enum StartError {
     Folder(PathBuf, std::io::Error),
     #[error("the data folder {0} is in use by another local stack; choose another with --data")]
     FolderInUse(PathBuf),
+    #[error("the registration file {0} cannot be used: {1}")]
+    Registration(PathBuf, String),
     #[error("the template {0} cannot be read: {1}")]
     TemplateFile(PathBuf, std::io::Error),
     #[error(transparent)]
@@ -89,7 +95,8 @@ impl LocalStack {
             .map_err(|error| StartError::Port(options.port, error))?;
         let api = listener.local_addr().map_err(|error| StartError::Port(options.port, error))?;
 
-        let stack = read_stack(options)?;
+        let registration = read_registration(options)?;
+        let stack = read_stack(options, registration.as_ref())?;
         let (folder, lock) = open_folder(options)?;
         let store = if options.dynamodb.is_some() {
             None
@@ -111,7 +118,7 @@ impl LocalStack {
         let mut host = Host::default();
         let mut shared = None;
         for function in &stack.functions {
-            let variables = variables(&function.environment, &dynamodb, options);
+            let variables = variables(&function.environment, &dynamodb, options, registration.as_ref());
             let config = Config::read(|name| variables.get(name).cloned())?;
             shared = Some((config.aws.clone(), config.tables.clone()));
             let app = App::new(config);
@@ -187,7 +194,15 @@ impl LocalStack {
     }
 }
 
-fn read_stack(options: &Options) -> Result<Stack, StartError> {
+fn read_registration(options: &Options) -> Result<Option<Registration>, StartError> {
+    let Some(path) = &options.registration else { return Ok(None) };
+    match Registration::read(path) {
+        Ok(registration) => Ok(Some(registration)),
+        Err(problem) => Err(StartError::Registration(path.clone(), problem)),
+    }
+}
+
+fn read_stack(options: &Options, registration: Option<&Registration>) -> Result<Stack, StartError> {
     let text = match &options.template {
         None => TEMPLATE.to_owned(),
         Some(path) => {
@@ -203,6 +218,12 @@ fn read_stack(options: &Options) -> Result<Stack, StartError> {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
+    if let Some(url) = &options.homeserver {
+        parameters.insert("ChatHomeserverUrl".into(), url.clone());
+    }
+    if let Some(name) = registration.and_then(|registration| registration.server_name.clone()) {
+        parameters.insert("ChatServerName".into(), name);
+    }
     parameters.extend(options.parameters.iter().cloned());
     Ok(Template::parse(&text)?.resolve(&parameters)?)
 }
@@ -212,6 +233,7 @@ fn variables(
     of_template: &BTreeMap<String, String>,
     dynamodb: &str,
     options: &Options,
+    registration: Option<&Registration>,
 ) -> BTreeMap<String, String> {
     let mut variables = of_template.clone();
     variables.extend(
@@ -223,6 +245,8 @@ fn variables(
             // Always the same, so that a code outlives a restart. It protects nothing here: codes are
             // in the log in clear.
             ("CODE_PEPPER", "the pepper of every local stack"),
+            ("CHAT_AS_TOKEN", registration.map_or("", |registration| &registration.as_token)),
+            ("CHAT_HS_TOKEN", registration.map_or("", |registration| &registration.hs_token)),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use touchline::api::{Endpoint as _, sms_logs::ListSmsLogs};
-use touchline_local::{LocalStack, Options};
+use touchline::ports::random::SystemRandom;
+use touchline_local::{Command, LocalStack, Options, registration};
 
 /// How long requests that are under way may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,6 +26,10 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(Command::MatrixRegistration { server_name, url }) = &options.command {
+        print!("{}", registration(server_name, url, &SystemRandom));
+        return ExitCode::SUCCESS;
+    }
     // Requests have their own lines; of the log, what is wrong is enough.
     touchline::telemetry::start(tracing::Level::WARN);
     let stack = match LocalStack::start(&options).await {
@@ -56,6 +61,10 @@ fn welcome(stack: &LocalStack, options: &Options) {
     println!();
     println!("  API        http://{api}");
     println!("  SMS log    http://{api}{}", ListSmsLogs::PATH);
+    match &options.homeserver {
+        Some(url) => println!("  Chat       {url}"),
+        None => println!("  Chat       rooms without messages; see docs/chat.md for a homeserver"),
+    }
     println!("  DynamoDB   {} ({data}; tables {})", stack.dynamodb, stack.tables.join(", "));
     println!("  Invoke     aws lambda invoke --endpoint-url http://{api} --function-name NAME out.json");
     println!("             ({})", stack.functions.join(", "));

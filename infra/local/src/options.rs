@@ -1,11 +1,15 @@
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 /// Touchline on this machine: the API, the functions and a DynamoDB, with nothing to install.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "touchline", version)]
+#[command(name = "touchline", version, args_conflicts_with_subcommands = true)]
 pub struct Options {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+
     /// The port of the API and of the Lambda invoke API; 0 picks a free one.
     #[arg(long, default_value_t = 3000)]
     pub port: u16,
@@ -30,6 +34,14 @@ pub struct Options {
     #[arg(long, value_name = "URL")]
     pub sns: Option<String>,
 
+    /// Use the Matrix homeserver at this address instead of rooms that carry no messages.
+    #[arg(long, value_name = "URL", requires = "registration")]
+    pub homeserver: Option<String>,
+
+    /// The registration file that the homeserver has of us: its tokens and its server's name.
+    #[arg(long, value_name = "FILE")]
+    pub registration: Option<PathBuf>,
+
     /// The name of the stack, which begins the tables' names.
     #[arg(long, value_name = "NAME", default_value = "touchline")]
     pub stack_name: String,
@@ -49,6 +61,21 @@ pub struct Options {
     /// Do not print a line for each request.
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// Something else than to run.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Print a registration file for a Matrix homeserver, with new tokens.
+    MatrixRegistration {
+        /// The homeserver's name: the part of chat identities after the colon.
+        #[arg(long, value_name = "NAME")]
+        server_name: String,
+
+        /// Where the homeserver reaches this API.
+        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:3000")]
+        url: String,
+    },
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {

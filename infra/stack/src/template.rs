@@ -88,11 +88,7 @@ pub struct Table {
 
 impl Template {
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
-        let documents =
-            YamlOwned::load_from_str(text).map_err(|error| TemplateError::NotYaml(error.to_string()))?;
-        let document =
-            documents.into_iter().next().ok_or_else(|| TemplateError::Missing("everything".into()))?;
-        Ok(Self(plain(document)?))
+        yaml(text).map(Self)
     }
 
     /// Fills in parameters: those given, else their defaults. `AWS::StackName` is one of them.
@@ -121,6 +117,13 @@ impl Template {
         }
         Ok(Stack { functions, tables })
     }
+}
+
+/// The first document of a YAML text, as JSON.
+pub fn yaml(text: &str) -> Result<Value, TemplateError> {
+    let documents =
+        YamlOwned::load_from_str(text).map_err(|error| TemplateError::NotYaml(error.to_string()))?;
+    plain(documents.into_iter().next().ok_or_else(|| TemplateError::Missing("everything".into()))?)
 }
 
 /// YAML to JSON, with tags written out.

@@ -3,15 +3,17 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
+use chrono::TimeDelta;
 use lambda_http::Body;
 use lambda_http::http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use touchline::config::{Config, SmsSettings};
-use touchline::ports::chat::LocalChat;
 use touchline::ports::clock::Clock;
 use touchline::ports::random::Random;
 use touchline::ports::sms::Sns;
 use touchline::ports::web::{HyperWeb, NoWeb, Web};
+use touchline::domain::{Phone, Token, UserId, Username};
+use touchline::storage::users::{NewUser, Session};
 use touchline::storage::{self, Store};
 use touchline::{App, Router};
 use touchline_stack::event::{HttpRequest, http_event};
@@ -20,6 +22,9 @@ use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
 
 use crate::chat::NoChat;
 use crate::{Faults, SeededRandom, SnsStandIn, TestClock};
+
+/// What the homeserver shows when it tells a [`TestApp`] something.
+pub const HS_TOKEN: &str = "hs-token-of-the-tests";
 
 /// Functions on a store of their own. Requests pass through the same events as in Lambda.
 #[derive(Debug)]
@@ -111,6 +116,8 @@ impl Builder {
                 ("AWS_ACCESS_KEY_ID", "test"),
                 ("AWS_SECRET_ACCESS_KEY", "test"),
                 ("CODE_PEPPER", "a pepper for the tests"),
+                ("CHAT_AS_TOKEN", ""),
+                ("CHAT_HS_TOKEN", HS_TOKEN),
                 ("AWS_ENDPOINT_URL_DYNAMODB", &store.url()),
                 ("AWS_ENDPOINT_URL_SNS", sns.url()),
             ]
@@ -133,7 +140,7 @@ impl Builder {
             chat: if self.chat_is_down {
                 Arc::new(NoChat)
             } else {
-                Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random)))
+                touchline::app::chat(&config.chat, &random)
             },
             random,
             web: HyperWeb::new().map_or_else(|| Arc::new(NoWeb) as Arc<dyn Web>, |web| Arc::new(web)),
@@ -223,6 +230,21 @@ impl TestApp {
     /// Logs a phone in; returns the token.
     pub async fn token(&self, phone: &str) -> String {
         self.log_in(phone).await["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// Makes a user without the trouble of logging in, as `fan.<number>`; returns their token.
+    pub async fn register(&self, user: u32) -> String {
+        let (id, now) = (UserId(user), self.clock.now());
+        let token = Token::new(id, [0; 32]);
+        let new = NewUser {
+            id,
+            phone: &Phone::parse(&format!("+4477009{user:05}")).expect("a phone"),
+            username: &Username::parse(&format!("fan.{user}")).expect("a username"),
+            token: &token,
+            session: &Session::starting(format!("DEVICE{user}"), TimeDelta::days(30), now),
+        };
+        self.app.store.register(&new, now).await.expect("a new user");
+        token.as_str().to_owned()
     }
 
     /// A client of the store that meets no faults.

@@ -376,7 +376,7 @@ impl Bank {
             store: Store::new(client, config.tables.clone()),
             clock: Arc::new(TestClock::default()) as Arc<dyn Clock>,
             sms: Arc::new(Console),
-            chat: Arc::new(LocalChat::new(config.chat_server.clone(), Arc::clone(&random))),
+            chat: Arc::new(LocalChat::new(config.chat.server.clone(), Arc::clone(&random))),
             random,
             web: Arc::new(NoWeb),
             catalog_cache: Arc::default(),

@@ -10,7 +10,7 @@ mod random;
 mod sns;
 mod web;
 
-pub use app::{Answer, Builder, TestApp};
+pub use app::{Answer, Builder, HS_TOKEN, TestApp};
 pub use clock::TestClock;
 pub use faults::{Attempt, Fault, Faults};
 pub use random::SeededRandom;

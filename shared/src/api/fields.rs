@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::chat::RoomsCursor;
 use super::coins::{CoinsCursor, ReasonWord};
+use super::homeserver::Events;
 use super::predictions::{EventCursor, OwnCursor, RoomCursor};
 use super::{Number, PageNumber, PageSize, PerPage, SearchText, TeamIds};
 use crate::domain::catalog::Score;
 use crate::domain::coins::{Amount, ReferenceId};
 use crate::domain::prediction::{Confidence, Forecast};
+use crate::domain::room::{RoomName, Topic};
 use crate::domain::username::{Base, ChosenUsername};
 use crate::domain::{
     BirthDate, Email, Name, OneTimeCode, Phone, Pick, Reason, UserId, Username, line, sms, time,
@@ -225,6 +228,15 @@ impl Field for Score {
     }
 }
 
+impl Field for Events {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match raw {
+            Raw::Json(Value::Array(events)) => Ok(Self(events.clone())),
+            _ => Err("must be a list".into()),
+        }
+    }
+}
+
 /// Types whose only constructor is `parse(&str)`.
 macro_rules! parsed_from_text {
     ($($kind:ty => $parse:path),* $(,)?) => {
@@ -252,6 +264,9 @@ parsed_from_text! {
     EventCursor => EventCursor::parse,
     OwnCursor => OwnCursor::parse,
     RoomCursor => RoomCursor::parse,
+    RoomName => RoomName::parse,
+    RoomsCursor => RoomsCursor::parse,
+    Topic => Topic::parse,
     CoinsCursor => CoinsCursor::parse,
     ReferenceId => ReferenceId::parse,
 }

@@ -3,8 +3,10 @@
 //! A path is written here and nowhere else in the product. Functions register handlers by these types; the
 //! contract tests hold `template.yaml`, `events/` and the functions to the table.
 
+pub mod chat;
 pub mod coins;
 mod fields;
+pub mod homeserver;
 pub mod login;
 pub mod matches;
 pub mod meta;
@@ -32,7 +34,7 @@ pub trait Endpoint: Send + Sync + 'static {
 
     /// Who may call: [`crate::http::Anyone`] or [`crate::http::SignedIn`].
     type Caller: Caller;
-    /// Body fields of a POST, query parameters of a GET.
+    /// Body fields of a POST or PUT, query parameters of a GET.
     type Input: Input;
     /// The whole body of a success.
     type Output: Serialize + Send;
@@ -61,6 +63,27 @@ impl Route {
     }
 }
 
+/// A path without its parameters' names: the interface gives the same segment several, and a router must not
+/// mind.
+#[must_use]
+pub fn shape(path: &str) -> String {
+    let mut next = 0;
+    let segments = path.split('/').map(|segment| {
+        if segment.starts_with('{') {
+            next += 1;
+            format!("{{{next}}}")
+        } else {
+            segment.to_owned()
+        }
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+/// The names of a path's parameters, in their order.
+pub fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+}
+
 /// Every endpoint there is.
 pub const ALL: &[Route] = &[
     Route::of::<login::RequestCode>(),
@@ -86,6 +109,17 @@ pub const ALL: &[Route] = &[
     Route::of::<coins::Deduct>(),
     Route::of::<coins::ClaimDaily>(),
     Route::of::<coins::Coins>(),
+    Route::of::<chat::CreateRoom>(),
+    Route::of::<chat::ListRooms>(),
+    Route::of::<chat::JoinRoom>(),
+    Route::of::<chat::LeaveRoom>(),
+    Route::of::<chat::Invite>(),
+    Route::of::<chat::MemberStats>(),
+    Route::of::<chat::ChatCredentials>(),
+    Route::of::<homeserver::Transaction>(),
+    Route::of::<homeserver::QueryUser>(),
+    Route::of::<homeserver::QueryRoom>(),
+    Route::of::<homeserver::Ping>(),
     Route::of::<sms_logs::ListSmsLogs>(),
     Route::of::<meta::Health>(),
 ];

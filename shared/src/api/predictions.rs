@@ -311,6 +311,7 @@ pub struct RoomPredictionMeta {
 impl RoomPredictionMeta {
     #[must_use]
     pub fn of(counts: &RoomCounts, next: Option<RoomCursor>) -> Self {
+        let counts = &counts.totals;
         Self {
             total_predictions: counts.predictions,
             home_predictions: counts.home,

@@ -9,6 +9,7 @@ pub mod phone;
 pub mod points;
 pub mod prediction;
 pub mod profile;
+pub mod push;
 pub mod room;
 pub mod session;
 pub mod sms;
@@ -18,6 +19,8 @@ pub mod username;
 
 use std::borrow::Cow;
 use std::fmt;
+
+use sha2::{Digest as _, Sha256};
 
 pub use address::Address;
 pub use code::{CodeKey, IssueId, OneTimeCode, Purpose, Sending};
@@ -50,6 +53,19 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// What tells a list of texts from every other list, in a few letters.
+#[must_use]
+pub fn digest(parts: &[impl AsRef<str>]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        let part = part.as_ref();
+        // With its length: where one ends and the next begins is part of it.
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Text a person typed for others to read: trimmed, bounded, without control characters.

@@ -115,6 +115,8 @@ pub struct Prediction {
     pub confidence: Confidence,
     /// When it was first made, with a nonce that tells it from every other of the same user.
     pub created: Mark,
+    /// When its user last changed it.
+    pub changed: Mark,
     /// Grows with every change by its user.
     pub edits: u32,
     /// `None` until the match is over and points are calculated, and where it has no result that counts.

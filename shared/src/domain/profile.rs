@@ -43,6 +43,8 @@ pub struct User {
     pub pending_phones: BTreeSet<Phone>,
     pub primary_team: Option<u32>,
     pub other_teams: Vec<u32>,
+    /// Since when the username is known in rooms, and stays.
+    pub chat_since: Option<DateTime<Utc>>,
 }
 
 /// A person's name, 1 to 100 characters.

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Pick, UserId};
+use super::{Pick, Reason, UserId, line};
 
 /// The chat network's id of a room: `!<local part>:<server>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -34,20 +34,105 @@ impl RoomId {
         let digest = Sha256::digest(self.0.as_bytes());
         u32::from_be_bytes(std::array::from_fn(|at| digest[at]))
     }
+
+    /// A mark by which rooms of the same moment are told apart.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let digest = Sha256::digest(self.0.as_bytes());
+        u64::from_be_bytes(std::array::from_fn(|at| digest[at]))
+    }
+}
+
+/// What a room is called, 1 to 100 characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoomName(String);
+
+impl RoomName {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        line(text, 100).map(Self)
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a room is about, up to 500 characters. Empty is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Topic(String);
+
+impl Topic {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        if text.trim().is_empty() { Ok(Self::default()) } else { line(text, 500).map(Self) }
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     pub room_id: RoomId,
     pub name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub topic: String,
     /// The match that it is about, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<u32>,
+    /// A match's own room has nobody for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creator_id: Option<UserId>,
     /// Joined by invitation alone, and encrypted.
     pub is_private: bool,
     /// Over how many partitions its members are spread: a stadium joins a match's room at once.
     pub shards: u8,
     #[serde(with = "ts_milliseconds")]
     pub created_at: DateTime<Utc>,
+    /// When somebody last wrote, or when it was made.
+    #[serde(with = "ts_milliseconds")]
+    pub last_activity: DateTime<Utc>,
+}
+
+impl Room {
+    /// How the chat network says who may come in.
+    #[must_use]
+    pub fn join_rule(&self) -> &'static str {
+        if self.is_private { "invite" } else { "public" }
+    }
+
+    /// A private room is found by the people in it alone.
+    #[must_use]
+    pub fn listed_name(&self) -> Option<&str> {
+        (!self.is_private).then_some(&self.name)
+    }
+}
+
+/// Over how many partitions the members of a room that a user makes are spread. Into a private one people
+/// come one by one.
+#[must_use]
+pub fn shards(is_private: bool) -> u8 {
+    if is_private { 1 } else { 4 }
+}
+
+/// A day, counted from 1970: as fine as "seen lately" has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Day(pub i64);
+
+impl Day {
+    #[must_use]
+    pub fn of(moment: DateTime<Utc>) -> Self {
+        Self(moment.timestamp().div_euclid(86_400))
+    }
+
+    /// The first day of the last seven, counting this one.
+    #[must_use]
+    pub fn week_began(self) -> Self {
+        Self(self.0 - 6)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,12 +163,20 @@ pub struct Member {
     /// The room's match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_private: bool,
     /// What they predict for it, as far as `tally` has got.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pick: Option<Pick>,
     /// Which version of their prediction that is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<u32>,
+    /// The team they are for, as far as `tally` has got.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<u32>,
+    /// When they last joined, wrote, or predicted the room's match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Day>,
 }
 
 impl Member {
@@ -108,5 +201,27 @@ mod tests {
         {
             assert_eq!(RoomId::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn names_and_topics() {
+        assert_eq!(RoomName::parse(" Corner ").unwrap().as_str(), "Corner");
+        assert_eq!(RoomName::parse(&"é".repeat(100)).unwrap().as_str().chars().count(), 100);
+        for text in ["", "  ", "a\u{0}b", "a\nb", &"x".repeat(101)] {
+            assert!(RoomName::parse(text).is_err(), "{text:?}");
+        }
+        assert_eq!(Topic::parse("  ").unwrap().as_str(), "");
+        assert!(Topic::parse(&"x".repeat(500)).is_ok());
+        for text in ["a\u{7}b", &"x".repeat(501)] {
+            assert!(Topic::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_week_is_seven_days_with_today() {
+        let noon = DateTime::from_timestamp(1_794_744_000, 0).unwrap();
+        let today = Day::of(noon);
+        assert_eq!(today.0 - today.week_began().0, 6);
+        assert_eq!(Day::of(DateTime::from_timestamp(-1, 0).unwrap()), Day(-1));
     }
 }

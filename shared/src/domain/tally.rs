@@ -1,12 +1,14 @@
 //! What is counted, as differences: a change of a row takes back what the old one added and adds what the
 //! new one does. Whoever applies each change once has the same counts as whoever counts all rows.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::{AddAssign, Sub};
 
 use serde::Deserialize;
 
 use super::prediction::{Pick, Prediction};
-use super::room::Member;
+use super::room::{Day, Member};
 
 /// Declares a set of counters: a struct, and its fields by name for whoever stores them.
 macro_rules! counters {
@@ -33,16 +35,17 @@ macro_rules! counters {
         }
 
         impl Counters for $name {
-            fn fields(&self) -> Vec<(&'static str, i64)> {
-                vec![$((stringify!($field), self.$field)),*]
+            fn fields(&self) -> Vec<(Cow<'static, str>, i64)> {
+                vec![$((stringify!($field).into(), self.$field)),*]
             }
         }
     };
 }
 
 /// Counters that can be added up and stored.
-pub trait Counters: Copy + Default + PartialEq + AddAssign + Sub<Output = Self> {
-    fn fields(&self) -> Vec<(&'static str, i64)>;
+pub trait Counters: Clone + Default + PartialEq + AddAssign + Sub<Output = Self> {
+    /// Each counter by its name. One that is missing is zero.
+    fn fields(&self) -> Vec<(Cow<'static, str>, i64)>;
 }
 
 counters! {
@@ -69,8 +72,8 @@ counters! {
 }
 
 counters! {
-    /// What is counted of a room.
-    RoomCounts {
+    /// What is counted of a room's members.
+    RoomTotals {
         members,
         /// Members who predict the room's match.
         predictions,
@@ -80,7 +83,20 @@ counters! {
     }
 }
 
+/// What is counted of a room.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoomCounts {
+    pub totals: RoomTotals,
+    /// Members by the team they are for. Those without one are the rest.
+    pub teams: BTreeMap<u32, i64>,
+    /// Members by the day on which they were last seen.
+    pub days: BTreeMap<Day, i64>,
+}
+
 impl RoomCounts {
+    const TEAM: &str = "team:";
+    const DAY: &str = "day:";
+
     /// What one member adds.
     #[must_use]
     pub fn of(member: &Member) -> Self {
@@ -88,13 +104,75 @@ impl RoomCounts {
             return Self::default();
         }
         let picked = |pick| i64::from(member.pick == Some(pick));
-        Self {
+        let totals = RoomTotals {
             members: 1,
             predictions: i64::from(member.pick.is_some()),
             home: picked(Pick::Home),
             draw: picked(Pick::Draw),
             away: picked(Pick::Away),
+        };
+        Self {
+            totals,
+            teams: member.team.map(|team| (team, 1)).into_iter().collect(),
+            days: member.seen.map(|day| (day, 1)).into_iter().collect(),
         }
+    }
+
+    /// Takes in a counter that is stored under a name of [`Counters::fields`], if it is one of teams or days.
+    pub fn take_in(&mut self, name: &str, count: i64) {
+        if let Some(team) = name.strip_prefix(Self::TEAM).and_then(|team| team.parse().ok()) {
+            self.teams.insert(team, count);
+        } else if let Some(day) = name.strip_prefix(Self::DAY).and_then(|day| day.parse().ok()) {
+            self.days.insert(Day(day), count);
+        }
+    }
+
+    /// Whether a stored counter is of a day that nobody will ask for again.
+    #[must_use]
+    pub fn is_of_old(name: &str, today: Day) -> bool {
+        let day = name.strip_prefix(Self::DAY).and_then(|day| day.parse().ok()).map(Day);
+        day.is_some_and(|day| day.0 < today.week_began().0 - 7)
+    }
+
+    /// Members seen in the last seven days.
+    #[must_use]
+    pub fn active(&self, today: Day) -> i64 {
+        self.days.range(today.week_began()..).map(|(_, members)| members).sum()
+    }
+}
+
+/// Adds a map to a map, entry by entry; what cancels out is left out.
+fn add<K: Ord>(to: &mut BTreeMap<K, i64>, from: BTreeMap<K, i64>, sign: i64) {
+    for (key, count) in from {
+        *to.entry(key).or_default() += sign * count;
+    }
+    to.retain(|_, count| *count != 0);
+}
+
+impl AddAssign for RoomCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.totals += other.totals;
+        add(&mut self.teams, other.teams, 1);
+        add(&mut self.days, other.days, 1);
+    }
+}
+
+impl Sub for RoomCounts {
+    type Output = Self;
+
+    fn sub(mut self, other: Self) -> Self {
+        self.totals = self.totals - other.totals;
+        add(&mut self.teams, other.teams, -1);
+        add(&mut self.days, other.days, -1);
+        self
+    }
+}
+
+impl Counters for RoomCounts {
+    fn fields(&self) -> Vec<(Cow<'static, str>, i64)> {
+        let teams = self.teams.iter().map(|(team, count)| (format!("{}{team}", Self::TEAM).into(), *count));
+        let days = self.days.iter().map(|(day, count)| (format!("{}{}", Self::DAY, day.0).into(), *count));
+        self.totals.fields().into_iter().chain(teams).chain(days).collect()
     }
 }
 
@@ -125,6 +203,22 @@ impl EventCounts {
 }
 
 impl UserRecord {
+    /// The part of the settled predictions that were right, to four decimals.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    pub fn accuracy(&self) -> f64 {
+        if self.settled <= 0 {
+            return 0.0;
+        }
+        (self.correct as f64 / self.settled as f64 * 10_000.0).round() / 10_000.0
+    }
+
+    /// By what people are ranked: right predictions, then accuracy. `None` before the first result.
+    #[must_use]
+    pub fn standing(&self) -> Option<i64> {
+        (self.settled > 0).then(|| self.correct * 1_000_001 + self.correct * 1_000_000 / self.settled)
+    }
+
     /// What one row adds.
     #[must_use]
     pub fn of(row: &Prediction) -> Self {
@@ -154,6 +248,7 @@ mod tests {
             forecast: Forecast::new(pick, None).unwrap(),
             confidence: Confidence::new(confidence).unwrap(),
             created: Mark::parse("1763208000000-00000000").unwrap(),
+            changed: Mark::parse("1763208000000-00000000").unwrap(),
             edits: 1,
             points,
             revision: 0,

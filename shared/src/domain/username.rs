@@ -36,7 +36,7 @@ const RESERVED: &[&str] = &[
 ];
 
 /// 3 to 30 of `a-z 0-9 _ .`; capitals are folded.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Username(String);
 

@@ -2,6 +2,7 @@ use std::future::Future;
 
 use lambda_http::http::HeaderMap;
 use lambda_http::http::header::AUTHORIZATION;
+use subtle::ConstantTimeEq as _;
 
 use super::Error;
 use crate::App;
@@ -10,9 +11,22 @@ use crate::domain::{Token, UserId};
 
 /// Who may call an endpoint. The router makes one before the handler runs, so a handler cannot forget.
 pub trait Caller: Sized + Send {
+    /// Whether a user's token is needed.
     const NEEDS_TOKEN: bool;
+    /// How errors are told.
+    const DIALECT: Dialect = Dialect::Own;
+    /// The largest body. This much is more than any request of ours needs, and less than a nuisance.
+    const MAX_BODY: usize = 64 * 1024;
 
     fn identify(app: &App, headers: &HeaderMap) -> impl Future<Output = Result<Self, Error>> + Send;
+}
+
+/// In whose words errors are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    Own,
+    /// As the Matrix specification has it.
+    Matrix,
 }
 
 /// No token needed; one that is sent is not looked at.
@@ -39,7 +53,7 @@ impl Caller for SignedIn {
     const NEEDS_TOKEN: bool = true;
 
     async fn identify(app: &App, headers: &HeaderMap) -> Result<Self, Error> {
-        let token = bearer(headers)?;
+        let token = Token::parse(bearer(headers)?).ok_or(Unauthenticated::Unknown)?;
         let now = app.clock.now();
         let session = app.store.session(&token).await?.ok_or(Unauthenticated::Unknown)?;
         if session::check(session.renewed_at, session.expires_at, now)? == Renewal::Due {
@@ -49,12 +63,30 @@ impl Caller for SignedIn {
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Result<Token, Unauthenticated> {
+/// The homeserver, which tells us what happened on the chat network.
+#[derive(Debug, Clone, Copy)]
+pub struct Homeserver;
+
+impl Caller for Homeserver {
+    const NEEDS_TOKEN: bool = false;
+    const DIALECT: Dialect = Dialect::Matrix;
+    // A hundred events of its own largest size; Lambda takes 6 MB.
+    const MAX_BODY: usize = 6 * 1024 * 1024;
+
+    async fn identify(app: &App, headers: &HeaderMap) -> Result<Self, Error> {
+        let shown = bearer(headers).map_err(|_| Error::NotTheHomeserver)?;
+        let expected = app.config.chat.hs_token.as_ref().ok_or(Error::NotTheHomeserver)?;
+        let same: bool = shown.as_bytes().ct_eq(expected.reveal().as_bytes()).into();
+        if same { Ok(Self) } else { Err(Error::NotTheHomeserver) }
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Result<&str, Unauthenticated> {
     let header = headers.get(AUTHORIZATION).ok_or(Unauthenticated::Missing)?;
     let text = header.to_str().map_err(|_| Unauthenticated::Unknown)?;
     let (scheme, token) = text.trim().split_once(' ').ok_or(Unauthenticated::Unknown)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Unauthenticated::Missing);
     }
-    Token::parse(token.trim()).ok_or(Unauthenticated::Unknown)
+    Ok(token.trim())
 }

@@ -14,6 +14,7 @@ use crate::domain::limit::Limited;
 use crate::domain::prediction::Closed;
 use crate::domain::profile::RenameError;
 use crate::domain::session::Unauthenticated;
+use crate::ports::chat::ChatError;
 use crate::ports::sms::SmsRefused;
 use crate::storage::StoreError;
 use crate::storage::users::{IssueError, RenameFailed, ReserveError};
@@ -30,6 +31,16 @@ pub enum Error {
     RoomNotFound,
     #[error("a private room that the caller is not in")]
     NotAMember,
+    #[error("in the room already")]
+    AlreadyAMember,
+    #[error("no such user")]
+    UserNotFound,
+    #[error("a key that stands for another room")]
+    KeyReused,
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+    #[error("not the homeserver's token")]
+    NotTheHomeserver,
     #[error("no such team")]
     TeamNotFound,
     #[error(transparent)]
@@ -153,12 +164,44 @@ impl Error {
         match self {
             Self::NotFound => told(S::NOT_FOUND, "not_found", "There is nothing at this address."),
             Self::EventNotFound => told(S::NOT_FOUND, "event_not_found", "There is no such match."),
-            Self::RoomNotFound => told(S::NOT_FOUND, "room_not_found", "There is no such chat room."),
+            Self::RoomNotFound | Self::Chat(ChatError::NotFound) => {
+                told(S::NOT_FOUND, "room_not_found", "There is no such chat room.")
+            }
             Self::NotAMember => told(
                 S::FORBIDDEN,
                 "not_a_member",
                 "This room is private. Only its members see what is in it.",
             ),
+            Self::Chat(ChatError::Forbidden) => told(
+                S::FORBIDDEN,
+                "not_allowed",
+                "The chat room does not allow it. A private one is joined by invitation.",
+            ),
+            Self::AlreadyAMember => {
+                told(S::CONFLICT, "already_a_member", "Already a member of this chat room.")
+            }
+            Self::UserNotFound => told(S::NOT_FOUND, "user_not_found", "There is no such user."),
+            Self::KeyReused => told(
+                S::UNPROCESSABLE_ENTITY,
+                "reference_reused",
+                "This key stands for another room, with another name, topic, match or privacy.",
+            )
+            .at_field("Idempotency-Key"),
+            Self::Chat(ChatError::Unavailable(_)) => told(
+                S::SERVICE_UNAVAILABLE,
+                "chat_unavailable",
+                "Chat is not available at the moment. Try again in a moment.",
+            )
+            .after(TimeDelta::seconds(5)),
+            Self::Chat(ChatError::LoginUnsupported) => told(
+                S::SERVICE_UNAVAILABLE,
+                "chat_login_unsupported",
+                "The chat server hands out credentials in its own way only. The operator has to change that.",
+            )
+            .after(TimeDelta::hours(1)),
+            Self::NotTheHomeserver => {
+                told(S::FORBIDDEN, "not_the_homeserver", "The token is not the homeserver's.")
+            }
             Self::TeamNotFound => told(S::NOT_FOUND, "team_not_found", "There is no such team."),
             Self::PredictionsClosed(Closed) => told(
                 S::BAD_REQUEST,
@@ -263,6 +306,30 @@ impl Error {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+impl Error {
+    /// The response in the words of the Matrix specification.
+    pub(super) fn into_matrix_response(self) -> Response<Body> {
+        #[derive(Serialize)]
+        struct MatrixProblem {
+            errcode: &'static str,
+            error: String,
+        }
+        let Told { status, code, message, .. } = self.tell();
+        if status.is_server_error() {
+            tracing::error!(error = %self, code, "a request of the homeserver's failed");
+        }
+        let (status, errcode) = match status {
+            StatusCode::FORBIDDEN => (status, "M_FORBIDDEN"),
+            StatusCode::NOT_FOUND => (status, "M_NOT_FOUND"),
+            StatusCode::UNPROCESSABLE_ENTITY => (StatusCode::BAD_REQUEST, "M_BAD_JSON"),
+            StatusCode::BAD_REQUEST => (status, "M_NOT_JSON"),
+            StatusCode::PAYLOAD_TOO_LARGE => (status, "M_TOO_LARGE"),
+            _ => (status, "M_UNKNOWN"),
+        };
+        json(status, &MatrixProblem { errcode, error: message })
     }
 }
 

@@ -7,7 +7,7 @@ mod router;
 
 use lambda_http::http::StatusCode;
 
-pub use caller::{Anyone, Caller, SignedIn};
+pub use caller::{Anyone, Caller, Dialect, Homeserver, SignedIn};
 pub use error::Error;
 pub use router::{Call, Router};
 

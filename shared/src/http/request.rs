@@ -11,11 +11,8 @@ use super::Error;
 use crate::api::{Fields, Input};
 use crate::domain::Address;
 
-/// More than any request of this API needs, less than it takes to be a nuisance.
-const MAX_BODY: usize = 64 * 1024;
-
-/// Body fields of a POST, query parameters of a GET.
-pub(super) fn input<I: Input>(request: &Request) -> Result<I, Error> {
+/// Body fields of a POST or PUT, query parameters of a GET.
+pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, Error> {
     if request.method() == Method::GET {
         let query: QueryMap = request.query_string_parameters();
         return Ok(Fields::of_query(query.iter()).parse()?);
@@ -27,7 +24,7 @@ pub(super) fn input<I: Input>(request: &Request) -> Result<I, Error> {
         // A kind of body that this version of the library does not know.
         _ => return Err(Error::MalformedJson),
     };
-    if body.len() > MAX_BODY {
+    if body.len() > max_body {
         return Err(Error::BodyTooLarge);
     }
     // Nothing sent is the same as nothing said: the fields that are needed are named.

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lambda_http::http::header::AUTHORIZATION;
 use lambda_http::http::{HeaderMap, HeaderValue, Method, Response};
 use lambda_http::{Body, Request};
 use percent_encoding::percent_decode_str;
@@ -12,9 +13,9 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::error::json;
-use super::{Caller, Error, Reply, request};
+use super::{Caller, Dialect, Error, Reply, request};
 use crate::App;
-use crate::api::{Endpoint, Route};
+use crate::api::{Endpoint, Route, parameter_names, shape};
 use crate::domain::Address;
 use crate::storage::meter::{self, Cost};
 
@@ -62,8 +63,8 @@ type Handler = Box<dyn Fn(App, Arc<Request>, Parameters) -> Answer + Send + Sync
 /// Routing goes by the path itself, never by the gateway's route key: local emulators do not send it.
 pub struct Router {
     app: App,
-    /// From a path as sent to the path as declared.
-    paths: matchit::Router<&'static str>,
+    /// From a path as sent to its shape.
+    paths: matchit::Router<String>,
     handlers: Vec<(Route, Handler)>,
 }
 
@@ -91,23 +92,34 @@ impl Router {
         H: Fn(App, Call<E>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Reply<E::Output>, Error>> + Send + 'static,
     {
-        if self.routes().all(|route| route.path != E::PATH) {
-            self.paths.insert(E::PATH, E::PATH).expect("paths of the table differ");
+        let shape = shape(E::PATH);
+        if self.routes().all(|route| self::shape(route.path) != shape) {
+            self.paths.insert(shape.clone(), shape).expect("paths of the table differ");
         }
         let handler: Handler = Box::new(move |app, request, path| {
             let handler = handler.clone();
             Box::pin(async move {
-                let caller = E::Caller::identify(&app, request.headers()).await?;
-                let input = request::input(&request)?;
-                let address = request::address(&request);
-                let call = Call { caller, input, address, path, headers: request.headers().clone() };
-                drop(request);
-                let Reply { status, body, headers } = handler(app, call).await?;
-                let mut response = json(status, &body);
-                for (name, value) in headers {
-                    response.headers_mut().insert(name, HeaderValue::from_static(value));
+                let answered = async {
+                    let caller = E::Caller::identify(&app, request.headers()).await?;
+                    let input = request::input(&request, E::Caller::MAX_BODY)?;
+                    let address = request::address(&request);
+                    let mut headers = request.headers().clone();
+                    // Nobody needs the token any more, and what is not there cannot be logged.
+                    headers.remove(AUTHORIZATION);
+                    drop(request);
+                    handler(app, Call { caller, input, address, path, headers }).await
+                };
+                match answered.await {
+                    Ok(Reply { status, body, headers }) => {
+                        let mut response = json(status, &body);
+                        for (name, value) in headers {
+                            response.headers_mut().insert(name, HeaderValue::from_static(value));
+                        }
+                        Ok(response)
+                    }
+                    Err(error) if E::Caller::DIALECT == Dialect::Matrix => Ok(error.into_matrix_response()),
+                    Err(error) => Err(error),
                 }
-                Ok(response)
             })
         });
         self.handlers.push((Route::of::<E>(), handler));
@@ -127,11 +139,13 @@ impl Router {
 
     fn find(&self, method: &Method, path: &str) -> Option<(&Route, &Handler, Parameters)> {
         let found = self.paths.at(path).ok()?;
-        let declared = *found.value;
-        let (route, handler) =
-            self.handlers.iter().find(|(route, _)| route.path == declared && route.method == *method)?;
+        let (route, handler) = self
+            .handlers
+            .iter()
+            .find(|(route, _)| route.method == *method && shape(route.path) == *found.value)?;
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let parameters = found.params.iter().map(|(name, value)| (name.to_owned(), decoded(value))).collect();
+        let values = found.params.iter().map(|(_, value)| decoded(value));
+        let parameters = parameter_names(route.path).map(str::to_owned).zip(values).collect();
         Some((route, handler, parameters))
     }
 

@@ -52,7 +52,19 @@ pub trait Web: Debug + Send + Sync {
     ) -> Answer<'a, Result<Vec<u8>, WebError>>;
 }
 
-/// HTTP and HTTPS, on the TLS stack that the SDK brings.
+/// Connections by HTTP and HTTPS, on the TLS stack that the SDK brings. `None` where the system has no root
+/// certificates.
+pub(super) fn connector() -> Option<HttpsConnector<HttpConnector>> {
+    let connector = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+        .ok()?
+        .https_or_http()
+        .enable_http1()
+        .build();
+    Some(connector)
+}
+
+/// HTTP and HTTPS.
 pub struct HyperWeb(Client<HttpsConnector<HttpConnector>, Empty<&'static [u8]>>);
 
 impl Debug for HyperWeb {
@@ -65,13 +77,7 @@ impl HyperWeb {
     /// `None` where the system has no root certificates.
     #[must_use]
     pub fn new() -> Option<Self> {
-        let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-            .ok()?
-            .https_or_http()
-            .enable_http1()
-            .build();
-        Some(Self(Client::builder(TokioExecutor::new()).build(connector)))
+        Some(Self(Client::builder(TokioExecutor::new()).build(connector()?)))
     }
 
     async fn once(&self, url: &str, headers: &[(&str, &str)]) -> Result<Vec<u8>, WebError> {

@@ -7,7 +7,7 @@ use super::Item;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::coins::EntryKey;
 use crate::domain::sms::Position;
-use crate::domain::{Address, Phone, RoomId, UserId, Username, prediction};
+use crate::domain::{Address, Phone, Room, RoomId, UserId, Username, prediction};
 
 /// A primary key: partition and sort.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,7 +205,7 @@ pub fn balance(user: UserId) -> Key {
 /// Whose wallet a partition is.
 #[must_use]
 pub fn wallet_owner(pk: &str) -> Option<UserId> {
-    pk.strip_prefix("user#")?.parse().ok().map(UserId)
+    owner(pk)
 }
 
 /// What the sort keys of a wallet's entries begin with.
@@ -252,6 +252,90 @@ pub fn member_of(user: UserId) -> String {
 #[must_use]
 pub fn member(room: &RoomId, shards: u8, user: UserId) -> Key {
     key(room_shard(room, prediction::shard(user, shards)), member_of(user))
+}
+
+/// `rooms`: a room that somebody is about to make, by what tells this one from others of theirs.
+#[must_use]
+pub fn making(user: UserId, digest: &str) -> Key {
+    key(format!("making#{user}"), digest)
+}
+
+/// `rooms`: a transaction of the homeserver's that is done with.
+#[must_use]
+pub fn push(transaction: &str) -> Key {
+    key(format!("push#{transaction}"), "done")
+}
+
+/// The partition of all rooms that anybody may find.
+pub const DIRECTORY: &str = "directory";
+
+/// `rooms`: the partition of the rooms about a match that anybody may find.
+#[must_use]
+pub fn rooms_about(event: u32) -> String {
+    format!("about#{event}")
+}
+
+/// `rooms`: the partition of the names' endings that begin with a character.
+#[must_use]
+pub fn endings(first: char) -> String {
+    format!("find#{first}")
+}
+
+/// The place of a room in a directory: by when it was made.
+#[must_use]
+pub fn place(room: &Room) -> String {
+    format!("{:013}#{:016x}", room.created_at.timestamp_millis().max(0), room.room_id.digest())
+}
+
+/// A longer ending is cut, to stay within what a sort key may be long.
+const ENDING: usize = 200;
+
+/// What the sort keys of names that contain a text begin with, in its partition of endings.
+#[must_use]
+pub fn ending(text: &str) -> &str {
+    &text[..text.len().min(ENDING)]
+}
+
+/// `rooms`: a room in its directories. `name` is folded.
+#[must_use]
+pub fn directory_places(room: &Room, name: &str) -> Vec<(Key, usize)> {
+    let place = place(room);
+    let mut keys = vec![(key(DIRECTORY, &place), 0)];
+    keys.extend(room.event_id.map(|event| (key(rooms_about(event), &place), 0)));
+    // Nobody searches for something that begins with a space.
+    let endings = name.char_indices().filter(|(_, first)| !first.is_whitespace());
+    keys.extend(endings.map(|(at, first)| {
+        (key(self::endings(first), format!("{}#{place}#{at:03}", ending(&name[at..]))), at)
+    }));
+    keys
+}
+
+/// Whether a key of `rooms` is a room itself.
+#[must_use]
+pub fn is_room(pk: &str, sk: &str) -> bool {
+    pk.starts_with("room#") && sk == "room"
+}
+
+/// Whose record a key of `predictions` is, if it is one.
+#[must_use]
+pub fn stats_owner(pk: &str, sk: &str) -> Option<UserId> {
+    owner(pk).filter(|_| sk == "stats")
+}
+
+/// Whose profile a key of `users` is, if it is one.
+#[must_use]
+pub fn profile_owner(pk: &str, sk: &str) -> Option<UserId> {
+    owner(pk).filter(|_| sk == "profile")
+}
+
+fn owner(pk: &str) -> Option<UserId> {
+    pk.strip_prefix("user#")?.parse().ok()
+}
+
+/// The username that a partition of `users` is about.
+#[must_use]
+pub fn owned_name(pk: &str) -> Option<Username> {
+    Username::parse(pk.strip_prefix("name#")?).ok()
 }
 
 /// Whether a key of `rooms` is a member, and not something that is kept beside them.

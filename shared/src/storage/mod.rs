@@ -5,7 +5,9 @@
 
 pub mod catalog;
 mod client;
+pub mod directory;
 pub mod keys;
+pub mod members;
 pub mod meter;
 pub mod pages;
 pub mod predictions;
@@ -98,6 +100,10 @@ impl Store {
         key: Key,
         reads: Reads,
     ) -> Result<Option<T>, StoreError> {
+        self.get_item(table, key, reads).await?.map(from_item).transpose()
+    }
+
+    async fn get_item(&self, table: &str, key: Key, reads: Reads) -> Result<Option<Item>, StoreError> {
         let found = self
             .client
             .get_item()
@@ -107,7 +113,7 @@ impl Store {
             .send()
             .await
             .map_err(|error| StoreError::from_sdk("GetItem", &error))?;
-        found.item.map(from_item).transpose()
+        Ok(found.item)
     }
 }
 

@@ -23,6 +23,8 @@ struct Row {
     away: Option<u16>,
     confidence: Confidence,
     created: Mark,
+    /// Missing in rows of before there was one.
+    changed: Option<Mark>,
     edits: u32,
     points: Option<u32>,
     #[serde(default)]
@@ -39,6 +41,7 @@ impl TryFrom<Row> for Prediction {
             user_id: row.user_id,
             forecast: Forecast::new(row.pick, score).map_err(|_| StoreError::Unreadable("a forecast"))?,
             confidence: row.confidence,
+            changed: row.changed.unwrap_or_else(|| row.created.clone()),
             created: row.created,
             edits: row.edits,
             points: row.points,

@@ -1,24 +1,89 @@
-//! The `rooms` table: rooms, and their members spread over the room's shards.
+//! The `rooms` table: rooms, how they are made, and what the homeserver has told of them. Their members are
+//! in [`super::members`], the ways to find them in [`super::directory`].
 
+use std::collections::{BTreeMap, HashMap};
+
+use aws_sdk_dynamodb::types::{
+    Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+};
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::future::{try_join, try_join_all};
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::keys::Key;
-use super::pages::{self, Page, Wanted};
-use super::{Item, Reads, Store, StoreError, every_item, from_item, keys, made, number, text, to_item};
-use crate::domain::room::{Member, Membership, Room, RoomId};
-use crate::domain::tally::RoomCounts;
-use crate::domain::{Prediction, UserId};
+use super::{Item, Reads, Store, StoreError, from_item, keys, made, number, refused_write, text, to_item};
+use crate::domain::room::{Member, Room, RoomId};
+use crate::domain::tally::{RoomCounts, RoomTotals};
+use crate::domain::UserId;
 
-/// The index by user: a member's user, and the room.
-const BY_USER: &str = "by_user";
+/// How long it is remembered which room a request with a key of its own made.
+const KEY_KEPT: TimeDelta = TimeDelta::days(7);
 
-pub(super) fn read_member(item: Item) -> Result<Member, StoreError> {
-    from_item(item)
+/// How long a homeserver may take to send a transaction again.
+const PUSH_KEPT: TimeDelta = TimeDelta::days(7);
+
+/// A room that somebody is about to make.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Making {
+    /// The same for every try at it: the chat network knows the room by it.
+    pub nonce: String,
+    /// What the room was to be, as a digest.
+    pub content: String,
+    /// The room, where an earlier request made it.
+    pub room_id: Option<RoomId>,
+}
+
+/// Which request to make a room this is.
+#[derive(Debug, Clone)]
+pub struct Intent<'a> {
+    pub user: UserId,
+    /// By what the request is known: its key, or else what it asks for.
+    pub digest: &'a str,
+    pub content: &'a str,
+    /// Whether it has a key of its own. Then it is remembered; without one, only until it is done.
+    pub is_keyed: bool,
+}
+
+/// What is counted of a room, as it is stored: counters of teams and days have names of their own.
+#[derive(Deserialize)]
+struct StoredCounts {
+    #[serde(flatten)]
+    totals: RoomTotals,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
 }
 
 impl Store {
     pub async fn room(&self, id: &RoomId) -> Result<Option<Room>, StoreError> {
         self.get(&self.tables.rooms, keys::room(id), Reads::Eventual).await
+    }
+
+    /// Rooms and how many members each has, of those that there are.
+    pub async fn rooms(&self, ids: &[RoomId]) -> Result<HashMap<RoomId, (Room, i64)>, StoreError> {
+        #[derive(Deserialize)]
+        struct Tally {
+            room_id: RoomId,
+            #[serde(default)]
+            members: i64,
+        }
+        let read = |key: fn(&RoomId) -> keys::Key| {
+            let parts = ids.chunks(100).map(move |ids| {
+                let keys = ids.iter().map(|id| key(id).into()).collect();
+                self.batch_get(&self.tables.rooms, keys, Reads::Eventual)
+            });
+            try_join_all(parts)
+        };
+        let (rooms, tallies) = try_join(read(keys::room), read(keys::room_tally)).await?;
+        let tallies = tallies.into_iter().flatten().map(|item| {
+            from_item(item).map(|Tally { room_id, members }| (room_id, members))
+        });
+        let members: HashMap<RoomId, i64> = tallies.collect::<Result<_, StoreError>>()?;
+        let rooms = rooms.into_iter().flatten().map(|item| {
+            let room: Room = from_item(item)?;
+            let members = members.get(&room.room_id).copied().unwrap_or(0);
+            Ok((room.room_id.clone(), (room, members)))
+        });
+        rooms.collect()
     }
 
     /// Keeps a room that is not known yet. One that is stays as it is.
@@ -34,109 +99,132 @@ impl Store {
         made("PutItem", put).map(|_| ())
     }
 
-    pub async fn member(&self, room: &Room, user: UserId) -> Result<Option<Member>, StoreError> {
-        self.get(&self.tables.rooms, keys::member(&room.room_id, room.shards, user), Reads::Eventual).await
-    }
-
-    /// Makes somebody a member, in one write. What they predict is noted by `tally`.
-    pub async fn set_membership(
+    /// Notes that somebody is about to make a room; whoever comes again with the same finds the first note.
+    pub async fn begin_making(
         &self,
-        room: &Room,
-        user: UserId,
-        membership: Membership,
-    ) -> Result<(), StoreError> {
-        let mut update = self
-            .client
-            .update_item()
-            .table_name(&self.tables.rooms)
-            .set_key(Some(keys::member(&room.room_id, room.shards, user).into()))
-            .expression_attribute_values(":room", text(room.room_id.as_str()))
-            .expression_attribute_values(":user", number(user))
-            .expression_attribute_values(":membership", text(membership.as_str()));
-        let mut set = "SET room_id = :room, user_id = :user, membership = :membership".to_owned();
-        if let Some(event) = room.event_id {
-            set.push_str(", event_id = :event");
-            update = update.expression_attribute_values(":event", number(event));
-        }
-        update
-            .update_expression(set)
-            .send()
-            .await
-            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
-        Ok(())
-    }
-
-    /// Members who have joined and predict the room's match, a page of them.
-    pub async fn predictors_page(
-        &self,
-        room: &Room,
-        after: Option<UserId>,
-        most: usize,
-        about: usize,
-    ) -> Result<Page<Member>, StoreError> {
-        let wanted = Wanted { shards: room.shards, after, most, about, is_filtered: true };
-        pages::page(
-            wanted,
-            |shard, after, most| self.members_page(room, shard, after, most),
-            |member| member.user_id,
-            |member| member.has_joined() && member.pick.is_some(),
-        )
-        .await
-    }
-
-    async fn members_page(
-        &self,
-        room: &Room,
-        shard: u8,
-        after: Option<UserId>,
-        most: usize,
-    ) -> Result<(Vec<Member>, bool), StoreError> {
-        let partition = keys::room_shard(&room.room_id, shard);
-        let after = after.map(keys::member_of);
-        let (items, ended) = self.partition_page(&self.tables.rooms, &partition, after, most).await?;
-        Ok((items.into_iter().map(read_member).collect::<Result<_, _>>()?, ended))
-    }
-
-    /// A user's places in rooms about a match that they have joined.
-    pub async fn joined_rooms(&self, user: UserId, event: u32) -> Result<Vec<Key>, StoreError> {
-        #[derive(Deserialize)]
-        struct Place {
-            pk: String,
-            sk: String,
-        }
-        let query = self
-            .client
-            .query()
-            .table_name(&self.tables.rooms)
-            .index_name(BY_USER)
-            .key_condition_expression("user_id = :user")
-            .filter_expression("membership = :join AND event_id = :event")
-            .expression_attribute_values(":user", number(user))
-            .expression_attribute_values(":join", text(Membership::Join.as_str()))
-            .expression_attribute_values(":event", number(event));
-        let place = |item| from_item(item).map(|Place { pk, sk }| Key { pk, sk });
-        every_item(query).await?.into_iter().map(place).collect()
-    }
-
-    /// Notes with a member what they predict for the room's match, unless a later version is noted.
-    pub async fn note_pick(&self, member: Key, row: &Prediction) -> Result<(), StoreError> {
+        intent: &Intent<'_>,
+        nonce: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Making, StoreError> {
         let noted = self
             .client
             .update_item()
             .table_name(&self.tables.rooms)
-            .set_key(Some(member.into()))
-            .update_expression("SET pick = :pick, edits = :edits")
-            .condition_expression("attribute_exists(pk) AND (attribute_not_exists(edits) OR edits < :edits)")
-            .expression_attribute_values(":pick", text(row.forecast.pick().as_str()))
-            .expression_attribute_values(":edits", number(row.edits))
+            .set_key(Some(keys::making(intent.user, intent.digest).into()))
+            .update_expression(
+                "SET nonce = if_not_exists(nonce, :nonce), content = if_not_exists(content, :content), \
+                 expires_at = :expires",
+            )
+            .expression_attribute_values(":nonce", text(nonce))
+            .expression_attribute_values(":content", text(intent.content))
+            .expression_attribute_values(":expires", number((now + KEY_KEPT).timestamp()))
+            .return_values(ReturnValue::AllNew)
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
+        from_item(noted.attributes.unwrap_or_default())
+    }
+
+    /// Keeps a new room with its first member and ends the note of its making, or nothing of it. False where
+    /// the room is known already.
+    pub async fn make_room(
+        &self,
+        room: &Room,
+        creator: &Member,
+        intent: &Intent<'_>,
+    ) -> Result<bool, StoreError> {
+        let table = &self.tables.rooms;
+        let put = |item: Item| {
+            Put::builder()
+                .table_name(table)
+                .set_item(Some(item))
+                .condition_expression("attribute_not_exists(pk)")
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+                .build()
+        };
+        let room_item = to_item(keys::room(&room.room_id), room)?;
+        let member = to_item(keys::member(&room.room_id, room.shards, creator.user_id), creator)?;
+        let making = keys::making(intent.user, intent.digest);
+        let note = if intent.is_keyed {
+            let update = Update::builder()
+                .table_name(table)
+                .set_key(Some(making.into()))
+                .update_expression("SET room_id = :room")
+                .expression_attribute_values(":room", text(room.room_id.as_str()))
+                .build()?;
+            TransactWriteItem::builder().update(update).build()
+        } else {
+            let delete = Delete::builder().table_name(table).set_key(Some(making.into())).build()?;
+            TransactWriteItem::builder().delete(delete).build()
+        };
+        let writes = vec![
+            TransactWriteItem::builder().put(put(room_item)?).build(),
+            TransactWriteItem::builder().put(put(member)?).build(),
+            note,
+        ];
+        match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
+            Ok(_) => Ok(true),
+            Err(error) if refused_write(&error, 0).is_some() => Ok(false),
+            Err(error) => Err(StoreError::from_sdk("TransactWriteItems", &error)),
+        }
+    }
+
+    /// Notes when somebody last wrote in a room, unless a later moment is noted.
+    pub async fn note_activity(&self, room: &RoomId, at: DateTime<Utc>) -> Result<(), StoreError> {
+        let noted = self
+            .client
+            .update_item()
+            .table_name(&self.tables.rooms)
+            .set_key(Some(keys::room(room).into()))
+            .update_expression("SET last_activity = :at")
+            .condition_expression("last_activity < :at")
+            .expression_attribute_values(":at", number(at.timestamp_millis()))
             .send()
             .await;
         made("UpdateItem", noted).map(|_| ())
     }
 
+    /// Whether this very transaction of the homeserver's is done with. Its id alone does not say: a
+    /// homeserver that starts over counts from one again.
+    pub async fn is_push_done(&self, transaction: &str, digest: &str) -> Result<bool, StoreError> {
+        #[derive(Deserialize)]
+        struct Done {
+            digest: String,
+        }
+        let done: Option<Done> =
+            self.get(&self.tables.rooms, keys::push(transaction), Reads::Consistent).await?;
+        Ok(done.is_some_and(|done| done.digest == digest))
+    }
+
+    pub async fn end_push(
+        &self,
+        transaction: &str,
+        digest: &str,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        self.client
+            .put_item()
+            .table_name(&self.tables.rooms)
+            .set_item(Some(keys::push(transaction).into()))
+            .item("digest", text(digest))
+            .item("expires_at", number((now + PUSH_KEPT).timestamp()))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
+        Ok(())
+    }
+
     /// What is counted of a room.
     pub async fn room_counts(&self, room: &RoomId) -> Result<RoomCounts, StoreError> {
-        let counts = self.get(&self.tables.rooms, keys::room_tally(room), Reads::Eventual).await?;
-        Ok(counts.unwrap_or_default())
+        let stored: Option<StoredCounts> =
+            self.get(&self.tables.rooms, keys::room_tally(room), Reads::Eventual).await?;
+        let Some(StoredCounts { totals, others }) = stored else { return Ok(RoomCounts::default()) };
+        let mut counts = RoomCounts { totals, ..RoomCounts::default() };
+        for (name, count) in others {
+            if let Some(count) = count.as_i64() {
+                counts.take_in(&name, count);
+            }
+        }
+        Ok(counts)
     }
 }

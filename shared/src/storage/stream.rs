@@ -4,9 +4,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::keys::Key;
-use super::{Item, StoreError, keys, predictions, rooms};
-use crate::domain::Prediction;
-use crate::domain::room::Member;
+use super::tallies::{self, CountedRecord};
+use super::users::{self, ChosenTeam};
+use super::{Item, StoreError, from_item, keys, members, predictions};
+use crate::domain::room::{Member, Room};
+use crate::domain::{Prediction, UserId};
 
 /// A record's place in its stream shard. Compares as the store orders them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +51,20 @@ pub enum Change {
         key: Key,
         old: Option<Member>,
         new: Option<Member>,
+    },
+    Room {
+        old: Option<Room>,
+        new: Option<Room>,
+    },
+    /// A user's record over all matches.
+    Record {
+        user: UserId,
+        counted: CountedRecord,
+    },
+    /// Somebody chose the team that they are for.
+    Team {
+        user: UserId,
+        chosen: ChosenTeam,
     },
     /// Nothing that anybody counts.
     Other,
@@ -129,8 +145,18 @@ impl Record {
             let read = |image: Option<Item>| image.map(predictions::read).transpose();
             Change::Prediction { old: read(old)?, new: read(new)? }
         } else if keys::is_member(&pk, &sk) {
-            let read = |image: Option<Item>| image.map(rooms::read_member).transpose();
+            let read = |image: Option<Item>| image.map(members::read_member).transpose();
             Change::Member { key: Key { pk: pk.clone(), sk }, old: read(old)?, new: read(new)? }
+        } else if keys::is_room(&pk, &sk) {
+            let read = |image: Option<Item>| image.map(from_item).transpose();
+            Change::Room { old: read(old)?, new: read(new)? }
+        } else if let (Some(user), Some(new)) = (keys::stats_owner(&pk, &sk), &new) {
+            Change::Record { user, counted: tallies::read_record(new.clone())? }
+        } else if let (Some(user), Some(new)) = (keys::profile_owner(&pk, &sk), new) {
+            match (old.map(users::read_team).transpose()?.flatten(), users::read_team(new)?) {
+                (before, Some(chosen)) if before.as_ref() != Some(&chosen) => Change::Team { user, chosen },
+                _ => Change::Other,
+            }
         } else {
             Change::Other
         };

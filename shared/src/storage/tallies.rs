@@ -4,6 +4,7 @@
 //! adds a run of changes and moves that mark in one conditional write, so that whatever is delivered
 //! again, alone or in other batches, changes nothing.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
@@ -14,7 +15,8 @@ use super::keys::Key;
 use super::stream::{Sequence, Unreadable};
 use super::{Item, Reads, Store, StoreError, from_item, keys, made, number, refused_item, text};
 use crate::config::Tables;
-use crate::domain::tally::{Counters, EventCounts, UserRecord};
+use crate::domain::room::Day;
+use crate::domain::tally::{Counters, EventCounts, RoomCounts, UserRecord};
 use crate::domain::{RoomId, UserId};
 
 /// What is counted for.
@@ -80,12 +82,10 @@ impl Store {
         let mut open = additions;
         // Each refusal says what is in there already. A second one means that the same lane is being
         // folded elsewhere at this very moment; that ends with their last record.
-        for _ in 0..10 {
-            let (Some(first), Some(last)) = (open.first(), open.last()) else { return Ok(()) };
-            let mut sum = C::default();
-            for addition in open {
-                sum += addition.counts;
-            }
+        let mut refusals = 0;
+        while refusals < 10 {
+            let (now_adding, fields) = longest_run(open);
+            let (Some(first), Some(last)) = (now_adding.first(), now_adding.last()) else { return Ok(()) };
             let (identity, id) = aggregate.identity();
             let mut update = self
                 .client
@@ -100,17 +100,18 @@ impl Store {
                 .expression_attribute_values(":last", number(last.sequence.number()))
                 .return_values(ReturnValue::AllNew)
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            let mut adds = Vec::new();
-            for (at, (name, count)) in sum.fields().into_iter().enumerate() {
-                if count != 0 {
-                    adds.push(format!("#f{at} :f{at}"));
-                    update = update
-                        .expression_attribute_names(format!("#f{at}"), name)
-                        .expression_attribute_values(format!(":f{at}"), number(count));
-                }
+            // The version tells whoever copies the counts which copy is the newer one.
+            let mut adds = vec!["version :one".to_owned()];
+            update = update.expression_attribute_values(":one", number(1));
+            for (at, (name, count)) in fields.into_iter().enumerate() {
+                adds.push(format!("#f{at} :f{at}"));
+                update = update
+                    .expression_attribute_names(format!("#f{at}"), name)
+                    .expression_attribute_values(format!(":f{at}"), number(count));
             }
-            let add = if adds.is_empty() { String::new() } else { format!(" ADD {}", adds.join(", ")) };
-            match update.update_expression(format!("SET #mark = :last, #id = :id{add}")).send().await {
+            let expression = format!("SET #mark = :last, #id = :id ADD {}", adds.join(", "));
+            match update.update_expression(expression).send().await {
+                Ok(_) if now_adding.len() < open.len() => open = &open[now_adding.len()..],
                 Ok(done) => {
                     // It is counted; a mark too many does no harm.
                     if let Err(error) = self.sweep(aggregate, done.attributes.unwrap_or_default(), now).await
@@ -123,6 +124,7 @@ impl Store {
                     let Some(item) = refused_item(&error) else {
                         return Err(StoreError::from_sdk("UpdateItem", &error));
                     };
+                    refusals += 1;
                     let seen = seen(&item, &mark).ok_or(StoreError::Unreadable("a lane's mark"))?;
                     let taken_in = open.partition_point(|addition| addition.sequence.number() <= seen);
                     open = &open[taken_in..];
@@ -132,9 +134,12 @@ impl Store {
         Err(StoreError::Busy { operation: "UpdateItem", code: "LaneContended".into() })
     }
 
-    /// Forgets the marks of shards that have ended long ago.
+    /// Forgets the marks of shards that have ended long ago, and counts of days that nobody asks for.
     async fn sweep(&self, aggregate: &Aggregate, item: Item, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let old = |name: &str| name.strip_prefix(MARK).is_some_and(|lane| is_old(lane, now));
+        let old = |name: &str| {
+            name.strip_prefix(MARK).is_some_and(|lane| is_old(lane, now))
+                || RoomCounts::is_of_old(name, Day::of(now))
+        };
         let marks: Vec<_> = item.into_iter().filter(|(name, _)| old(name)).take(SWEPT_AT_ONCE).collect();
         if marks.is_empty() {
             return Ok(());
@@ -201,8 +206,48 @@ impl Store {
 
     /// A user's record over all matches.
     pub async fn user_record(&self, user: UserId) -> Result<UserRecord, StoreError> {
-        let record = self.get(&self.tables.predictions, keys::user_stats(user), Reads::Eventual).await?;
-        Ok(record.unwrap_or_default())
+        let counted = self.get(&self.tables.predictions, keys::user_stats(user), Reads::Eventual).await?;
+        Ok(counted.map_or_else(UserRecord::default, |counted: CountedRecord| counted.record))
+    }
+
+    /// A user's record as it is at this moment, with its version. `None` before their first result.
+    pub async fn counted_record(&self, user: UserId) -> Result<Option<CountedRecord>, StoreError> {
+        self.get(&self.tables.predictions, keys::user_stats(user), Reads::Consistent).await
+    }
+}
+
+/// A user's record, and how many times it has been counted on.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CountedRecord {
+    #[serde(flatten)]
+    pub record: UserRecord,
+    #[serde(default)]
+    pub version: u64,
+}
+
+pub(super) fn read_record(item: Item) -> Result<CountedRecord, StoreError> {
+    from_item(item)
+}
+
+/// How many counters one write may change: an expression has room for some hundred.
+const FIELDS_AT_ONCE: usize = 200;
+
+type Fields = Vec<(Cow<'static, str>, i64)>;
+
+/// As many of the additions, from the first on, as one write can hold, and what they change.
+fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Fields) {
+    let mut run = additions;
+    loop {
+        let mut sum = C::default();
+        for addition in run {
+            sum += addition.counts.clone();
+        }
+        let mut fields = sum.fields();
+        fields.retain(|(_, count)| *count != 0);
+        if fields.len() <= FIELDS_AT_ONCE || run.len() == 1 {
+            return (run, fields);
+        }
+        run = &run[..run.len() / 2];
     }
 }
 

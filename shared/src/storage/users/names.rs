@@ -1,11 +1,11 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{UserId, Username};
-use crate::storage::{Reads, Store, StoreError, keys};
+use crate::storage::{Reads, Store, StoreError, from_item, keys};
 
 /// Whose a username is.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -15,9 +15,31 @@ pub(super) struct NameOwner {
 
 impl Store {
     pub async fn is_username_taken(&self, name: &Username) -> Result<bool, StoreError> {
+        Ok(self.user_named(name).await?.is_some())
+    }
+
+    /// Whose a username is.
+    pub async fn user_named(&self, name: &Username) -> Result<Option<UserId>, StoreError> {
         let owner: Option<NameOwner> =
             self.get(&self.tables.users, keys::username_owner(name), Reads::Eventual).await?;
-        Ok(owner.is_some())
+        Ok(owner.map(|owner| owner.user_id))
+    }
+
+    /// Whose these usernames are, of those that are somebody's. At most 100 at once.
+    pub async fn users_named(&self, names: &[Username]) -> Result<HashMap<Username, UserId>, StoreError> {
+        #[derive(Deserialize)]
+        struct Owned {
+            pk: String,
+            user_id: UserId,
+        }
+        let keys = names.iter().map(|name| keys::username_owner(name).into()).collect();
+        let items = self.batch_get(&self.tables.users, keys, Reads::Eventual).await?;
+        let mut owners = HashMap::new();
+        for item in items {
+            let Owned { pk, user_id } = from_item(item)?;
+            owners.extend(keys::owned_name(&pk).map(|name| (name, user_id)));
+        }
+        Ok(owners)
     }
 
     /// Those of `names` that nobody has, in their order.

@@ -1,10 +1,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
-use chrono::serde::ts_milliseconds;
+use chrono::serde::{ts_milliseconds, ts_milliseconds_option};
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ use super::{PhoneOwner, Session};
 use crate::domain::profile::RenameError;
 use crate::domain::{Email, Name, Phone, Token, User, UserId, Username};
 use crate::storage::{
-    Item, Reads, Store, StoreError, from_item, keys, number, refused_item, refused_write, text, to_item,
+    Item, Reads, Store, StoreError, from_item, keys, made, number, refused_item, refused_write, text, to_item,
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -35,6 +36,28 @@ struct ProfileItem {
     primary_team: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     other_teams: Vec<u32>,
+    /// Since when the username is known in rooms.
+    #[serde(default, with = "ts_milliseconds_option", skip_serializing_if = "Option::is_none")]
+    chat_since: Option<DateTime<Utc>>,
+}
+
+/// The team that somebody is for, and since when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChosenTeam {
+    pub team: u32,
+    pub at: DateTime<Utc>,
+}
+
+/// What a profile says of it. One from before moments were kept says nothing.
+pub(in crate::storage) fn read_team(item: Item) -> Result<Option<ChosenTeam>, StoreError> {
+    #[derive(Deserialize)]
+    struct Choice {
+        primary_team: Option<u32>,
+        #[serde(default, with = "ts_milliseconds_option")]
+        primary_team_at: Option<DateTime<Utc>>,
+    }
+    let Choice { primary_team, primary_team_at } = from_item(item)?;
+    Ok(primary_team.zip(primary_team_at).map(|(team, at)| ChosenTeam { team, at }))
 }
 
 impl From<ProfileItem> for User {
@@ -50,6 +73,7 @@ impl From<ProfileItem> for User {
             pending_phones: item.pending_phones,
             primary_team: item.primary_team,
             other_teams: item.other_teams,
+            chat_since: item.chat_since,
         }
     }
 }
@@ -180,6 +204,7 @@ impl Store {
             pending_phones: BTreeSet::new(),
             primary_team: None,
             other_teams: Vec::new(),
+            chat_since: None,
         };
         let profile = to_item(keys::profile(new.id), &record)?;
         let user = User::from(record);
@@ -239,27 +264,57 @@ impl Store {
         }
     }
 
-    pub async fn save_primary_team(&self, id: UserId, team: u32) -> Result<(), StoreError> {
-        self.save_teams(id, "primary_team", number(team)).await
+    pub async fn save_primary_team(&self, id: UserId, team: u32, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let saved = self.profile_update(id).update_expression("SET primary_team = :team, primary_team_at = :now");
+        let saved = saved
+            .expression_attribute_values(":team", number(team))
+            .expression_attribute_values(":now", number(now.timestamp_millis()));
+        saved.send().await.map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
+        Ok(())
     }
 
     /// In place of those before.
     pub async fn save_other_teams(&self, id: UserId, teams: &[u32]) -> Result<(), StoreError> {
-        self.save_teams(id, "other_teams", AttributeValue::L(teams.iter().map(number).collect())).await
+        let teams = AttributeValue::L(teams.iter().map(number).collect());
+        let saved = self.profile_update(id).update_expression("SET other_teams = :teams");
+        let saved = saved.expression_attribute_values(":teams", teams);
+        saved.send().await.map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
+        Ok(())
     }
 
-    async fn save_teams(&self, id: UserId, field: &str, value: AttributeValue) -> Result<(), StoreError> {
+    fn profile_update(&self, id: UserId) -> UpdateItemFluentBuilder {
         self.client
             .update_item()
             .table_name(&self.tables.users)
             .set_key(Some(keys::profile(id).into()))
-            .update_expression(format!("SET {field} = :teams"))
             .condition_expression("attribute_exists(pk)")
-            .expression_attribute_values(":teams", value)
+    }
+
+    /// The team that somebody is for, as it is at this moment.
+    pub async fn chosen_team(&self, id: UserId) -> Result<Option<ChosenTeam>, StoreError> {
+        let profile: Option<Item> = self.get_item(&self.tables.users, keys::profile(id), Reads::Consistent).await?;
+        Ok(profile.map(read_team).transpose()?.flatten())
+    }
+
+    /// Makes a username one that is known in rooms: from now on it stays. Refused as busy where it has
+    /// changed since it was read.
+    pub async fn fix_username(&self, user: &User, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let fixed = self
+            .client
+            .update_item()
+            .table_name(&self.tables.users)
+            .set_key(Some(keys::profile(user.id).into()))
+            .update_expression("SET chat_since = if_not_exists(chat_since, :now)")
+            .condition_expression("username = :name")
+            .expression_attribute_values(":now", number(now.timestamp_millis()))
+            .expression_attribute_values(":name", text(user.username.as_str()))
             .send()
-            .await
-            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
-        Ok(())
+            .await;
+        if made("UpdateItem", fixed)? {
+            Ok(())
+        } else {
+            Err(StoreError::Busy { operation: "UpdateItem", code: "Renamed".into() })
+        }
     }
 
     /// Gives `user` another username, and the other changes with it, or nothing at all.

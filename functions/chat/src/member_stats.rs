@@ -1,0 +1,57 @@
+use std::collections::BTreeMap;
+
+use futures_util::future::try_join3;
+use touchline::api::Data;
+use touchline::api::chat::{MemberStats, MemberStatsView, PredictorView};
+use touchline::domain::catalog::Catalogue;
+use touchline::domain::room::{Day, Room};
+use touchline::domain::tally::RoomCounts;
+use touchline::{App, Call, Error, Reply, rooms};
+
+/// How many predictors are named.
+const TOP: usize = 10;
+
+pub async fn handle(app: App, call: Call<MemberStats>) -> Result<Reply<Data<MemberStatsView>>, Error> {
+    let room = crate::room(&app, call.path("chatRoom")).await?;
+    rooms::look_into(&app, &room, call.caller.user).await?;
+    let counts = async { app.store.room_counts(&room.room_id).await.map_err(Error::from) };
+    let (catalogue, counts, top_predictors) = try_join3(app.catalogue(), counts, top(&app, &room)).await?;
+    let data = MemberStatsView {
+        total_members: counts.totals.members,
+        active_members: counts.active(Day::of(app.clock.now())),
+        predictions_made: counts.totals.predictions,
+        team_distribution: distribution(&room, &counts, &catalogue),
+        top_predictors,
+    };
+    Ok(Data { data }.into())
+}
+
+async fn top(app: &App, room: &Room) -> Result<Vec<PredictorView>, Error> {
+    let best = app.store.standings(room, TOP).await?;
+    let people = app.store.people(&best.iter().map(|one| one.user_id).collect::<Vec<_>>()).await?;
+    let view = |one: touchline::storage::members::Standing| {
+        Some(PredictorView {
+            user_id: one.user_id,
+            username: people.get(&one.user_id)?.username.clone(),
+            correct_predictions: one.record.correct,
+            accuracy: one.record.accuracy(),
+        })
+    };
+    Ok(best.into_iter().filter_map(view).collect())
+}
+
+/// Members by team: the match's two, or every one that somebody is for. The others are neutral.
+fn distribution(room: &Room, counts: &RoomCounts, catalogue: &Catalogue) -> BTreeMap<String, i64> {
+    let teams: Vec<u32> = match room.event_id.and_then(|event| catalogue.event(event)) {
+        Some(event) => vec![event.home_team_id, event.away_team_id],
+        None => counts.teams.iter().filter(|(_, members)| **members > 0).map(|(team, _)| *team).collect(),
+    };
+    let mut distribution = BTreeMap::new();
+    for team in teams.into_iter().filter_map(|team| catalogue.team(team)) {
+        let members = counts.teams.get(&team.id).copied().unwrap_or(0);
+        *distribution.entry(team.slug.replace('-', "_")).or_default() += members;
+    }
+    let of_teams: i64 = distribution.values().sum();
+    *distribution.entry("neutral".to_owned()).or_default() += counts.totals.members - of_teams;
+    distribution
+}

@@ -1,0 +1,108 @@
+//! Keeps what is known of people and rooms where it is looked for: with each member of a room what they
+//! predict for its match, the team they are for and how good their predictions are, so that all of that can be
+//! counted and ranked like anything else; and with the directory where a room is to be found.
+//!
+//! Either may come first, the joining or what is to be noted. Whichever change is looked at later sees the
+//! other: a prediction looks for its user's rooms, a joining for the user's prediction, and so on. Versions
+//! keep an older note from taking the place of a newer one, so that both may do it, and any number of times.
+
+use futures_util::future::{try_join3, try_join_all};
+use futures_util::stream::{self, StreamExt as _};
+use touchline::App;
+use touchline::domain::catalog::Match;
+use touchline::domain::room::{Day, Member};
+use touchline::domain::{Prediction, UserId};
+use touchline::storage::keys::Key;
+use touchline::storage::stream::{Change, Record};
+use touchline::storage::tallies::CountedRecord;
+use touchline::storage::users::ChosenTeam;
+use touchline::storage::{Reads, StoreError};
+
+use crate::AT_ONCE;
+
+/// Returns the place of the first record for which it failed.
+pub async fn keep(app: &App, records: &[Record]) -> Option<usize> {
+    // Collected: the compiler cannot see through the closure otherwise.
+    let keeping: Vec<_> = records
+        .iter()
+        .enumerate()
+        .map(|(at, record)| async move {
+            follow(app, &record.change).await.err().map(|error| {
+                tracing::warn!(%error, "a change could not be followed; it comes again");
+                at
+            })
+        })
+        .collect();
+    let failed: Vec<Option<usize>> = stream::iter(keeping).buffer_unordered(AT_ONCE).collect().await;
+    failed.into_iter().flatten().min()
+}
+
+async fn follow(app: &App, change: &Change) -> Result<(), StoreError> {
+    match change {
+        Change::Prediction { old, new: Some(new) } => {
+            let version = |row: &Prediction| (row.edits, row.revision);
+            // With its points once more: the index of rooms may have lagged behind a joining.
+            if old.as_ref().is_some_and(|old| version(old) == version(new)) {
+                return Ok(());
+            }
+            let by_its_user = old.as_ref().is_none_or(|old| old.edits != new.edits);
+            predicted(app, new, by_its_user).await
+        }
+        Change::Member { key, old, new: Some(new) }
+            if new.has_joined() && !old.as_ref().is_some_and(Member::has_joined) =>
+        {
+            joined(app, key, new).await
+        }
+        Change::Room { old, new } => app.store.shelve(old.as_ref(), new.as_ref()).await,
+        Change::Record { user, counted } => ranked(app, *user, counted).await,
+        Change::Team { user, chosen } => supports(app, *user, *chosen).await,
+        Change::Prediction { .. } | Change::Member { .. } | Change::Other => Ok(()),
+    }
+}
+
+async fn predicted(app: &App, row: &Prediction, by_its_user: bool) -> Result<(), StoreError> {
+    for place in app.store.joined_places(row.user_id, Some(row.event_id)).await? {
+        app.store.note_pick(place.clone(), row).await?;
+        if let Some(moment) = row.changed.time().filter(|_| by_its_user) {
+            app.store.note_seen(place, Day::of(moment)).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn ranked(app: &App, user: UserId, counted: &CountedRecord) -> Result<(), StoreError> {
+    let places = app.store.joined_places(user, None).await?;
+    try_join_all(places.into_iter().map(|place| app.store.note_record(place, counted))).await?;
+    Ok(())
+}
+
+async fn supports(app: &App, user: UserId, chosen: ChosenTeam) -> Result<(), StoreError> {
+    let places = app.store.joined_places(user, None).await?;
+    try_join_all(places.into_iter().map(|place| app.store.note_team(place, chosen.team, chosen.at))).await?;
+    Ok(())
+}
+
+async fn joined(app: &App, place: &Key, member: &Member) -> Result<(), StoreError> {
+    let user = member.user_id;
+    let (row, chosen, counted) =
+        try_join3(prediction(app, member), app.store.chosen_team(user), app.store.counted_record(user))
+            .await?;
+    if let Some(row) = row {
+        app.store.note_pick(place.clone(), &row).await?;
+    }
+    if let Some(chosen) = chosen {
+        app.store.note_team(place.clone(), chosen.team, chosen.at).await?;
+    }
+    if let Some(counted) = counted {
+        app.store.note_record(place.clone(), &counted).await?;
+    }
+    Ok(())
+}
+
+/// What a member predicts for the room's match.
+async fn prediction(app: &App, member: &Member) -> Result<Option<Prediction>, StoreError> {
+    let Some(event) = member.event_id else { return Ok(None) };
+    // From the row itself: a copy of the catalogue may not know it yet.
+    let Some(event) = app.store.catalog_rows::<Match>(&[event]).await?.remove(&event) else { return Ok(None) };
+    app.store.prediction(event.id, event.shards, member.user_id, Reads::Consistent).await
+}

@@ -1,0 +1,93 @@
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Answer, Chat, ChatError, Credentials, NewRoom};
+use crate::domain::Username;
+use crate::domain::room::{Room, RoomId};
+use crate::ports::random::Random;
+
+/// Without a homeserver: ids and credentials of the same form, under the same rules. It carries no messages.
+#[derive(Debug)]
+pub struct LocalChat {
+    server: String,
+    random: Arc<dyn Random>,
+}
+
+impl LocalChat {
+    #[must_use]
+    pub fn new(server: String, random: Arc<dyn Random>) -> Self {
+        Self { server, random }
+    }
+
+    fn room(&self, local_part: &str) -> Result<RoomId, ChatError> {
+        let id = RoomId::parse(&format!("!{local_part}:{}", self.server));
+        id.ok_or_else(|| ChatError::Unavailable("the server's name makes no room ids".into()))
+    }
+}
+
+fn done<'a>(result: Result<(), ChatError>) -> Answer<'a, Result<(), ChatError>> {
+    Box::pin(async move { result })
+}
+
+impl Chat for LocalChat {
+    fn log_in<'a>(
+        &'a self,
+        username: &'a Username,
+        device_id: &'a str,
+    ) -> Answer<'a, Result<Credentials, ChatError>> {
+        let credentials = Credentials {
+            user_id: format!("@{}:{}", username.as_str(), self.server),
+            access_token: format!("local_{}", self.random.word(40)),
+            device_id: device_id.to_owned(),
+        };
+        Box::pin(async move { Ok(credentials) })
+    }
+
+    fn log_out<'a>(&'a self, _: &'a Username, _: &'a str) -> Answer<'a, Result<(), ChatError>> {
+        done(Ok(()))
+    }
+
+    fn forget<'a>(&'a self, _: &'a Username) -> Answer<'a, Result<(), ChatError>> {
+        done(Ok(()))
+    }
+
+    fn introduce<'a>(&'a self, _: &'a Username) -> Answer<'a, Result<(), ChatError>> {
+        done(Ok(()))
+    }
+
+    fn match_room<'a>(&'a self, event: u32, _: &'a str) -> Answer<'a, Result<RoomId, ChatError>> {
+        let room = self.room(&format!("match{event}"));
+        Box::pin(async move { room })
+    }
+
+    fn create_room<'a>(&'a self, new: NewRoom<'a>) -> Answer<'a, Result<RoomId, ChatError>> {
+        // Eighteen letters, as homeservers have them. The same nonce makes the same room.
+        let digest = Sha256::digest(new.nonce.as_bytes());
+        let letter = |byte: &u8| char::from(b"abcdefghijklmnopqrstuvwxyzABCDEF"[usize::from(byte % 32)]);
+        let room = self.room(&digest.iter().take(18).map(letter).collect::<String>());
+        Box::pin(async move { room })
+    }
+
+    fn join<'a>(
+        &'a self,
+        room: &'a Room,
+        _: &'a Username,
+        is_invited: bool,
+    ) -> Answer<'a, Result<(), ChatError>> {
+        done(if room.is_private && !is_invited { Err(ChatError::Forbidden) } else { Ok(()) })
+    }
+
+    fn leave<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> Answer<'a, Result<(), ChatError>> {
+        done(Ok(()))
+    }
+
+    fn invite<'a>(
+        &'a self,
+        _: &'a RoomId,
+        _: &'a Username,
+        _: &'a Username,
+    ) -> Answer<'a, Result<(), ChatError>> {
+        done(Ok(()))
+    }
+}

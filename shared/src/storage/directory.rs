@@ -1,0 +1,190 @@
+//! The `rooms` table: finding rooms that anybody may find.
+//!
+//! A room stands in the directory of all, in that of its match, and once for each ending of its name: whoever
+//! looks for a part of a name looks for the endings that begin with it. So a search reads what it finds, and
+//! nothing of the rooms that it does not. `tally` keeps the places, from the stream of rooms.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::types::{DeleteRequest, PutRequest, WriteRequest};
+use serde::Deserialize;
+
+use super::{Item, Store, StoreError, from_item, keys, number, text};
+use crate::domain::catalog::fold;
+use crate::domain::room::{Room, RoomId};
+
+/// The longest name that is looked into, folded: a character can become several.
+const NAME: usize = 300;
+
+/// Which directory to look in.
+#[derive(Debug, Clone)]
+pub enum Shelf {
+    /// Every room, newest first.
+    All,
+    /// The rooms about a match, newest first.
+    About(u32),
+    /// The rooms with a text in their names, by what follows in the name.
+    Named(Needle),
+}
+
+/// A part of a name, folded. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needle(String);
+
+impl Needle {
+    /// `None` where nothing is left to look for.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let folded = folded(text);
+        let text = folded.trim();
+        (!text.is_empty()).then(|| Self(text.to_owned()))
+    }
+
+    #[must_use]
+    pub fn is_in(&self, name: &str) -> bool {
+        folded(name).contains(&self.0)
+    }
+}
+
+fn folded(name: &str) -> String {
+    let mut name = fold(name);
+    // What folding gives is ASCII.
+    name.truncate(NAME);
+    name
+}
+
+/// A room in a directory.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Listed {
+    /// Where it stands: the next page begins after it.
+    #[serde(rename = "sk")]
+    pub place: String,
+    pub room_id: RoomId,
+    /// Its name, folded.
+    name: String,
+    /// Where in the name the ending begins.
+    at: usize,
+}
+
+impl Listed {
+    #[must_use]
+    pub fn has(&self, needle: &Needle) -> bool {
+        self.name.contains(&needle.0)
+    }
+}
+
+impl Store {
+    /// Up to `most` rooms of a directory after a place, each once, and whether those are the last.
+    pub async fn shelf(
+        &self,
+        shelf: &Shelf,
+        after: Option<String>,
+        most: usize,
+    ) -> Result<(Vec<Listed>, bool), StoreError> {
+        let (partition, beginning) = match shelf {
+            Shelf::All => (keys::DIRECTORY.to_owned(), None),
+            Shelf::About(event) => (keys::rooms_about(*event), None),
+            Shelf::Named(Needle(text)) => {
+                let first = text.chars().next().ok_or(StoreError::Unreadable("a needle"))?;
+                (keys::endings(first), Some(keys::ending(text)))
+            }
+        };
+        let mut from = after.map(|place| {
+            Item::from([("pk".to_owned(), text(&partition)), ("sk".to_owned(), text(place))])
+        });
+        let mut found: Vec<Listed> = Vec::new();
+        loop {
+            let mut query = self
+                .client
+                .query()
+                .table_name(&self.tables.rooms)
+                .expression_attribute_values(":partition", text(&partition))
+                .set_exclusive_start_key(from.take())
+                .limit(i32::try_from(most - found.len()).unwrap_or(i32::MAX));
+            query = match beginning {
+                None => query.key_condition_expression("pk = :partition").scan_index_forward(false),
+                Some(beginning) => query
+                    .key_condition_expression("pk = :partition AND begins_with(sk, :beginning)")
+                    .expression_attribute_values(":beginning", text(beginning)),
+            };
+            let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
+            for item in page.items.unwrap_or_default() {
+                let listed: Listed = from_item(item)?;
+                // A name with the text in it twice stands there twice: the first one counts.
+                let counts = match shelf {
+                    Shelf::Named(Needle(text)) => listed.name.find(text.as_str()) == Some(listed.at),
+                    Shelf::All | Shelf::About(_) => true,
+                };
+                if counts {
+                    found.push(listed);
+                }
+            }
+            match page.last_evaluated_key {
+                None => return Ok((found, true)),
+                Some(_) if found.len() >= most => return Ok((found, false)),
+                key => from = key,
+            }
+        }
+    }
+
+    /// Puts a room where its name and match say that it is to be found, and takes it from where it was. Any
+    /// number of times: only what differs is written.
+    pub async fn shelve(&self, old: Option<&Room>, new: Option<&Room>) -> Result<(), StoreError> {
+        let (mut old, new) = (places(old), places(new));
+        let mut writes = Vec::new();
+        for (key, item) in new {
+            if old.remove(&key).is_none() {
+                let put = PutRequest::builder().set_item(Some(item)).build()?;
+                writes.push(WriteRequest::builder().put_request(put).build());
+            }
+        }
+        for ((pk, sk), _) in old {
+            let key = Item::from(keys::Key { pk, sk });
+            let delete = DeleteRequest::builder().set_key(Some(key)).build()?;
+            writes.push(WriteRequest::builder().delete_request(delete).build());
+        }
+        for part in writes.chunks(25) {
+            self.write_all(part.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_all(&self, mut writes: Vec<WriteRequest>) -> Result<(), StoreError> {
+        const TRIES: u32 = 8;
+        for attempt in 0..TRIES {
+            let written = self
+                .client
+                .batch_write_item()
+                .request_items(&self.tables.rooms, writes)
+                .send()
+                .await
+                .map_err(|error| StoreError::from_sdk("BatchWriteItem", &error))?;
+            writes = written
+                .unprocessed_items
+                .and_then(|mut tables| tables.remove(&self.tables.rooms))
+                .unwrap_or_default();
+            if writes.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20 << attempt)).await;
+        }
+        Err(StoreError::Busy { operation: "BatchWriteItem", code: "Unprocessed".into() })
+    }
+}
+
+type Places = BTreeMap<(String, String), Item>;
+
+/// Everywhere that a room stands; nowhere for one that is not to be found.
+fn places(room: Option<&Room>) -> Places {
+    let Some((room, name)) = room.and_then(|room| Some((room, folded(room.listed_name()?)))) else {
+        return Places::new();
+    };
+    let place = |(key, at): (keys::Key, usize)| {
+        let mut item = Item::from(key.clone());
+        item.insert("room_id".into(), text(room.room_id.as_str()));
+        item.insert("name".into(), text(&name));
+        item.insert("at".into(), number(at));
+        ((key.pk, key.sk), item)
+    };
+    keys::directory_places(room, &name).into_iter().map(place).collect()
+}
