@@ -355,7 +355,10 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
                 Some(Homeserver { url, as_token: as_token.ok_or_else(missing)? })
             }
             Some(_) => {
-                return Err(ConfigError { variable: "CHAT_HOMESERVER_URL", problem: "must be a link".into() });
+                return Err(ConfigError {
+                    variable: "CHAT_HOMESERVER_URL",
+                    problem: "must be a link".into(),
+                });
             }
         };
         Ok(ChatSettings { server, homeserver, hs_token: self.secret("CHAT_HS_TOKEN")? })

@@ -7,7 +7,8 @@ use crate::http::Error;
 
 /// What is in a private room is its members' business.
 pub async fn look_into(app: &App, room: &Room, user: UserId) -> Result<(), Error> {
-    let may = !room.is_private || app.store.member(room, user).await?.as_ref().is_some_and(Member::has_joined);
+    let may =
+        !room.is_private || app.store.member(room, user).await?.as_ref().is_some_and(Member::has_joined);
     if may { Ok(()) } else { Err(Error::NotAMember) }
 }
 

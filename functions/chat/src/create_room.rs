@@ -34,7 +34,8 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
         content: &content,
         is_keyed: key.is_some(),
     };
-    let making = app.store.begin_making(&intent, &app.random.word(24).to_lowercase(), app.clock.now()).await?;
+    let making =
+        app.store.begin_making(&intent, &app.random.word(24).to_lowercase(), app.clock.now()).await?;
     if making.content != content {
         return Err(Error::KeyReused);
     }
@@ -90,7 +91,8 @@ async fn make(
         return Ok(view(room, StatusCode::CREATED));
     }
     // Another call for the same room was quicker.
-    let room = app.store.room(&room.room_id).await?.ok_or(Error::Broken("a room that is known and is not"))?;
+    let room =
+        app.store.room(&room.room_id).await?.ok_or(Error::Broken("a room that is known and is not"))?;
     Ok(view(room, StatusCode::OK))
 }
 
@@ -164,7 +166,8 @@ mod tests {
             answer.expect_error(422, "validation_error");
             assert!(answer.body["errors"][field][0].is_string(), "{}", answer.body);
         }
-        let answer = app.post_as(&token, PATH, json!({ "name": "Corner", "event_id": 4_000_000_000_u32 })).await;
+        let answer =
+            app.post_as(&token, PATH, json!({ "name": "Corner", "event_id": 4_000_000_000_u32 })).await;
         answer.expect_error(404, "event_not_found");
         assert!(!app.dump().await.contains("Corner"));
     }
@@ -224,7 +227,8 @@ mod tests {
                 let writes = Arc::new(AtomicU32::new(0));
                 let count = Arc::clone(&writes);
                 app.faults.set(move |attempt| {
-                    let is_write = attempt.operation.starts_with("Update") || attempt.operation.contains("Write");
+                    let is_write =
+                        attempt.operation.starts_with("Update") || attempt.operation.contains("Write");
                     if is_write && count.fetch_add(1, Ordering::SeqCst) == step { fault } else { Fault::None }
                 });
                 let body = json!({ "name": "Corner", "is_private": true });

@@ -24,8 +24,7 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     if !app.store.invite(&room, whom.id).await? {
         return Err(Error::AlreadyAMember);
     }
-    let data =
-        InvitationView { room_id: room.room_id, user_id: whom.id, membership: Membership::Invite };
+    let data = InvitationView { room_id: room.room_id, user_id: whom.id, membership: Membership::Invite };
     Ok(Message { message: format!("{} is invited.", whom.username.as_str()), data }.into())
 }
 

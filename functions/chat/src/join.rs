@@ -79,7 +79,9 @@ mod tests {
         let room = made(&app, &ada, "Corner", false).await;
         let encoded = room.replace('!', "%21").replace(':', "%3A");
         act(&app, &ada, &encoded, "join").await.expect_error(409, "already_a_member");
-        for id in ["!nobody:touchline.local", "x", "%21", "!a", "!:", "%00", "!a:b%20c", "%F0%9F%92%A5", "!%FF:b"] {
+        for id in
+            ["!nobody:touchline.local", "x", "%21", "!a", "!:", "%00", "!a:b%20c", "%F0%9F%92%A5", "!%FF:b"]
+        {
             act(&app, &ada, id, "join").await.expect_error(404, "room_not_found");
         }
         act(&app, &ada, &format!("!{}:b", "x".repeat(300)), "join").await.expect_error(404, "room_not_found");
@@ -107,7 +109,11 @@ mod tests {
         let (app, [ada, bob, _]) = app().await;
         let room = made(&app, &ada, "Corner", false).await;
         app.faults.set(|attempt| {
-            if attempt.operation == "UpdateItem" && attempt.number == 1 { Fault::LoseReply } else { Fault::None }
+            if attempt.operation == "UpdateItem" && attempt.number == 1 {
+                Fault::LoseReply
+            } else {
+                Fault::None
+            }
         });
         let _ = act(&app, &bob, &room, "join").await.expect(200);
     }
@@ -151,7 +157,8 @@ mod tests {
         let room = made(&app, &ada, "Corner", false).await;
         let down = builder().without_chat().start().await;
         let token = down.register(9).await;
-        let known = app.app.store.room(&touchline::domain::RoomId::parse(&room).unwrap()).await.unwrap().unwrap();
+        let known =
+            app.app.store.room(&touchline::domain::RoomId::parse(&room).unwrap()).await.unwrap().unwrap();
         down.app.store.put_room(&known).await.unwrap();
         let answer = act(&down, &token, &room, "join").await;
         answer.expect_error(503, "chat_unavailable");

@@ -34,7 +34,11 @@ mod tests {
             "message": "You are not in the chat room any more.",
             "data": { "room_id": room, "membership": "leave" },
         });
-        assert_eq!(act(&app, &bob, &room, "leave").await.expect(200), left, "who was never there is not there");
+        assert_eq!(
+            act(&app, &bob, &room, "leave").await.expect(200),
+            left,
+            "who was never there is not there"
+        );
         let _ = act(&app, &bob, &room, "join").await.expect(200);
         for _ in 0..2 {
             assert_eq!(act(&app, &bob, &room, "leave").await.expect(200), left);

@@ -55,8 +55,7 @@ mod testing {
     pub const ROOMS: &str = "/api/auth/chat-rooms";
 
     pub fn builder() -> Builder {
-        let routers =
-            [login::router, profile::router, teams::router, predictions::router, crate::router];
+        let routers = [login::router, profile::router, teams::router, predictions::router, crate::router];
         TestApp::serving(&routers)
     }
 

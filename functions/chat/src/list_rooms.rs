@@ -90,6 +90,10 @@ impl<'a> Page<'a> {
         if self.query.joined == Some(true) {
             return Ok(None);
         }
+        if self.wants() == 0 {
+            // After the last of one's own come those of the directory.
+            return Ok(self.rooms.last().map(|room| RoomsCursor::Own(room.room_id.clone())));
+        }
         self.add_from_shelf(after).await
     }
 
@@ -127,7 +131,8 @@ impl<'a> Page<'a> {
         };
         let mut looked_at = 0;
         while self.wants() > 0 && looked_at < LOOKED_AT {
-            let at_once = if filter.is_some() { LOOKED_AT / 4 } else { self.wants() };
+            // One more than wanted says whether there are more.
+            let at_once = if filter.is_some() { LOOKED_AT / 4 } else { self.wants() + 1 };
             let (listed, ended) = self.app.store.shelf(&shelf, after.clone(), at_once).await?;
             looked_at += listed.len();
             let mut hits = Vec::new();
@@ -153,5 +158,174 @@ impl<'a> Page<'a> {
             }
         }
         Ok(after.map(RoomsCursor::Shelf))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+    use serde_json::{Value, json};
+    use touchline_testing::TestApp;
+
+    use crate::testing::{ROOMS, act, app, invite, list, listed, made, names, tallied};
+
+    #[tokio::test]
+    async fn what_a_room_looks_like_in_the_list() {
+        let (app, [ada, ..]) = app().await;
+        let room = listed(&app, &ada, "!match1:touchline.local").await.unwrap();
+        assert_eq!(
+            room,
+            json!({
+                "room_id": "!match1:touchline.local",
+                "name": room["name"],
+                "topic": "",
+                "event": {
+                    "id": 1, "home_team": "Northgate Rovers", "away_team": "São Miguel Atlético",
+                    "start_time": "2026-11-15T15:00:00Z",
+                },
+                "member_count": 0,
+                "is_joined": false,
+                "is_encrypted": false,
+                "last_activity": room["last_activity"],
+            })
+        );
+        assert!(room["last_activity"].as_str().unwrap().ends_with('Z'));
+    }
+
+    async fn found(app: &TestApp, token: &str, query: &str) -> BTreeSet<String> {
+        let list = list(app, token, query).await;
+        names(&list).into_iter().map(str::to_owned).collect()
+    }
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn private_rooms_are_for_members_and_the_invited() {
+        let (app, [ada, bob, cleo]) = app().await;
+        let den = made(&app, &ada, "Den of foxes", true).await;
+        let _ = made(&app, &ada, "Foxes outside", false).await;
+        let _ = invite(&app, &ada, &den, json!({ "user_id": 2 })).await.expect(200);
+        tallied(&app).await;
+        for query in ["search=FOX", "search=fox"] {
+            assert_eq!(found(&app, &ada, query).await, set(&["Den of foxes", "Foxes outside"]));
+            assert_eq!(found(&app, &bob, query).await, set(&["Den of foxes", "Foxes outside"]));
+            assert_eq!(found(&app, &cleo, query).await, set(&["Foxes outside"]));
+        }
+        assert_eq!(found(&app, &ada, "joined=true").await, set(&["Den of foxes", "Foxes outside"]));
+        assert_eq!(found(&app, &bob, "joined=true").await, set(&[]));
+        assert_eq!(listed(&app, &bob, &den).await.unwrap()["is_joined"], false);
+        let _ = act(&app, &bob, &den, "leave").await.expect(200);
+        assert_eq!(found(&app, &bob, "search=foxes").await, set(&["Foxes outside"]));
+    }
+
+    #[tokio::test]
+    async fn search_finds_any_part_in_any_case() {
+        let (app, [ada, ..]) = app().await;
+        for name in ["Banana Split", "ÉCOLE de foot", "서울 club", "a b c", "100% Derby #1"] {
+            let _ = made(&app, &ada, name, false).await;
+        }
+        tallied(&app).await;
+        for (search, hit) in [
+            ("banana split", "Banana Split"),
+            ("ANAN", "Banana Split"),
+            ("a s", "Banana Split"),
+            ("an", "Banana Split"),
+            ("école", "ÉCOLE de foot"),
+            ("cole de f", "ÉCOLE de foot"),
+            ("서울", "서울 club"),
+            ("b c", "a b c"),
+            ("100%", "100% Derby #1"),
+            ("#1", "100% Derby #1"),
+        ] {
+            let encoded = utf8_percent_encode(search, NON_ALPHANUMERIC);
+            let list = list(&app, &ada, &format!("search={encoded}")).await;
+            assert_eq!(names(&list), [hit], "{search}");
+        }
+        assert_eq!(found(&app, &ada, "search=nothing+of+that").await, set(&[]));
+        // A name that holds the text twice is one room, also where pages end between.
+        let page = list(&app, &ada, "search=an&per_page=1").await;
+        let next = page["meta"]["next_cursor"].as_str().map(str::to_owned);
+        if let Some(next) = next {
+            assert_eq!(
+                names(&list(&app, &ada, &format!("search=an&per_page=1&cursor={next}")).await),
+                [""; 0]
+            );
+        }
+    }
+
+    async fn all_pages(app: &TestApp, token: &str, query: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = list(app, token, &format!("{query}{cursor}")).await;
+            seen.extend(names(&page).into_iter().map(str::to_owned));
+            match page["meta"]["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return seen,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_show_each_room_once() {
+        let (app, [ada, bob, _]) = app().await;
+        let mut expected = BTreeSet::new();
+        for n in 0..7 {
+            let _ = made(&app, &ada, &format!("Public lair {n}"), false).await;
+            let _ = made(&app, &ada, &format!("Private lair {n}"), true).await;
+            expected.extend([format!("Public lair {n}"), format!("Private lair {n}")]);
+        }
+        tallied(&app).await;
+        for query in ["search=lair&per_page=3", "per_page=3", "joined=true&per_page=4"] {
+            let mut seen = all_pages(&app, &ada, query).await;
+            seen.retain(|name| name.contains("lair"));
+            assert_eq!(seen.len(), 14, "{query}: {seen:?}");
+            assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), expected);
+        }
+        let of_others = all_pages(&app, &bob, "per_page=2").await;
+        assert_eq!(of_others.iter().filter(|name| name.contains("Private")).count(), 0);
+        assert_eq!(of_others.iter().filter(|name| name.contains("Public")).count(), 7);
+    }
+
+    #[tokio::test]
+    async fn rooms_about_a_match() {
+        let (app, [ada, ..]) = app().await;
+        for (name, is_private) in [("Corner kicks", false), ("Corner flags", true), ("Throw-ins", false)] {
+            let body = json!({ "name": name, "event_id": 1, "is_private": is_private });
+            let _ = app.post_as(&ada, "/api/auth/chat-room", body).await.expect(201);
+        }
+        let _ = made(&app, &ada, "Corner shop", false).await;
+        tallied(&app).await;
+        let list = list(&app, &ada, "event_id=1").await;
+        assert_eq!(names(&list).len(), 4, "with the match's own room: {list}");
+        assert!(list["data"].as_array().unwrap().iter().all(|room| room["event"]["id"] == 1));
+        let both = found(&app, &ada, "event_id=1&search=corner").await;
+        assert_eq!(both, set(&["Corner kicks", "Corner flags"]));
+        assert_eq!(all_pages(&app, &ada, "event_id=1&search=corner&per_page=1").await.len(), 2);
+        assert_eq!(found(&app, &ada, "event_id=77").await, set(&[]));
+        assert_eq!(found(&app, &ada, "event_id=1&joined=true").await.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn nonsense_is_named() {
+        let (app, [ada, ..]) = app().await;
+        for (query, field) in [
+            ("joined=maybe", "joined"),
+            ("event_id=x", "event_id"),
+            ("search=", "search"),
+            ("per_page=0", "per_page"),
+            ("per_page=101", "per_page"),
+            ("cursor=x", "cursor"),
+        ] {
+            let answer = app.get_as(&ada, &format!("{ROOMS}?{query}")).await;
+            answer.expect_error(422, "validation_error");
+            assert!(answer.body["errors"][field][0].is_string(), "{query}: {}", answer.body);
+        }
+        let list: Value = list(&app, &ada, "joined=false").await;
+        assert!(!names(&list).is_empty(), "false is no filter");
     }
 }

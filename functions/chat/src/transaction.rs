@@ -84,9 +84,13 @@ impl Happened {
             }
         }
         all(seen).await?;
-        all(self.written.iter().filter_map(|(id, at)| Some((room(id)?, at)))
+        all(self
+            .written
+            .iter()
+            .filter_map(|(id, at)| Some((room(id)?, at)))
             .map(|(room, at)| app.store.note_activity(&room.room_id, *at))
-            .collect()).await
+            .collect())
+        .await
     }
 }
 
@@ -120,4 +124,149 @@ async fn users(app: &App, names: &[Username]) -> Result<HashMap<Username, UserId
         users.extend(app.store.users_named(part).await?);
     }
     Ok(users)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use chrono::TimeDelta;
+    use serde_json::{Value, json};
+    use touchline_testing::{Fault, HS_TOKEN, TestApp};
+
+    use crate::testing::{act, app, builder, listed, made, member, message, push, push_as, tallied};
+
+    async fn told(app: &TestApp, id: &str, events: &[Value]) {
+        assert_eq!(push(app, id, &json!({ "events": events })).await.expect(200), json!({}));
+        tallied(app).await;
+    }
+
+    /// Whether somebody is in, and how many are.
+    async fn seen(app: &TestApp, token: &str, room: &str) -> (bool, u64) {
+        let room = listed(app, token, room).await.unwrap();
+        (room["is_joined"].as_bool().unwrap(), room["member_count"].as_u64().unwrap())
+    }
+
+    #[tokio::test]
+    async fn only_the_homeserver_is_believed() {
+        let (app, _) = app().await;
+        for token in ["", "x", "hs-token-of-the-testz", "hs-token-of-the-tests2"] {
+            let answer = push_as(&app, token, "1", br#"{"events":[]}"#).await;
+            assert_eq!(answer.status, 403);
+            assert_eq!(answer.body["errcode"], "M_FORBIDDEN", "{}", answer.body);
+        }
+        let answer = app.send("PUT", "/_matrix/app/v1/transactions/1", &[], b"{}").await;
+        assert_eq!((answer.status.as_u16(), &answer.body["errcode"]), (403, &json!("M_FORBIDDEN")));
+        // Where no token is configured, nobody is.
+        let app = builder().variable("CHAT_HS_TOKEN", "").start().await;
+        assert_eq!(push_as(&app, "", "1", b"{}").await.status, 403);
+    }
+
+    #[tokio::test]
+    async fn comings_and_goings_elsewhere_reach_us() {
+        let (app, [ada, bob, _]) = app().await;
+        let room = made(&app, &ada, "Stand", false).await;
+        told(&app, "1", &[member(&app, &room, 2, "join", 0)]).await;
+        assert_eq!(seen(&app, &bob, &room).await, (true, 2));
+        told(&app, "2", &[member(&app, &room, 2, "leave", 1)]).await;
+        assert_eq!(seen(&app, &bob, &room).await, (false, 1));
+        // In and out within one transaction: what is last stands.
+        told(&app, "3", &[member(&app, &room, 2, "join", 2), member(&app, &room, 2, "ban", 3)]).await;
+        assert_eq!(seen(&app, &bob, &room).await, (false, 1));
+        let den = made(&app, &ada, "Den", true).await;
+        told(&app, "4", &[member(&app, &den, 2, "invite", 4)]).await;
+        let _ = act(&app, &bob, &den, "join").await.expect(200);
+        // A joining elsewhere fixes the name as one of ours does.
+        let answer = app.post_as(&bob, "/api/auth/update-user-info", json!({ "username": "bob" })).await;
+        answer.expect_error(409, "username_locked");
+    }
+
+    #[tokio::test]
+    async fn a_message_moves_the_rooms_last_activity_and_never_back() {
+        let (app, [ada, ..]) = app().await;
+        let room = made(&app, &ada, "Stand", false).await;
+        tallied(&app).await;
+        let last = async |app: &TestApp| listed(app, &ada, &room).await.unwrap()["last_activity"].clone();
+        let (old, before) = (message(&app, &room, 1), last(&app).await);
+        app.clock.advance(TimeDelta::minutes(5));
+        told(&app, "1", &[message(&app, &room, 1)]).await;
+        let after = last(&app).await;
+        assert!(after.as_str() > before.as_str(), "{before} {after}");
+        told(&app, "2", &[old]).await;
+        assert_eq!(last(&app).await, after);
+    }
+
+    #[tokio::test]
+    async fn the_same_transaction_counts_once_and_an_old_one_undoes_nothing() {
+        let (app, [ada, bob, _]) = app().await;
+        let room = made(&app, &ada, "Stand", false).await;
+        let joining = [member(&app, &room, 2, "join", 0)];
+        told(&app, "1", &joining).await;
+        told(&app, "1", &joining).await;
+        assert_eq!(seen(&app, &bob, &room).await, (true, 2));
+        told(&app, "2", &[member(&app, &room, 2, "leave", 1)]).await;
+        for id in ["1", "3"] {
+            told(&app, id, &joining).await;
+            assert_eq!(seen(&app, &bob, &room).await, (false, 1), "transaction {id}");
+        }
+        // A homeserver that starts over counts from one again, with other things to tell.
+        told(&app, "1", &[member(&app, &room, 2, "join", 2)]).await;
+        assert_eq!(seen(&app, &bob, &room).await, (true, 2));
+    }
+
+    #[tokio::test]
+    async fn what_is_malformed_is_refused_and_blocks_nothing() {
+        let (app, [ada, bob, _]) = app().await;
+        let room = made(&app, &ada, "Stand", false).await;
+        for body in ["{", "", "[]", "{}", r#"{"events":7}"#, r#"{"events":{"a":1}}"#, "null"] {
+            let answer = push_as(&app, HS_TOKEN, "1", body.as_bytes()).await;
+            assert_eq!(answer.status, 400, "{body}: {}", answer.body);
+            assert!(answer.body["errcode"].as_str().unwrap().starts_with("M_"), "{}", answer.body);
+        }
+        let mut odd = member(&app, &room, 3, "join", 0);
+        odd["content"] = json!(7);
+        let events = [
+            json!(null),
+            json!("x"),
+            json!({ "type": "m.room.message" }),
+            odd,
+            member(&app, "!unknown:touchline.local", 2, "join", 0),
+            member(&app, &room, 99, "join", 0),
+            member(&app, &room, 2, "join", 0),
+        ];
+        told(&app, "1", &events).await;
+        assert_eq!(seen(&app, &bob, &room).await, (true, 2));
+    }
+
+    /// Whichever write fails, the transaction comes again and ends the same.
+    #[tokio::test]
+    async fn dying_after_any_write_changes_nothing_in_the_end() {
+        let mut died = 0;
+        for step in 0.. {
+            let (app, [ada, bob, _]) = app().await;
+            let room = made(&app, &ada, "Stand", false).await;
+            app.clock.advance(TimeDelta::seconds(1));
+            let body = json!({ "events": [member(&app, &room, 2, "join", 0), message(&app, &room, 2)] });
+            let writes = Arc::new(AtomicU32::new(0));
+            let count = Arc::clone(&writes);
+            app.faults.set(move |attempt| {
+                let is_write = ["UpdateItem", "PutItem"].contains(&attempt.operation);
+                let now = is_write && count.fetch_add(1, Ordering::SeqCst) == step;
+                if now { Fault::DoAndRefuse } else { Fault::None }
+            });
+            let first = push(&app, "1", &body).await;
+            app.faults.clear();
+            if writes.load(Ordering::SeqCst) <= step {
+                assert_eq!(first.status, 200);
+                break;
+            }
+            died += 1;
+            assert_eq!(first.status, 500, "{}", first.body);
+            let _ = push(&app, "1", &body).await.expect(200);
+            tallied(&app).await;
+            assert_eq!(seen(&app, &bob, &room).await, (true, 2), "step {step}");
+        }
+        assert!(died >= 5, "{died}");
+    }
 }

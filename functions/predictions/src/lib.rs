@@ -21,9 +21,9 @@ pub fn router(app: App) -> Router {
 mod testing {
     use chrono::TimeDelta;
     use serde_json::{Value, json};
+    use touchline::domain::Pick;
     use touchline::domain::UserId;
     use touchline::domain::prediction::{Confidence, Forecast, Mark};
-    use touchline::domain::Pick;
     use touchline::storage::predictions::NewPrediction;
     use touchline_testing::TestApp;
 

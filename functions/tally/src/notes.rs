@@ -6,7 +6,7 @@
 //! other: a prediction looks for its user's rooms, a joining for the user's prediction, and so on. Versions
 //! keep an older note from taking the place of a newer one, so that both may do it, and any number of times.
 
-use futures_util::future::{try_join3, try_join_all};
+use futures_util::future::{try_join_all, try_join3};
 use futures_util::stream::{self, StreamExt as _};
 use touchline::App;
 use touchline::domain::catalog::Match;
@@ -103,6 +103,8 @@ async fn joined(app: &App, place: &Key, member: &Member) -> Result<(), StoreErro
 async fn prediction(app: &App, member: &Member) -> Result<Option<Prediction>, StoreError> {
     let Some(event) = member.event_id else { return Ok(None) };
     // From the row itself: a copy of the catalogue may not know it yet.
-    let Some(event) = app.store.catalog_rows::<Match>(&[event]).await?.remove(&event) else { return Ok(None) };
+    let Some(event) = app.store.catalog_rows::<Match>(&[event]).await?.remove(&event) else {
+        return Ok(None);
+    };
     app.store.prediction(event.id, event.shards, member.user_id, Reads::Consistent).await
 }

@@ -9,7 +9,6 @@ pub struct Options {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-
     /// The port of the API and of the Lambda invoke API; 0 picks a free one.
     #[arg(long, default_value_t = 3000)]
     pub port: u16,

@@ -1,5 +1,5 @@
-use touchline::domain::room::{Room, RoomId};
 use touchline::domain::Username;
+use touchline::domain::room::{Room, RoomId};
 use touchline::ports::Answer;
 use touchline::ports::chat::{Chat, ChatError, Credentials, NewRoom};
 

@@ -172,7 +172,10 @@ impl ListedRoom {
     #[must_use]
     pub fn of(room: Room, member_count: i64, is_joined: bool, catalogue: Option<&Catalogue>) -> Self {
         Self {
-            event: room.event_id.zip(catalogue).and_then(|(event, catalogue)| RoomEvent::of(catalogue, event)),
+            event: room
+                .event_id
+                .zip(catalogue)
+                .and_then(|(event, catalogue)| RoomEvent::of(catalogue, event)),
             member_count,
             is_joined,
             is_encrypted: room.is_private,

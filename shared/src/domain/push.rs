@@ -64,8 +64,7 @@ mod tests {
     use super::*;
 
     fn event(kind: &str, more: &Value) -> Value {
-        let mut event =
-            json!({ "type": kind, "room_id": "!a:hs", "origin_server_ts": 1_794_744_000_000_i64, "sender": "@ada:hs" });
+        let mut event = json!({ "type": kind, "room_id": "!a:hs", "origin_server_ts": 1_794_744_000_000_i64, "sender": "@ada:hs" });
         for (field, value) in more.as_object().unwrap() {
             event[field] = value.clone();
         }

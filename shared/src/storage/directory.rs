@@ -89,9 +89,8 @@ impl Store {
                 (keys::endings(first), Some(keys::ending(text)))
             }
         };
-        let mut from = after.map(|place| {
-            Item::from([("pk".to_owned(), text(&partition)), ("sk".to_owned(), text(place))])
-        });
+        let mut from = after
+            .map(|place| Item::from([("pk".to_owned(), text(&partition)), ("sk".to_owned(), text(place))]));
         let mut found: Vec<Listed> = Vec::new();
         loop {
             let mut query = self

@@ -130,7 +130,8 @@ impl Store {
         let Some(place) = refused_item(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        let is_own = place.get("entry").and_then(|entry| entry.as_s().ok()).is_some_and(|entry| entry == mark);
+        let is_own =
+            place.get("entry").and_then(|entry| entry.as_s().ok()).is_some_and(|entry| entry == mark);
         Ok(if is_own { Joined::Now } else { Joined::Already })
     }
 

@@ -5,9 +5,8 @@ use std::cell::RefCell;
 use std::future::Future;
 
 use aws_sdk_dynamodb::operation::{
-    batch_execute_statement as batch_execute, batch_get_item as batch_get,
-    batch_write_item as batch_write, delete_item as delete,
-    get_item as get, put_item as put, query, transact_get_items as transact_get,
+    batch_execute_statement as batch_execute, batch_get_item as batch_get, batch_write_item as batch_write,
+    delete_item as delete, get_item as get, put_item as put, query, transact_get_items as transact_get,
     transact_write_items as transact, update_item as update,
 };
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};

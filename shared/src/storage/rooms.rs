@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Item, Reads, Store, StoreError, from_item, keys, made, number, refused_write, text, to_item};
+use crate::domain::UserId;
 use crate::domain::room::{Member, Room, RoomId};
 use crate::domain::tally::{RoomCounts, RoomTotals};
-use crate::domain::UserId;
 
 /// How long it is remembered which room a request with a key of its own made.
 const KEY_KEPT: TimeDelta = TimeDelta::days(7);
@@ -74,9 +74,10 @@ impl Store {
             try_join_all(parts)
         };
         let (rooms, tallies) = try_join(read(keys::room), read(keys::room_tally)).await?;
-        let tallies = tallies.into_iter().flatten().map(|item| {
-            from_item(item).map(|Tally { room_id, members }| (room_id, members))
-        });
+        let tallies = tallies
+            .into_iter()
+            .flatten()
+            .map(|item| from_item(item).map(|Tally { room_id, members }| (room_id, members)));
         let members: HashMap<RoomId, i64> = tallies.collect::<Result<_, StoreError>>()?;
         let rooms = rooms.into_iter().flatten().map(|item| {
             let room: Room = from_item(item)?;

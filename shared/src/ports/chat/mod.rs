@@ -11,8 +11,8 @@ pub use local::LocalChat;
 pub use matrix::MatrixChat;
 
 use super::Answer;
-use crate::domain::room::{Room, RoomId};
 use crate::domain::Username;
+use crate::domain::room::{Room, RoomId};
 
 /// What a chat client logs in with.
 #[derive(Clone, Serialize)]
@@ -69,11 +69,8 @@ pub trait Chat: Debug + Send + Sync {
     ) -> Answer<'a, Result<Credentials, ChatError>>;
 
     /// Ends a device and its tokens.
-    fn log_out<'a>(
-        &'a self,
-        username: &'a Username,
-        device_id: &'a str,
-    ) -> Answer<'a, Result<(), ChatError>>;
+    fn log_out<'a>(&'a self, username: &'a Username, device_id: &'a str)
+    -> Answer<'a, Result<(), ChatError>>;
 
     /// Ends every device of a name that its user gives up, so that the next to have it has it alone.
     fn forget<'a>(&'a self, username: &'a Username) -> Answer<'a, Result<(), ChatError>>;

@@ -8,6 +8,6 @@ mod sessions;
 
 pub use codes::{Attempt, Issue, IssueError, KeptCode, ReserveError};
 pub use phones::{ChangePhone, PhoneOwner};
-pub use profiles::{Changes, ChosenTeam, NewUser, Person, RegisterError, RenameFailed, Renamed};
 pub(super) use profiles::read_team;
+pub use profiles::{Changes, ChosenTeam, NewUser, Person, RegisterError, RenameFailed, Renamed};
 pub use sessions::Session;

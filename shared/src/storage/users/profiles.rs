@@ -264,8 +264,14 @@ impl Store {
         }
     }
 
-    pub async fn save_primary_team(&self, id: UserId, team: u32, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let saved = self.profile_update(id).update_expression("SET primary_team = :team, primary_team_at = :now");
+    pub async fn save_primary_team(
+        &self,
+        id: UserId,
+        team: u32,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let saved =
+            self.profile_update(id).update_expression("SET primary_team = :team, primary_team_at = :now");
         let saved = saved
             .expression_attribute_values(":team", number(team))
             .expression_attribute_values(":now", number(now.timestamp_millis()));
@@ -292,7 +298,8 @@ impl Store {
 
     /// The team that somebody is for, as it is at this moment.
     pub async fn chosen_team(&self, id: UserId) -> Result<Option<ChosenTeam>, StoreError> {
-        let profile: Option<Item> = self.get_item(&self.tables.users, keys::profile(id), Reads::Consistent).await?;
+        let profile: Option<Item> =
+            self.get_item(&self.tables.users, keys::profile(id), Reads::Consistent).await?;
         Ok(profile.map(read_team).transpose()?.flatten())
     }
 
