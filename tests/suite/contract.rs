@@ -120,13 +120,17 @@ fn the_template_gives_each_function_its_configuration() {
         ("AWS_SECRET_ACCESS_KEY", "x"),
         // Empty by default, and then the other settings of the feed do not matter.
         ("FEED_URL", "https://example.org"),
+        // And so with the homeserver.
+        ("CHAT_HOMESERVER_URL", "https://example.org"),
     ]);
     for function in stack().functions {
         let asked = std::cell::RefCell::new(BTreeSet::new());
         let config = Config::read(|name| {
             asked.borrow_mut().insert(name.to_owned());
             let told = function.environment.get(name).filter(|value| !value.is_empty()).cloned();
-            told.or_else(|| lambda.get(name).map(|&value| value.to_owned()))
+            // What is not meant for a function is not given to it by Lambda either.
+            let is_meant = name.starts_with("AWS_") || function.environment.contains_key(name);
+            told.or_else(|| lambda.get(name).filter(|_| is_meant).map(|&value| value.to_owned()))
         })
         .unwrap_or_else(|error| panic!("{}: {error}", function.name));
         assert!(!config.environment.shows_codes(), "the default is production");

@@ -11,7 +11,7 @@ use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
 use touchline::domain::room::{Membership, RoomId};
 use touchline::storage::predictions::NewPrediction;
 use touchline_local::HTTP_FUNCTIONS;
-use touchline_testing::{Answer, TestApp};
+use touchline_testing::{Answer, HS_TOKEN, TestApp};
 
 use crate::contract::root;
 
@@ -151,6 +151,7 @@ async fn measure() -> Measured {
     all.add("GET /api/auth/me", "with teams, warm", 200, (1.5, 0.0, 2), &answer);
 
     predictions(&app, &token, &mut all).await;
+    chat(&app, &token, &mut all).await;
     coins(&app, &token, &mut all).await;
 
     let answer = app.get("/api/logs/sms?date=2026-11-15&phone=%2B447700900123").await;
@@ -230,6 +231,94 @@ async fn predictions(app: &TestApp, token: &str, all: &mut Measured) {
     app.clock.advance(TimeDelta::seconds(1));
     let answer = app.get_as(token, "/api/auth/predictions").await;
     all.add("GET /api/auth/predictions", "one, warm", 200, (2.0, 0.0, 3), &answer);
+}
+
+async fn chat(app: &TestApp, token: &str, all: &mut Measured) {
+    app.clock.advance(TimeDelta::seconds(1));
+    let create = "POST /api/auth/chat-room";
+    let body = json!({ "name": "Corner flag", "event_id": 1 });
+    let answer = app.post_as(token, "/api/auth/chat-room", body).await;
+    all.add(create, "the first room of a user, about a match", 201, (1.5, 10.0, 4), &answer);
+    let room = format!("/api/auth/chat-rooms/{}", answer.body["data"]["room_id"].as_str().unwrap());
+    let answer =
+        app.post_as(token, "/api/auth/chat-room", json!({ "name": "Den", "is_private": true })).await;
+    all.add(create, "another one", 201, (0.5, 9.0, 3), &answer);
+    let den = format!("/api/auth/chat-rooms/{}", answer.body["data"]["room_id"].as_str().unwrap());
+
+    let guest = app.register(500).await;
+    let join = "POST /api/auth/chat-rooms/{matrixRoomId}/join";
+    let answer = app.post_as(&guest, "/api/auth/chat-rooms/!match50:touchline.local/join", json!({})).await;
+    all.add(join, "the first room of a user: their name is fixed", 200, (1.0, 3.0, 3), &answer);
+    let answer = app.post_as(&guest, &format!("{room}/join"), json!({})).await;
+    all.add(join, "any other", 200, (1.0, 2.0, 2), &answer);
+    let answer = app.post_as(&guest, &format!("{room}/join"), json!({})).await;
+    all.add(join, "a member already", 409, (1.0, 2.0, 2), &answer);
+    let invite = "POST /api/auth/chat-rooms/{matrixRoomId}/invite";
+    let answer = app.post_as(token, &format!("{den}/invite"), json!({ "user_id": 500 })).await;
+    all.add(invite, "by number", 200, (2.5, 2.0, 4), &answer);
+    let answer = app.post_as(&guest, &format!("{den}/join"), json!({})).await;
+    all.add(join, "a private room, invited", 200, (1.5, 2.0, 3), &answer);
+    let answer = app.post_as(&guest, &format!("{den}/leave"), json!({})).await;
+    all.add("POST /api/auth/chat-rooms/{matrixRoomId}/leave", "", 200, (2.0, 2.0, 3), &answer);
+
+    let tables = &app.app.config.tables;
+    for table in [&tables.rooms, &tables.rooms] {
+        tally::handle(app.app.clone(), app.changes(table).await).await.unwrap();
+    }
+    let list = "GET /api/auth/chat-rooms";
+    app.clock.advance(TimeDelta::seconds(1));
+    let answer = app.get_as(token, "/api/auth/chat-rooms?search=corner").await;
+    assert_eq!(answer.body["data"].as_array().unwrap().len(), 1);
+    all.add(list, "a search with one hit, warm", 200, (4.0, 0.0, 5), &answer);
+    app.clock.advance(TimeDelta::seconds(1));
+    let answer = app.get_as(token, "/api/auth/chat-rooms?joined=true").await;
+    all.add(list, "two that one has joined, warm", 200, (4.0, 0.0, 2), &answer);
+    app.clock.advance(TimeDelta::seconds(1));
+    let answer = app.get_as(token, "/api/auth/chat-rooms/!match50:touchline.local/member-stats").await;
+    all.add(
+        "GET /api/auth/chat-rooms/{chatRoom}/member-stats",
+        "200 members, warm",
+        200,
+        (8.0, 0.0, 4),
+        &answer,
+    );
+    let answer = app.post_as(token, "/api/auth/chat/credentials", json!({})).await;
+    all.add("POST /api/auth/chat/credentials", "", 200, (0.5, 0.0, 1), &answer);
+
+    let id = room.rsplit('/').next().unwrap();
+    let event = |kind: &str, more: serde_json::Value| {
+        let mut event = json!({
+            "type": kind, "room_id": id, "sender": "@fan.500:touchline.local",
+            "origin_server_ts": (app.app.clock.now() + TimeDelta::days(1)).timestamp_millis(),
+        });
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    };
+    let bearer = format!("Bearer {HS_TOKEN}");
+    let told = async |number: u32, events: serde_json::Value| {
+        let path = format!("/_matrix/app/v1/transactions/{number}");
+        let body = json!({ "events": events }).to_string();
+        app.send("PUT", &path, &[("authorization", &bearer)], body.as_bytes()).await
+    };
+    let transaction = "PUT /_matrix/app/v1/transactions/{txnId}";
+    let leaving = event(
+        "m.room.member",
+        json!({ "state_key": "@fan.500:touchline.local", "content": { "membership": "leave" } }),
+    );
+    let answer = told(1, json!([leaving])).await;
+    all.add(transaction, "somebody left", 200, (3.0, 3.0, 4), &answer);
+    let ten: Vec<_> = (0..10).map(|_| event("m.room.message", json!({}))).collect();
+    let answer = told(2, json!(ten)).await;
+    all.add(transaction, "ten messages of one in a room", 200, (3.0, 3.0, 5), &answer);
+    let answer = told(2, json!(ten)).await;
+    all.add(transaction, "the same again", 200, (1.0, 0.0, 1), &answer);
+    let get = async |path: &str| app.send("GET", path, &[("authorization", &bearer)], b"").await;
+    let answer = get("/_matrix/app/v1/users/@fan.500:touchline.local").await;
+    all.add("GET /_matrix/app/v1/users/{userId}", "", 200, (0.5, 0.0, 1), &answer);
+    let answer = get("/_matrix/app/v1/rooms/%23x:touchline.local").await;
+    all.add("GET /_matrix/app/v1/rooms/{roomAlias}", "", 404, (0.0, 0.0, 0), &answer);
+    let answer = app.send("POST", "/_matrix/app/v1/ping", &[("authorization", &bearer)], b"{}").await;
+    all.add("POST /_matrix/app/v1/ping", "", 200, (0.0, 0.0, 0), &answer);
 }
 
 async fn coins(app: &TestApp, token: &str, all: &mut Measured) {

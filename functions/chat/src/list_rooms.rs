@@ -1,11 +1,11 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use futures_util::future::try_join;
 use touchline::api::chat::{ListRooms, ListedRoom, RoomsCursor, RoomsQuery};
 use touchline::api::{Listing, NextPage};
-use touchline::domain::RoomId;
 use touchline::domain::catalog::Catalogue;
 use touchline::domain::room::Membership;
+use touchline::domain::{Room, RoomId};
 use touchline::storage::directory::{Needle, Shelf};
 use touchline::storage::members::Place;
 use touchline::{App, Call, Error, Reply};
@@ -101,22 +101,28 @@ impl<'a> Page<'a> {
         self.query.per_page.0 - self.rooms.len()
     }
 
+    fn add(&mut self, room: Room, counts: &HashMap<RoomId, i64>) {
+        let members = counts.get(&room.room_id).copied().unwrap_or(0);
+        let is_joined = self.joined.contains(&room.room_id);
+        self.rooms.push(ListedRoom::of(room, members, is_joined, self.catalogue));
+    }
+
     async fn add_own(&mut self, after: Option<&RoomId>) -> Result<Option<RoomId>, Error> {
         let mut own = std::mem::take(&mut self.own);
         own.retain(|place| after.is_none_or(|after| place.room_id > *after));
         for part in own.chunks(50) {
             let ids: Vec<RoomId> = part.iter().map(|place| place.room_id.clone()).collect();
-            let mut found = self.app.store.rooms(&ids).await?;
+            let (mut found, counts) =
+                try_join(self.app.store.rooms(&ids), self.app.store.member_counts(&ids)).await?;
             for id in ids {
-                let Some((room, members)) = found.remove(&id) else { continue };
+                let Some(room) = found.remove(&id) else { continue };
                 if self.needle.as_ref().is_some_and(|needle| !needle.is_in(&room.name)) {
                     continue;
                 }
                 if self.wants() == 0 {
                     return Ok(self.rooms.last().map(|room| room.room_id.clone()));
                 }
-                let is_joined = self.joined.contains(&id);
-                self.rooms.push(ListedRoom::of(room, members, is_joined, self.catalogue));
+                self.add(room, &counts);
             }
         }
         Ok(None)
@@ -147,11 +153,10 @@ impl<'a> Page<'a> {
                     hits.push(one.room_id);
                 }
             }
-            let mut found = self.app.store.rooms(&hits).await?;
-            for id in hits {
-                let Some((room, members)) = found.remove(&id) else { continue };
-                let is_joined = self.joined.contains(&id);
-                self.rooms.push(ListedRoom::of(room, members, is_joined, self.catalogue));
+            let (mut found, counts) =
+                try_join(self.app.store.rooms(&hits), self.app.store.member_counts(&hits)).await?;
+            for room in hits.iter().filter_map(|id| found.remove(id)).collect::<Vec<_>>() {
+                self.add(room, &counts);
             }
             if ended && all_looked_at {
                 return Ok(None);

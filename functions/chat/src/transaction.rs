@@ -67,7 +67,7 @@ impl Happened {
         let (rooms, names): (Vec<_>, Vec<_>) = (rooms.into_iter().collect(), names.into_iter().collect());
         let (rooms, users) = try_join(app.store.rooms(&rooms), users(app, &names)).await?;
         // Rooms that people made elsewhere are none of ours.
-        let room = |id: &RoomId| rooms.get(id).map(|(room, _)| room);
+        let room = |id: &RoomId| rooms.get(id);
 
         let mut memberships = Vec::new();
         for ((id, name), (to, at)) in &self.memberships {

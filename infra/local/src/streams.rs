@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, watch};
 use touchline::config::Aws;
 use touchline_stack::Stack;
 use touchline_stack::streams::{Record, StreamReader, sequence};
+use touchline_stack::template::Stream;
 
 use crate::Host;
 
@@ -32,10 +33,11 @@ pub struct Streams {
 #[derive(Debug)]
 struct Mapping {
     function: String,
+    /// The stream's name.
     stream: String,
-    batch_size: i32,
-    /// Whether the function's answer says which records failed.
-    reports_failures: bool,
+    /// Which of the function's mappings of this stream it is.
+    ordinal: usize,
+    settings: Stream,
 }
 
 #[derive(Debug)]
@@ -80,11 +82,12 @@ impl Streams {
                     .table()
                     .and_then(|table| table.latest_stream_arn())
                     .ok_or_else(|| format!("the table {} has no stream", stream.table))?;
+                let same = |one: &&Mapping| one.function == function.name && one.stream == arn;
                 mappings.push(Mapping {
                     function: function.name.clone(),
                     stream: arn.to_owned(),
-                    batch_size: stream.batch_size,
-                    reports_failures: stream.reports_failures,
+                    ordinal: mappings.iter().filter(same).count(),
+                    settings: stream.clone(),
                 });
             }
         }
@@ -164,29 +167,28 @@ impl Streams {
     async fn deliver(&self, mapping: &Mapping, checkpoints: &mut Checkpoints) -> Result<usize, String> {
         let mut delivered = 0;
         for shard in self.reader.shards(&mapping.stream).await? {
-            let key = format!("{}/{}/{shard}", mapping.function, mapping.stream);
+            let key = format!("{}/{}/{}/{shard}", mapping.function, mapping.ordinal, mapping.stream);
             let after = checkpoints.done.get(&key);
-            let records = self.reader.records(&mapping.stream, &shard, after, mapping.batch_size).await?;
-            if records.is_empty() {
-                continue;
-            }
+            let batch_size = mapping.settings.batch_size;
+            let mut records = self.reader.records(&mapping.stream, &shard, after, batch_size).await?;
+            let Some(last) = records.last().map(|record| sequence(record).to_owned()) else { continue };
             delivered += records.len();
-            let done = self.invoke(mapping, &shard, &records).await;
-            checkpoints.set(key, done);
+            records.retain(|record| mapping.settings.takes(&self.reader.record(&mapping.stream, record)));
+            self.invoke(mapping, &shard, &records).await;
+            checkpoints.set(key, last);
         }
         Ok(delivered)
     }
 
-    /// Hands a batch over; returns the sequence number up to which it is done with.
-    async fn invoke(&self, mapping: &Mapping, shard: &str, records: &[Record]) -> String {
-        let last = sequence(&records[records.len() - 1]).to_owned();
+    /// Hands a batch over, until it is done with.
+    async fn invoke(&self, mapping: &Mapping, shard: &str, records: &[Record]) {
         let mut from = 0;
         let mut tries = 0;
         while from < records.len() {
             let batch = &records[from..];
             let event = self.reader.event(&mapping.stream, shard, batch);
             let failed_at = match self.host.invoke(&mapping.function, event).await {
-                Some(Ok(payload)) if mapping.reports_failures => first_failure(&payload, batch),
+                Some(Ok(payload)) if mapping.settings.reports_failures => first_failure(&payload, batch),
                 Some(Err(error)) => {
                     tracing::error!(function = mapping.function, %error, "a batch failed");
                     Some(0)
@@ -204,7 +206,6 @@ impl Streams {
                 (from, tries) = (from + 1, 0);
             }
         }
-        last
     }
 }
 

@@ -95,7 +95,9 @@ impl StreamReader {
         })
     }
 
-    fn record(&self, stream: &str, record: &Record) -> Value {
+    /// One record, as an event has it.
+    #[must_use]
+    pub fn record(&self, stream: &str, record: &Record) -> Value {
         let change = record.dynamodb();
         let image = |item: Option<&HashMap<String, AttributeValue>>| {
             item.map(|item| {

@@ -70,12 +70,34 @@ impl Schedule {
 }
 
 /// A table's changes, delivered to a function.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Stream {
     pub table: String,
     pub batch_size: i32,
     /// `FunctionResponseTypes` holds `ReportBatchItemFailures`.
     pub reports_failures: bool,
+    /// `FilterCriteria`: a record that none of these fits is not delivered. Empty means that all are.
+    pub filters: Vec<Value>,
+}
+
+impl Stream {
+    /// Whether a record, as an event has it, is delivered.
+    #[must_use]
+    pub fn takes(&self, record: &Value) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|pattern| fits(pattern, record))
+    }
+}
+
+/// Whether a value fits a pattern of Lambda's event filtering: objects field by field, lists as alternatives.
+fn fits(pattern: &Value, value: &Value) -> bool {
+    match pattern {
+        Value::Object(fields) => fields.iter().all(|(name, pattern)| fits(pattern, &value[name])),
+        Value::Array(alternatives) => alternatives.iter().any(|one| match one.get("prefix") {
+            Some(prefix) => prefix.as_str().zip(value.as_str()).is_some_and(|(p, text)| text.starts_with(p)),
+            None => one == value,
+        }),
+        _ => false,
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -117,6 +139,15 @@ impl Template {
         }
         Ok(Stack { functions, tables })
     }
+}
+
+fn filters(properties: &Value) -> Result<Vec<Value>, TemplateError> {
+    let filters = properties["FilterCriteria"]["Filters"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let pattern = |filter: &Value| {
+        let text = filter["Pattern"].as_str().unwrap_or_default();
+        serde_json::from_str(text).map_err(|_| TemplateError::Unsupported(format!("the filter {filter}")))
+    };
+    filters.iter().map(pattern).collect()
 }
 
 /// The first document of a YAML text, as JSON.
@@ -224,6 +255,7 @@ impl Resolver<'_> {
                     reports_failures: properties["FunctionResponseTypes"]
                         .as_array()
                         .is_some_and(|types| types.iter().any(|kind| kind == "ReportBatchItemFailures")),
+                    filters: filters(properties)?,
                 }),
                 other => return Err(TemplateError::Unsupported(format!("an event of type {other:?}"))),
             }
@@ -393,7 +425,24 @@ Resources:
         assert_eq!(worker.schedules[0].input, json!({ "all": true }));
         assert_eq!(
             worker.streams,
-            [Stream { table: "mine-things".into(), batch_size: 10, reports_failures: true }]
+            [Stream {
+                table: "mine-things".into(),
+                batch_size: 10,
+                reports_failures: true,
+                filters: Vec::new()
+            }]
+        );
+    }
+
+    #[test]
+    fn filters_let_through_what_fits_one_of_them() {
+        let filters =
+            vec![json!({ "dynamodb": { "Keys": { "sk": { "S": [{ "prefix": "member#" }, "room"] } } } })];
+        let stream = Stream { table: "rooms".into(), batch_size: 1, reports_failures: true, filters };
+        let record = |sk: &str| json!({ "dynamodb": { "Keys": { "pk": { "S": "x" }, "sk": { "S": sk } } } });
+        assert!(stream.takes(&record("member#7")) && stream.takes(&record("room")));
+        assert!(
+            !stream.takes(&record("rooms")) && !stream.takes(&record("tally")) && !stream.takes(&json!({}))
         );
     }
 

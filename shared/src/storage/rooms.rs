@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{
     Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use chrono::{DateTime, TimeDelta, Utc};
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::try_join_all;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -58,33 +58,33 @@ impl Store {
         self.get(&self.tables.rooms, keys::room(id), Reads::Eventual).await
     }
 
-    /// Rooms and how many members each has, of those that there are.
-    pub async fn rooms(&self, ids: &[RoomId]) -> Result<HashMap<RoomId, (Room, i64)>, StoreError> {
+    /// Rooms, of those that there are.
+    pub async fn rooms(&self, ids: &[RoomId]) -> Result<HashMap<RoomId, Room>, StoreError> {
+        let items = self.of_rooms(ids, keys::room).await?;
+        items.into_iter().map(|item| from_item(item).map(|room: Room| (room.room_id.clone(), room))).collect()
+    }
+
+    /// How many members rooms have, of those that have any.
+    pub async fn member_counts(&self, ids: &[RoomId]) -> Result<HashMap<RoomId, i64>, StoreError> {
         #[derive(Deserialize)]
         struct Tally {
             room_id: RoomId,
             #[serde(default)]
             members: i64,
         }
-        let read = |key: fn(&RoomId) -> keys::Key| {
-            let parts = ids.chunks(100).map(move |ids| {
-                let keys = ids.iter().map(|id| key(id).into()).collect();
-                self.batch_get(&self.tables.rooms, keys, Reads::Eventual)
-            });
-            try_join_all(parts)
-        };
-        let (rooms, tallies) = try_join(read(keys::room), read(keys::room_tally)).await?;
-        let tallies = tallies
+        let items = self.of_rooms(ids, keys::room_tally).await?;
+        items
             .into_iter()
-            .flatten()
-            .map(|item| from_item(item).map(|Tally { room_id, members }| (room_id, members)));
-        let members: HashMap<RoomId, i64> = tallies.collect::<Result<_, StoreError>>()?;
-        let rooms = rooms.into_iter().flatten().map(|item| {
-            let room: Room = from_item(item)?;
-            let members = members.get(&room.room_id).copied().unwrap_or(0);
-            Ok((room.room_id.clone(), (room, members)))
+            .map(|item| from_item(item).map(|tally: Tally| (tally.room_id, tally.members)))
+            .collect()
+    }
+
+    async fn of_rooms(&self, ids: &[RoomId], key: fn(&RoomId) -> keys::Key) -> Result<Vec<Item>, StoreError> {
+        let parts = ids.chunks(100).map(|ids| {
+            let keys = ids.iter().map(|id| key(id).into()).collect();
+            self.batch_get(&self.tables.rooms, keys, Reads::Eventual)
         });
-        rooms.collect()
+        Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }
 
     /// Keeps a room that is not known yet. One that is stays as it is.
