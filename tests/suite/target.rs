@@ -2,17 +2,30 @@
 
 use std::sync::OnceLock;
 use std::sync::mpsc;
+use std::time::Duration;
 
+use chrono::TimeDelta;
 use clap::Parser as _;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
+use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::{Random, SystemRandom};
-use touchline_local::{LocalStack, Options};
+use touchline_local::{LocalStack, Options, registration};
 use touchline_testing::SnsStandIn;
 
-static BASE: OnceLock<String> = OnceLock::new();
+static UNDER_TEST: OnceLock<UnderTest> = OnceLock::new();
+
+/// What all tests of the run share.
+struct UnderTest {
+    base: String,
+    /// By what the homeserver is known to it.
+    hs_token: String,
+    /// Its store, where we may look into it.
+    dynamodb: Option<String>,
+}
 
 /// The API under test: one for all tests of the run.
+#[derive(Clone)]
 pub struct Target {
     base: &'static str,
     client: Client,
@@ -61,8 +74,37 @@ impl Answer {
 
 impl Target {
     pub fn get() -> Self {
-        let base = BASE.get_or_init(|| std::env::var("TOUCHLINE_TEST_URL").unwrap_or_else(|_| start_local()));
-        Self { base, client: Client::new() }
+        Self { base: &Self::under_test().base, client: Client::new() }
+    }
+
+    fn under_test() -> &'static UnderTest {
+        UNDER_TEST.get_or_init(|| match std::env::var("TOUCHLINE_TEST_URL") {
+            Ok(base) => {
+                let hs_token = std::env::var("TOUCHLINE_TEST_HS_TOKEN").unwrap_or_default();
+                UnderTest { base, hs_token, dynamodb: None }
+            }
+            Err(_) => start_local(),
+        })
+    }
+
+    /// The homeserver of the chat network, where there is one.
+    pub fn homeserver() -> Option<String> {
+        std::env::var("TOUCHLINE_TEST_HOMESERVER").ok()
+    }
+
+    /// The store under it, where we may look into it.
+    pub fn dynamodb() -> Option<&'static str> {
+        Self::under_test().dynamodb.as_deref()
+    }
+
+    /// Tells something as the homeserver does.
+    pub async fn push(&self, transaction: &str, body: &Value) -> Answer {
+        self.push_as(&Self::under_test().hs_token, transaction, body.to_string()).await
+    }
+
+    pub async fn push_as(&self, token: &str, transaction: &str, body: String) -> Answer {
+        let path = format!("/_matrix/app/v1/transactions/{transaction}");
+        self.send(Method::PUT, &path, Some(token), Some(("application/json", body))).await
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
@@ -149,6 +191,80 @@ impl Fan {
     pub fn target(&self) -> &Target {
         &self.target
     }
+
+    pub fn id(&self) -> u64 {
+        self.login["user"]["id"].as_u64().expect("a number")
+    }
+
+    /// `@<username>:<server>`.
+    pub fn chat_id(&self) -> &str {
+        self.login["matrix_credentials"]["user_id"].as_str().expect("chat credentials")
+    }
+
+    /// Asks the homeserver something, as this user's Matrix client does.
+    pub async fn ask_homeserver(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
+        let base = Target::homeserver().expect("TOUCHLINE_TEST_HOMESERVER: run tests/real-components");
+        let token = self.login["matrix_credentials"]["access_token"].as_str().expect("chat credentials");
+        let request = self.target.client.request(method, format!("{base}/_matrix/client/v3/{path}"));
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        Target::read(request.bearer_auth(token)).await
+    }
+
+    /// Does something in a room by another client than the app: by a Matrix client, where there is a
+    /// homeserver; without one, by telling what it would tell.
+    pub async fn elsewhere(&self, what: Elsewhere, room: &str) {
+        if Target::homeserver().is_some() {
+            let room = room.replace('!', "%21").replace(':', "%3A");
+            let (method, path, body) = match what {
+                Elsewhere::Joins => (Method::POST, format!("join/{room}"), json!({})),
+                Elsewhere::Leaves => (Method::POST, format!("rooms/{room}/leave"), json!({})),
+                Elsewhere::Writes => (
+                    Method::PUT,
+                    format!("rooms/{room}/send/m.room.message/{}", name()),
+                    json!({ "msgtype": "m.text", "body": "Goal!" }),
+                ),
+            };
+            self.ask_homeserver(method, &path, Some(&body)).await.expect(200);
+            return;
+        }
+        let mut event = json!({
+            "room_id": room, "sender": self.chat_id(), "state_key": self.chat_id(),
+            // A little later than anything that was done so far.
+            "origin_server_ts": (SystemClock.now() + TimeDelta::seconds(2)).timestamp_millis(),
+        });
+        let (kind, content) = match what {
+            Elsewhere::Joins => ("m.room.member", json!({ "membership": "join" })),
+            Elsewhere::Leaves => ("m.room.member", json!({ "membership": "leave" })),
+            Elsewhere::Writes => ("m.room.message", json!({ "msgtype": "m.text", "body": "Goal!" })),
+        };
+        event["type"] = kind.into();
+        event["content"] = content;
+        self.target.push(&name(), &json!({ "events": [event] })).await.expect(200);
+    }
+}
+
+/// What people do by other clients.
+#[derive(Debug, Clone, Copy)]
+pub enum Elsewhere {
+    Joins,
+    Leaves,
+    Writes,
+}
+
+/// Asks until the answer is as wanted: a homeserver tells us in its own time.
+pub async fn eventually<T: std::fmt::Debug>(ask: impl AsyncFn() -> T, wanted: impl Fn(&T) -> bool) -> T {
+    let deadline = SystemClock.now() + TimeDelta::seconds(20);
+    loop {
+        let answer = ask().await;
+        if wanted(&answer) {
+            return answer;
+        }
+        assert!(SystemClock.now() < deadline, "still {answer:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// A phone that no other test has: tests share the API.
@@ -164,23 +280,46 @@ pub fn name() -> String {
 }
 
 /// The local stack, on a thread of its own, because each test has its own runtime.
-fn start_local() -> String {
+fn start_local() -> UnderTest {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async move {
             let sns = SnsStandIn::start().await;
-            let mut arguments: Vec<String> = ["touchline", "--quiet", "--port", "0", "--sns", sns.url()]
-                .into_iter()
-                .chain(["--parameter", "Environment=testing"])
-                .map(str::to_owned)
-                .collect();
-            match std::env::var("TOUCHLINE_TEST_DYNAMODB") {
-                Ok(url) => arguments.extend(["--dynamodb".into(), url, "--stack-name".into(), name()]),
-                Err(_) => arguments.extend(["--memory".into(), "--dynamodb-port".into(), "0".into()]),
+            let given = |name: &str| std::env::var(name).ok();
+            let mut arguments: Vec<String> =
+                ["touchline", "--quiet", "--sns", sns.url(), "--parameter", "Environment=testing"]
+                    .map(str::to_owned)
+                    .into();
+            match given("TOUCHLINE_TEST_DYNAMODB") {
+                Some(url) => arguments.extend(["--dynamodb".into(), url, "--stack-name".into(), name()]),
+                None => arguments.extend(["--memory".into(), "--dynamodb-port".into(), "0".into()]),
             }
+            // A homeserver knows us by a file, which says on which port we are.
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = match (Target::homeserver(), given("TOUCHLINE_TEST_REGISTRATION")) {
+                (Some(url), Some(file)) => {
+                    arguments.extend(["--homeserver".into(), url]);
+                    file.into()
+                }
+                _ => {
+                    let file = folder.path().join("registration.yaml");
+                    let text = registration("touchline.local", "http://127.0.0.1", &SystemRandom);
+                    std::fs::write(&file, text).expect("a file");
+                    file
+                }
+            };
+            let text = std::fs::read_to_string(&file).expect("a registration file");
+            let hs_token = text.lines().find_map(|line| line.strip_prefix("hs_token: ")).expect("a token");
+            arguments.extend(["--registration".into(), file.to_str().expect("a path").into()]);
+            arguments.extend(["--port".into(), given("TOUCHLINE_TEST_PORT").unwrap_or("0".into())]);
             let stack = LocalStack::start(&Options::parse_from(arguments)).await.expect("a local stack");
-            tell.send(format!("http://{}", stack.api)).expect("somebody waits");
+            let under_test = UnderTest {
+                base: format!("http://{}", stack.api),
+                hs_token: hs_token.to_owned(),
+                dynamodb: Some(stack.dynamodb.clone()),
+            };
+            tell.send(under_test).ok().expect("somebody waits");
             std::future::pending::<()>().await;
         });
     });
