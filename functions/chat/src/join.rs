@@ -127,6 +127,10 @@ mod tests {
         let _ = push(&app, "1", &json!({ "events": events })).await.expect(200);
         let _ = act(&app, &bob, &room, "join").await.expect(200);
         act(&app, &bob, &room, "join").await.expect_error(409, "already_a_member");
+        // The maker of a room came in through us, whatever the homeserver tells afterwards.
+        let events = [member(&app, &room, 1, "join", 1)];
+        let _ = push(&app, "m", &json!({ "events": events })).await.expect(200);
+        act(&app, &ada, &room, "join").await.expect_error(409, "already_a_member");
         // Whoever has been there for longer is a member already.
         let events = [member(&app, &room, 3, "join", -60)];
         let _ = push(&app, "2", &json!({ "events": events })).await.expect(200);

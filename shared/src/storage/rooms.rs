@@ -144,7 +144,10 @@ impl Store {
                 .build()
         };
         let room_item = to_item(keys::room(&room.room_id), room)?;
-        let member = to_item(keys::member(&room.room_id, room.shards, creator.user_id), creator)?;
+        let mut member = to_item(keys::member(&room.room_id, room.shards, creator.user_id), creator)?;
+        // They came in through us, whatever the homeserver tells of it afterwards.
+        member.insert("entry".into(), text(intent.digest));
+        member.insert("since".into(), number(room.created_at.timestamp_millis()));
         let making = keys::making(intent.user, intent.digest);
         let note = if intent.is_keyed {
             let update = Update::builder()
