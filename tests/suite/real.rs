@@ -239,7 +239,7 @@ mod matrix {
                 let (homeserver, count) = (homeserver.clone(), Arc::clone(&count));
                 tokio::spawn(async move {
                     let mut server = TcpStream::connect(homeserver).await.unwrap();
-                    let (mut asked, mut answer) = ([0; 65_536], [0; 65_536]);
+                    let (mut asked, mut answer) = ([0; 16_384], [0; 16_384]);
                     let mut creating = false;
                     loop {
                         tokio::select! {
@@ -414,7 +414,7 @@ mod matrix {
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
-                let mut asked = [0; 65_536];
+                let mut asked = [0; 16_384];
                 let _ = client.read(&mut asked).await;
                 let body =
                     json!({ "errcode": "M_APPSERVICE_LOGIN_UNSUPPORTED", "error": "Use the other way." });

@@ -16,6 +16,7 @@ use touchline_testing::SnsStandIn;
 static UNDER_TEST: OnceLock<UnderTest> = OnceLock::new();
 
 /// What all tests of the run share.
+#[derive(Debug)]
 struct UnderTest {
     base: String,
     /// By what the homeserver is known to it.
@@ -297,17 +298,14 @@ fn start_local() -> UnderTest {
             }
             // A homeserver knows us by a file, which says on which port we are.
             let folder = tempfile::tempdir().expect("a folder");
-            let file = match (Target::homeserver(), given("TOUCHLINE_TEST_REGISTRATION")) {
-                (Some(url), Some(file)) => {
-                    arguments.extend(["--homeserver".into(), url]);
-                    file.into()
-                }
-                _ => {
-                    let file = folder.path().join("registration.yaml");
-                    let text = registration("touchline.local", "http://127.0.0.1", &SystemRandom);
-                    std::fs::write(&file, text).expect("a file");
-                    file
-                }
+            let file = if let Some(url) = Target::homeserver() {
+                arguments.extend(["--homeserver".into(), url]);
+                given("TOUCHLINE_TEST_REGISTRATION").expect("TOUCHLINE_TEST_REGISTRATION").into()
+            } else {
+                let file = folder.path().join("registration.yaml");
+                let text = registration("touchline.local", "http://127.0.0.1", &SystemRandom);
+                std::fs::write(&file, text).expect("a file");
+                file
             };
             let text = std::fs::read_to_string(&file).expect("a registration file");
             let hs_token = text.lines().find_map(|line| line.strip_prefix("hs_token: ")).expect("a token");
@@ -319,7 +317,7 @@ fn start_local() -> UnderTest {
                 hs_token: hs_token.to_owned(),
                 dynamodb: Some(stack.dynamodb.clone()),
             };
-            tell.send(under_test).ok().expect("somebody waits");
+            tell.send(under_test).expect("somebody waits");
             std::future::pending::<()>().await;
         });
     });

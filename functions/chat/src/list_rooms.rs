@@ -130,7 +130,7 @@ impl<'a> Page<'a> {
 
     async fn add_from_shelf(&mut self, mut after: Option<String>) -> Result<Option<RoomsCursor>, Error> {
         // A match's rooms are fewer than all that have a word in their names.
-        let (shelf, filter) = match (self.query.event_id, self.needle.clone()) {
+        let (directory, filter) = match (self.query.event_id, self.needle.clone()) {
             (Some(event), needle) => (Shelf::About(event.0), needle),
             (None, Some(needle)) => (Shelf::Named(needle), None),
             (None, None) => (Shelf::All, None),
@@ -139,7 +139,7 @@ impl<'a> Page<'a> {
         while self.wants() > 0 && looked_at < LOOKED_AT {
             // One more than wanted says whether there are more.
             let at_once = if filter.is_some() { LOOKED_AT / 4 } else { self.wants() + 1 };
-            let (listed, ended) = self.app.store.shelf(&shelf, after.clone(), at_once).await?;
+            let (listed, ended) = self.app.store.shelf(&directory, after.clone(), at_once).await?;
             looked_at += listed.len();
             let mut hits = Vec::new();
             let mut all_looked_at = true;

@@ -1,7 +1,6 @@
 use touchline::api::homeserver::{Empty, Ping};
 use touchline::{App, Call, Error, Reply};
 
-#[expect(clippy::unused_async, reason = "handlers are")]
 pub async fn handle(_: App, _: Call<Ping>) -> Result<Reply<Empty>, Error> {
     Ok(Empty {}.into())
 }

@@ -65,7 +65,9 @@ pub fn digest(parts: &[impl AsRef<str>]) -> String {
         hash.update(part.len().to_be_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let digest = hash.finalize();
+    let half: [u8; 16] = std::array::from_fn(|at| digest[at]);
+    format!("{:032x}", u128::from_be_bytes(half))
 }
 
 /// Text a person typed for others to read: trimmed, bounded, without control characters.

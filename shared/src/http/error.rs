@@ -164,18 +164,11 @@ impl Error {
         match self {
             Self::NotFound => told(S::NOT_FOUND, "not_found", "There is nothing at this address."),
             Self::EventNotFound => told(S::NOT_FOUND, "event_not_found", "There is no such match."),
-            Self::RoomNotFound | Self::Chat(ChatError::NotFound) => {
-                told(S::NOT_FOUND, "room_not_found", "There is no such chat room.")
-            }
+            Self::RoomNotFound => no_room(),
             Self::NotAMember => told(
                 S::FORBIDDEN,
                 "not_a_member",
                 "This room is private. Only its members see what is in it.",
-            ),
-            Self::Chat(ChatError::Forbidden) => told(
-                S::FORBIDDEN,
-                "not_allowed",
-                "The chat room does not allow it. A private one is joined by invitation.",
             ),
             Self::AlreadyAMember => {
                 told(S::CONFLICT, "already_a_member", "Already a member of this chat room.")
@@ -187,18 +180,7 @@ impl Error {
                 "This key stands for another room, with another name, topic, match or privacy.",
             )
             .at_field("Idempotency-Key"),
-            Self::Chat(ChatError::Unavailable(_)) => told(
-                S::SERVICE_UNAVAILABLE,
-                "chat_unavailable",
-                "Chat is not available at the moment. Try again in a moment.",
-            )
-            .after(TimeDelta::seconds(5)),
-            Self::Chat(ChatError::LoginUnsupported) => told(
-                S::SERVICE_UNAVAILABLE,
-                "chat_login_unsupported",
-                "The chat server hands out credentials in its own way only. The operator has to change that.",
-            )
-            .after(TimeDelta::hours(1)),
+            Self::Chat(error) => chat(error),
             Self::NotTheHomeserver => {
                 told(S::FORBIDDEN, "not_the_homeserver", "The token is not the homeserver's.")
             }
@@ -250,22 +232,7 @@ impl Error {
                 format!("Too many requests. Try again in {}.", span(limited.retry_after)),
             )
             .after(limited.retry_after),
-            Self::Verification(VerificationError::PhoneTaken) => {
-                told(S::UNPROCESSABLE_ENTITY, "phone_taken", "This phone number belongs to another user.")
-                    .at_field("phone")
-            }
-            Self::Verification(VerificationError::PhoneMismatch) => told(
-                S::UNPROCESSABLE_ENTITY,
-                "phone_mismatch",
-                "This is not the phone number that is being verified.",
-            )
-            .at_field("phone"),
-            Self::Verification(VerificationError::NothingPending) => told(
-                S::UNPROCESSABLE_ENTITY,
-                "no_pending_verification",
-                "No verification is pending for this phone number. Start one first.",
-            )
-            .at_field("phone"),
+            Self::Verification(error) => verification(*error),
             Self::Rename(RenameError::Taken) => {
                 told(S::UNPROCESSABLE_ENTITY, "username_taken", "This username is taken.")
                     .at_field("username")
@@ -330,6 +297,58 @@ impl Error {
             _ => (status, "M_UNKNOWN"),
         };
         json(status, &MatrixProblem { errcode, error: message })
+    }
+}
+
+fn no_room() -> Told {
+    told(StatusCode::NOT_FOUND, "room_not_found", "There is no such chat room.")
+}
+
+/// What the chat network does not do.
+fn chat(error: &ChatError) -> Told {
+    use StatusCode as S;
+    match error {
+        ChatError::NotFound => no_room(),
+        ChatError::Forbidden => told(
+            S::FORBIDDEN,
+            "not_allowed",
+            "The chat room does not allow it. A private one is joined by invitation.",
+        ),
+        ChatError::Unavailable(_) => told(
+            S::SERVICE_UNAVAILABLE,
+            "chat_unavailable",
+            "Chat is not available at the moment. Try again in a moment.",
+        )
+        .after(TimeDelta::seconds(5)),
+        ChatError::LoginUnsupported => told(
+            S::SERVICE_UNAVAILABLE,
+            "chat_login_unsupported",
+            "The chat server hands out credentials in its own way only. The operator has to change that.",
+        )
+        .after(TimeDelta::hours(1)),
+    }
+}
+
+/// What keeps a phone from being verified.
+fn verification(error: VerificationError) -> Told {
+    use StatusCode as S;
+    match error {
+        VerificationError::PhoneTaken => {
+            told(S::UNPROCESSABLE_ENTITY, "phone_taken", "This phone number belongs to another user.")
+                .at_field("phone")
+        }
+        VerificationError::PhoneMismatch => told(
+            S::UNPROCESSABLE_ENTITY,
+            "phone_mismatch",
+            "This is not the phone number that is being verified.",
+        )
+        .at_field("phone"),
+        VerificationError::NothingPending => told(
+            S::UNPROCESSABLE_ENTITY,
+            "no_pending_verification",
+            "No verification is pending for this phone number. Start one first.",
+        )
+        .at_field("phone"),
     }
 }
 

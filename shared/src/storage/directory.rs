@@ -77,11 +77,11 @@ impl Store {
     /// Up to `most` rooms of a directory after a place, each once, and whether those are the last.
     pub async fn shelf(
         &self,
-        shelf: &Shelf,
+        of: &Shelf,
         after: Option<String>,
         most: usize,
     ) -> Result<(Vec<Listed>, bool), StoreError> {
-        let (partition, beginning) = match shelf {
+        let (partition, beginning) = match of {
             Shelf::All => (keys::DIRECTORY.to_owned(), None),
             Shelf::About(event) => (keys::rooms_about(*event), None),
             Shelf::Named(Needle(text)) => {
@@ -110,7 +110,7 @@ impl Store {
             for item in page.items.unwrap_or_default() {
                 let listed: Listed = from_item(item)?;
                 // A name with the text in it twice stands there twice: the first one counts.
-                let counts = match shelf {
+                let counts = match of {
                     Shelf::Named(Needle(text)) => listed.name.find(text.as_str()) == Some(listed.at),
                     Shelf::All | Shelf::About(_) => true,
                 };

@@ -31,12 +31,14 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// The last version whose room ids end in `:server`, which the interface promises.
 const ROOM_VERSION: &str = "11";
 
+type Body = Full<Cursor<Vec<u8>>>;
+
 const APPLICATION_SERVICE: &str = "m.login.application_service";
 
 /// A homeserver that knows us as one of its application services.
 pub struct MatrixChat {
     /// `None` where the system has no root certificates: then nothing can be reached.
-    client: Option<Client<HttpsConnector<HttpConnector>, Full<Cursor<Vec<u8>>>>>,
+    client: Option<Client<HttpsConnector<HttpConnector>, Body>>,
     url: String,
     server: String,
     token: Secret,
@@ -127,7 +129,7 @@ impl MatrixChat {
     }
 
     /// `None` where there is no whole answer.
-    async fn answered(&self, request: Request<Full<Cursor<Vec<u8>>>>) -> Option<(StatusCode, Value)> {
+    async fn answered(&self, request: Request<Body>) -> Option<(StatusCode, Value)> {
         let response = self.client.as_ref()?.request(request).await.ok()?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_BYTES).collect().await.ok()?;
