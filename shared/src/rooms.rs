@@ -4,6 +4,7 @@ use crate::App;
 use crate::domain::room::{Member, Room};
 use crate::domain::{User, UserId};
 use crate::http::Error;
+use crate::storage::StoreError;
 
 /// What is in a private room is its members' business.
 pub async fn look_into(app: &App, room: &Room, user: UserId) -> Result<(), Error> {
@@ -13,7 +14,7 @@ pub async fn look_into(app: &App, room: &Room, user: UserId) -> Result<(), Error
 }
 
 /// Sees to it that somebody's username stays what it is, before it becomes known in a room.
-pub async fn introduce(app: &App, user: &User) -> Result<(), Error> {
+pub async fn introduce(app: &App, user: &User) -> Result<(), StoreError> {
     if user.chat_since.is_none() {
         app.store.fix_username(user, app.clock.now()).await?;
     }

@@ -255,7 +255,7 @@ async fn chat(app: &TestApp, token: &str, all: &mut Measured) {
     all.add(join, "a member already", 409, (1.0, 2.0, 2), &answer);
     let invite = "POST /api/auth/chat-rooms/{matrixRoomId}/invite";
     let answer = app.post_as(token, &format!("{den}/invite"), json!({ "user_id": 500 })).await;
-    all.add(invite, "by number", 200, (2.5, 2.0, 4), &answer);
+    all.add(invite, "by number", 200, (3.0, 2.0, 4), &answer);
     let answer = app.post_as(&guest, &format!("{den}/join"), json!({})).await;
     all.add(join, "a private room, invited", 200, (1.5, 2.0, 3), &answer);
     let answer = app.post_as(&guest, &format!("{den}/leave"), json!({})).await;

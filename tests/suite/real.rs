@@ -142,15 +142,17 @@ mod matrix {
         assert_eq!((after.status.as_u16(), &after.body["errcode"]), (401, &json!("M_UNKNOWN_TOKEN")));
     }
 
-    /// The next to have a name has it alone.
+    /// A name that was known to the homeserver is nobody else's, and its logins end.
     #[tokio::test]
     #[ignore = "needs Synapse: run tests/real-components"]
-    async fn a_name_that_is_given_up_takes_no_logins_along() {
-        let ada = Target::fan().await;
+    async fn a_former_name_stays_its_users_and_its_logins_end() {
+        let (ada, bob) = (Target::fan().await, Target::fan().await);
         ada.ask_homeserver(Method::GET, "account/whoami", None).await.expect(200);
         let body = json!({ "username": name() });
         ada.post("/api/auth/update-user-info", &body).await.expect(200);
         assert_eq!(ada.ask_homeserver(Method::GET, "account/whoami", None).await.status, 401);
+        let former = json!({ "username": ada.login["user"]["username"] });
+        bob.post("/api/auth/update-user-info", &former).await.expect_error(422, "username_taken");
         let fresh = ada.post("/api/auth/chat/credentials", &json!({})).await.expect(200);
         let id = format!("@{}:", body["username"].as_str().unwrap());
         assert!(fresh["data"]["user_id"].as_str().unwrap().starts_with(&id), "{fresh}");

@@ -3,13 +3,14 @@ use touchline::api::chat::{InvitationView, Invite, InviteInput};
 use touchline::api::{Invalid, Message};
 use touchline::domain::room::{Member, Membership};
 use touchline::domain::{User, UserId};
-use touchline::{App, Call, Error, Reply, rooms};
+use touchline::{App, Call, Error, Reply};
 
 /// Members invite. Somebody who is invited already is invited again, which changes nothing.
 pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<InvitationView>>, Error> {
+    let began = app.clock.now();
     let room = crate::room(&app, call.path("matrixRoomId"));
     let (room, by) = try_join(room, crate::caller(&app, call.caller.user)).await?;
-    let member = async { app.store.member(&room, by.id).await.map_err(Error::from) };
+    let member = async { app.store.member_now(&room, by.id).await.map_err(Error::from) };
     let (member, whom) = try_join(member, invited(&app, &call.input)).await?;
     if !member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::NotAMember);
@@ -18,10 +19,8 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     if member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::AlreadyAMember);
     }
-    // Their name becomes known in a room.
-    rooms::introduce(&app, &whom).await?;
     app.chat.invite(&room.room_id, &by.username, &whom.username).await?;
-    if !app.store.invite(&room, whom.id).await? {
+    if !app.store.invite(&room, whom.id, began).await? {
         return Err(Error::AlreadyAMember);
     }
     let data = InvitationView { room_id: room.room_id, user_id: whom.id, membership: Membership::Invite };

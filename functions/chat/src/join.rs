@@ -36,7 +36,11 @@ pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<Memb
 mod tests {
     use std::sync::Arc;
 
+    use chrono::TimeDelta;
     use serde_json::json;
+    use touchline::domain::room::Membership;
+    use touchline::domain::{RoomId, UserId};
+    use touchline::storage::members::Joined;
     use touchline_testing::{Fault, at_once};
 
     use crate::testing::{act, app, builder, invite, listed, made, member, push, tallied};
@@ -139,6 +143,31 @@ mod tests {
         assert_eq!(listed(&app, &cleo, &room).await.unwrap()["member_count"], 3);
     }
 
+    /// A write that comes late gives way to what the homeserver told meanwhile.
+    #[tokio::test]
+    async fn whoever_was_shut_out_meanwhile_is_out() {
+        let (app, [ada, bob, _]) = app().await;
+        let id = RoomId::parse(&made(&app, &ada, "Corner", false).await).unwrap();
+        let (store, began) = (&app.app.store, app.app.clock.now());
+        let room = store.room(&id).await.unwrap().unwrap();
+        let later = began + TimeDelta::seconds(1);
+        store.told_membership(&room, UserId(2), Membership::Leave, later).await.unwrap();
+        assert_eq!(store.join(&room, UserId(2), "mark", began).await.unwrap(), Joined::Now);
+        let place = store.member(&room, UserId(2)).await.unwrap().unwrap();
+        assert_eq!(place.membership, Membership::Leave);
+        // And so with leaving, where somebody is let in again; and old news does not undo a joining.
+        app.clock.advance(TimeDelta::minutes(1));
+        let _ = act(&app, &bob, id.as_str(), "join").await.expect(200);
+        let (began, news) = (app.app.clock.now(), app.app.clock.now() - TimeDelta::seconds(30));
+        store.told_membership(&room, UserId(2), Membership::Invite, news).await.unwrap();
+        store
+            .told_membership(&room, UserId(2), Membership::Join, began + TimeDelta::seconds(1))
+            .await
+            .unwrap();
+        store.leave(&room, UserId(2), began).await.unwrap();
+        assert!(store.member(&room, UserId(2)).await.unwrap().unwrap().has_joined());
+    }
+
     #[tokio::test]
     async fn the_first_room_fixes_the_name() {
         let (app, [ada, bob, _]) = app().await;
@@ -161,8 +190,7 @@ mod tests {
         let room = made(&app, &ada, "Corner", false).await;
         let down = builder().without_chat().start().await;
         let token = down.register(9).await;
-        let known =
-            app.app.store.room(&touchline::domain::RoomId::parse(&room).unwrap()).await.unwrap().unwrap();
+        let known = app.app.store.room(&RoomId::parse(&room).unwrap()).await.unwrap().unwrap();
         down.app.store.put_room(&known).await.unwrap();
         let answer = act(&down, &token, &room, "join").await;
         answer.expect_error(503, "chat_unavailable");

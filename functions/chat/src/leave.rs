@@ -2,16 +2,22 @@ use futures_util::future::try_join;
 use touchline::api::Message;
 use touchline::api::chat::{LeaveRoom, MembershipView};
 use touchline::domain::room::Membership;
+use touchline::ports::chat::ChatError;
 use touchline::{App, Call, Error, Reply};
 
 /// Whoever is out already stays out, and hears the same.
 pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
+    let began = app.clock.now();
     let room = crate::room(&app, call.path("matrixRoomId"));
     let (room, user) = try_join(room, crate::caller(&app, call.caller.user)).await?;
     match app.store.member_now(&room, user.id).await?.map(|member| member.membership) {
         Some(Membership::Join | Membership::Invite) => {
-            app.chat.leave(&room.room_id, &user.username).await?;
-            app.store.leave(&room, user.id).await?;
+            match app.chat.leave(&room.room_id, &user.username).await {
+                // Out already there, or the room is gone.
+                Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
+                Err(error) => return Err(error.into()),
+            }
+            app.store.leave(&room, user.id, began).await?;
         }
         None if room.is_private => return Err(Error::NotAMember),
         Some(Membership::Leave) | None => {}

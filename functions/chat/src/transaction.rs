@@ -8,7 +8,7 @@ use touchline::domain::push::{self, Told, What};
 use touchline::domain::room::{Day, Membership, Room, RoomId};
 use touchline::domain::{UserId, Username, digest};
 use touchline::storage::{StoreError, keys};
-use touchline::{App, Call, Error, Reply};
+use touchline::{App, Call, Error, Reply, rooms};
 
 /// How many writes are under way at once.
 const AT_ONCE: usize = 16;
@@ -24,9 +24,12 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
         return Ok(Empty {}.into());
     }
     let server = &app.config.chat.server;
-    let happened = Happened::of(events.iter().filter_map(|event| push::read(event, server)));
+    let now = app.clock.now();
+    // Other servers date their own events; nothing has happened in the future.
+    let told = events.iter().filter_map(|event| push::read(event, server));
+    let happened = Happened::of(told.map(|told| Told { at: told.at.min(now), ..told }));
     happened.keep(&app).await?;
-    app.store.end_push(&id, &content, app.clock.now()).await?;
+    app.store.end_push(&id, &content, now).await?;
     Ok(Empty {}.into())
 }
 
@@ -65,7 +68,7 @@ impl Happened {
         let (rooms, names): (HashSet<_>, HashSet<_>) = people.cloned().unzip();
         let rooms: HashSet<RoomId> = rooms.into_iter().chain(self.written.keys().cloned()).collect();
         let (rooms, names): (Vec<_>, Vec<_>) = (rooms.into_iter().collect(), names.into_iter().collect());
-        let (rooms, users) = try_join(app.store.rooms(&rooms), users(app, &names)).await?;
+        let (rooms, users) = try_join(app.store.rooms_now(&rooms), users(app, &names)).await?;
         // Rooms that people made elsewhere are none of ours.
         let room = |id: &RoomId| rooms.get(id);
 
@@ -105,17 +108,13 @@ async fn set_membership(
     to: Membership,
     at: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    if app.store.told_membership(room, user, to, at).await? {
-        let member = keys::member(&room.room_id, room.shards, user);
-        app.store.note_seen(member, Day::of(at)).await?;
-        // Their name is known in a room now, and stays.
-        if let Some(user) = app.store.user_cheaply(user).await?
-            && user.chat_since.is_none()
-        {
-            app.store.fix_username(&user, app.clock.now()).await?;
-        }
+    // First of all their name stays: it becomes known in a room.
+    if to == Membership::Join
+        && let Some(user) = app.store.user_cheaply(user).await?
+    {
+        rooms::introduce(app, &user).await?;
     }
-    Ok(())
+    app.store.told_membership(room, user, to, at).await
 }
 
 async fn users(app: &App, names: &[Username]) -> Result<HashMap<Username, UserId>, StoreError> {
@@ -133,9 +132,10 @@ mod tests {
 
     use chrono::TimeDelta;
     use serde_json::{Value, json};
+    use touchline::ports::clock::Clock as _;
     use touchline_testing::{Fault, HS_TOKEN, TestApp};
 
-    use crate::testing::{act, app, builder, listed, made, member, message, push, push_as, tallied};
+    use crate::testing::{act, app, builder, listed, made, member, message, push, push_as, stats, tallied};
 
     async fn told(app: &TestApp, id: &str, events: &[Value]) {
         assert_eq!(push(app, id, &json!({ "events": events })).await.expect(200), json!({}));
@@ -190,9 +190,12 @@ mod tests {
         let last = async |app: &TestApp| listed(app, &ada, &room).await.unwrap()["last_activity"].clone();
         let (old, before) = (message(&app, &room, 1), last(&app).await);
         app.clock.advance(TimeDelta::minutes(5));
-        told(&app, "1", &[message(&app, &room, 1)]).await;
+        let mut early = message(&app, &room, 1);
+        early["origin_server_ts"] = json!(9_999_999_999_999_i64);
+        told(&app, "1", &[early]).await;
         let after = last(&app).await;
         assert!(after.as_str() > before.as_str(), "{before} {after}");
+        assert_eq!(after, app.clock.now().format("%Y-%m-%dT%H:%M:%SZ").to_string(), "not the far future");
         told(&app, "2", &[old]).await;
         assert_eq!(last(&app).await, after);
     }
@@ -201,17 +204,17 @@ mod tests {
     async fn the_same_transaction_counts_once_and_an_old_one_undoes_nothing() {
         let (app, [ada, bob, _]) = app().await;
         let room = made(&app, &ada, "Stand", false).await;
-        let joining = [member(&app, &room, 2, "join", 0)];
+        let joining = [member(&app, &room, 2, "join", -10)];
         told(&app, "1", &joining).await;
         told(&app, "1", &joining).await;
         assert_eq!(seen(&app, &bob, &room).await, (true, 2));
-        told(&app, "2", &[member(&app, &room, 2, "leave", 1)]).await;
+        told(&app, "2", &[member(&app, &room, 2, "leave", -9)]).await;
         for id in ["1", "3"] {
             told(&app, id, &joining).await;
             assert_eq!(seen(&app, &bob, &room).await, (false, 1), "transaction {id}");
         }
         // A homeserver that starts over counts from one again, with other things to tell.
-        told(&app, "1", &[member(&app, &room, 2, "join", 2)]).await;
+        told(&app, "1", &[member(&app, &room, 2, "join", -8)]).await;
         assert_eq!(seen(&app, &bob, &room).await, (true, 2));
     }
 
@@ -266,6 +269,9 @@ mod tests {
             let _ = push(&app, "1", &body).await.expect(200);
             tallied(&app).await;
             assert_eq!(seen(&app, &bob, &room).await, (true, 2), "step {step}");
+            let answer = app.post_as(&bob, "/api/auth/update-user-info", json!({ "username": "bob" })).await;
+            answer.expect_error(409, "username_locked");
+            assert_eq!(stats(&app, &ada, &room).await["active_members"], 2, "step {step}");
         }
         assert!(died >= 5, "{died}");
     }

@@ -28,13 +28,11 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
                 if user.chat_since.is_some() {
                     return Err(RenameError::Locked.into());
                 }
-                // Whoever has the name next must have it alone: nobody stays logged in to chat under it.
-                app.chat.forget(&user.username).await?;
                 match app.store.rename_user(&user, &wanted.0, &changes).await? {
                     Renamed::Now => {
-                        // And once more, for a login that was under way.
+                        // The name before stays theirs, and a logout of theirs does not know it any more.
                         if let Err(error) = app.chat.forget(&user.username).await {
-                            tracing::warn!(%error, "a chat login under a former name may have been missed");
+                            tracing::warn!(%error, "chat logins under a former name last on");
                         }
                         app.store.user(id).await?
                     }
@@ -104,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_username_can_be_changed_and_its_old_one_is_free_again() {
+    async fn a_username_can_be_changed_and_the_one_before_stays_theirs() {
         let app = app().await;
         let token = app.token(PHONE).await;
         let is_taken = |name: &'static str| {
@@ -123,7 +121,10 @@ mod tests {
             assert!(is_taken("ada").await);
         }
         let _ = app.post_as(&token, PATH, json!({ "username": "grace" })).await.expect(200);
-        assert!(is_taken("grace").await && !is_taken("ada").await);
+        // The chat network knows them by both.
+        assert!(is_taken("grace").await && is_taken("ada").await);
+        let _ = app.post_as(&token, PATH, json!({ "username": "ada" })).await.expect(200);
+        let _ = app.post_as(&token, PATH, json!({ "username": "grace" })).await.expect(200);
 
         let other = app.token("+447700900124").await;
         let answer = app.post_as(&other, PATH, json!({ "username": "grace", "name": "Eve" })).await;
@@ -148,8 +149,8 @@ mod tests {
         .await;
         assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
         assert_eq!(statuses.iter().filter(|status| **status == 422).count(), 49, "{statuses:?}");
-        // As many names as people: nobody's old one was lost or left behind.
-        assert_eq!(app.dump().await.matches("name#").count(), 50);
+        // Everybody keeps the name they had, and one has another.
+        assert_eq!(app.dump().await.matches("name#").count(), 51);
     }
 
     /// The process dies after each of its calls: the name is the old one or the new one, never both.
@@ -165,10 +166,11 @@ mod tests {
             });
             let _ = app.post_as(&token, PATH, json!({ "username": "ada" })).await;
             app.faults.clear();
-            assert_eq!(app.dump().await.matches("name#").count(), 1, "after {survived} calls");
             let _ = app.post_as(&token, PATH, json!({ "username": "ada" })).await.expect(200);
             let dump = app.dump().await;
-            assert_eq!((dump.matches("name#").count(), dump.matches("name#ada").count()), (1, 1));
+            assert_eq!((dump.matches("name#").count(), dump.matches("name#ada").count()), (2, 1));
+            let me = app.get_as(&token, "/api/auth/me").await.expect(200);
+            assert_eq!(me["data"]["username"], "ada", "after {survived} calls");
         }
     }
 
@@ -190,6 +192,17 @@ mod tests {
         let token = app.token(PHONE).await;
         let _ = app.post_as(&token, PATH, json!({ "username": "ada" })).await.expect(200);
         assert_eq!(app.log_in(PHONE).await["user"]["username"], "ada");
+    }
+
+    /// Each change keeps a name from everybody else.
+    #[tokio::test]
+    async fn a_name_can_be_changed_ten_times() {
+        let app = app().await;
+        let token = app.token(PHONE).await;
+        for n in 0..10 {
+            let _ = app.post_as(&token, PATH, json!({ "username": format!("ada{n}") })).await.expect(200);
+        }
+        app.post_as(&token, PATH, json!({ "username": "ada10" })).await.expect_error(409, "username_locked");
     }
 
     #[tokio::test]

@@ -6,8 +6,8 @@
 //! other: a prediction looks for its user's rooms, a joining for the user's prediction, and so on. Versions
 //! keep an older note from taking the place of a newer one, so that both may do it, and any number of times.
 
-use futures_util::future::{try_join_all, try_join3};
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::future::try_join3;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::App;
 use touchline::domain::catalog::Match;
 use touchline::domain::room::{Day, Member};
@@ -19,6 +19,9 @@ use touchline::storage::users::ChosenTeam;
 use touchline::storage::{Reads, StoreError};
 
 use crate::AT_ONCE;
+
+/// How many of somebody's rooms are written to at once: each is a connection, for each of the changes.
+const ROOMS_AT_ONCE: usize = 4;
 
 /// Returns the place of the first record for which it failed.
 pub async fn keep(app: &App, records: &[Record]) -> Option<usize> {
@@ -71,15 +74,18 @@ async fn predicted(app: &App, row: &Prediction, by_its_user: bool) -> Result<(),
 }
 
 async fn ranked(app: &App, user: UserId, counted: &CountedRecord) -> Result<(), StoreError> {
-    let places = app.store.joined_places(user, None).await?;
-    try_join_all(places.into_iter().map(|place| app.store.note_record(place, counted))).await?;
-    Ok(())
+    let places = stream::iter(app.store.joined_places(user, None).await?);
+    places
+        .map(|place| app.store.note_record(place, counted))
+        .buffer_unordered(ROOMS_AT_ONCE)
+        .try_collect()
+        .await
 }
 
 async fn supports(app: &App, user: UserId, chosen: ChosenTeam) -> Result<(), StoreError> {
-    let places = app.store.joined_places(user, None).await?;
-    try_join_all(places.into_iter().map(|place| app.store.note_team(place, chosen.team, chosen.at))).await?;
-    Ok(())
+    let places = stream::iter(app.store.joined_places(user, None).await?);
+    let noting = places.map(|place| app.store.note_team(place, chosen.team, chosen.at));
+    noting.buffer_unordered(ROOMS_AT_ONCE).try_collect().await
 }
 
 async fn joined(app: &App, place: &Key, member: &Member) -> Result<(), StoreError> {

@@ -27,6 +27,51 @@ pub enum Shelf {
     Named(Needle),
 }
 
+impl Shelf {
+    fn partition(&self) -> String {
+        match self {
+            Self::All => keys::DIRECTORY.to_owned(),
+            Self::About(event) => keys::rooms_about(*event),
+            // Never empty.
+            Self::Named(Needle(text)) => keys::endings(text.chars().next().unwrap_or_default()),
+        }
+    }
+
+    /// What the places begin with.
+    fn beginning(&self) -> Option<&str> {
+        match self {
+            Self::All | Self::About(_) => None,
+            Self::Named(Needle(text)) => Some(keys::ending(text)),
+        }
+    }
+
+    /// Whether a place can be one of this directory.
+    #[must_use]
+    pub fn has_place(&self, place: &str) -> bool {
+        self.beginning().is_none_or(|beginning| place.starts_with(beginning))
+    }
+
+    /// A name with the text in it twice stands there twice: the first one counts.
+    fn counts(&self, listed: &Listed) -> bool {
+        match self {
+            Self::All | Self::About(_) => true,
+            Self::Named(Needle(text)) => listed.name.find(text.as_str()) == Some(listed.at),
+        }
+    }
+}
+
+/// Rooms of a directory.
+#[derive(Debug)]
+pub struct Shelved {
+    pub rooms: Vec<Listed>,
+    /// The place after which there may be more.
+    pub next: Option<String>,
+}
+
+/// No search looks at more rows than this before it answers with what it has: names can be made that repeat
+/// themselves.
+const LOOKED_AT: usize = 500;
+
 /// A part of a name, folded. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needle(String);
@@ -74,24 +119,12 @@ impl Listed {
 }
 
 impl Store {
-    /// Up to `most` rooms of a directory after a place, each once, and whether those are the last.
-    pub async fn shelf(
-        &self,
-        of: &Shelf,
-        after: Option<String>,
-        most: usize,
-    ) -> Result<(Vec<Listed>, bool), StoreError> {
-        let (partition, beginning) = match of {
-            Shelf::All => (keys::DIRECTORY.to_owned(), None),
-            Shelf::About(event) => (keys::rooms_about(*event), None),
-            Shelf::Named(Needle(text)) => {
-                let first = text.chars().next().ok_or(StoreError::Unreadable("a needle"))?;
-                (keys::endings(first), Some(keys::ending(text)))
-            }
-        };
-        let mut from = after
-            .map(|place| Item::from([("pk".to_owned(), text(&partition)), ("sk".to_owned(), text(place))]));
-        let mut found: Vec<Listed> = Vec::new();
+    /// Rooms of a directory after a place, each once: up to `most`, or fewer where many rows say the same.
+    pub async fn shelf(&self, of: &Shelf, after: Option<String>, most: usize) -> Result<Shelved, StoreError> {
+        let partition = of.partition();
+        let key = |place| Item::from([("pk".to_owned(), text(&partition)), ("sk".to_owned(), text(place))]);
+        let mut from = after.map(key);
+        let (mut rooms, mut looked_at) = (Vec::new(), 0);
         loop {
             let mut query = self
                 .client
@@ -99,8 +132,9 @@ impl Store {
                 .table_name(&self.tables.rooms)
                 .expression_attribute_values(":partition", text(&partition))
                 .set_exclusive_start_key(from.take())
-                .limit(i32::try_from(most - found.len()).unwrap_or(i32::MAX));
-            query = match beginning {
+                // One more says whether there are more.
+                .limit(i32::try_from(most + 1).unwrap_or(i32::MAX));
+            query = match of.beginning() {
                 None => query.key_condition_expression("pk = :partition").scan_index_forward(false),
                 Some(beginning) => query
                     .key_condition_expression("pk = :partition AND begins_with(sk, :beginning)")
@@ -109,20 +143,22 @@ impl Store {
             let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
             for item in page.items.unwrap_or_default() {
                 let listed: Listed = from_item(item)?;
-                // A name with the text in it twice stands there twice: the first one counts.
-                let counts = match of {
-                    Shelf::Named(Needle(text)) => listed.name.find(text.as_str()) == Some(listed.at),
-                    Shelf::All | Shelf::About(_) => true,
-                };
-                if counts {
-                    found.push(listed);
+                looked_at += 1;
+                if !of.counts(&listed) {
+                    continue;
                 }
+                if rooms.len() == most {
+                    let next = rooms.last().map(|listed: &Listed| listed.place.clone());
+                    return Ok(Shelved { rooms, next });
+                }
+                rooms.push(listed);
             }
-            match page.last_evaluated_key {
-                None => return Ok((found, true)),
-                Some(_) if found.len() >= most => return Ok((found, false)),
-                key => from = key,
+            let Some(last) = page.last_evaluated_key else { return Ok(Shelved { rooms, next: None }) };
+            if looked_at >= LOOKED_AT {
+                let next = last.get("sk").and_then(|place| place.as_s().ok()).cloned();
+                return Ok(Shelved { rooms, next });
             }
+            from = Some(last);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The `rooms` table: who is in a room, spread over the room's shards, and what is known of them there.
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::Deserialize;
@@ -25,6 +25,20 @@ const ELSEWHERE: &str = "elsewhere";
 
 /// How far the homeserver's clock may be from ours.
 const SKEW: TimeDelta = TimeDelta::seconds(5);
+
+/// Whether the homeserver has told nothing of somebody since our request began. What it told since comes after
+/// what we asked of it, or is it.
+const NOTHING_NEWER: &str = "attribute_not_exists(told) OR told < :began";
+
+/// The moment up to which a request of ours outdates what the homeserver tells: before it began, whichever
+/// clock is right. What it tells of the request itself is later.
+fn lately(began: DateTime<Utc>) -> AttributeValue {
+    number((began - SKEW).timestamp_millis())
+}
+
+fn is(place: &Item, field: &str, word: &str) -> bool {
+    place.get(field).and_then(|value| value.as_s().ok()).is_some_and(|value| value == word)
+}
 
 pub(super) fn read_member(item: Item) -> Result<Member, StoreError> {
     from_item(item)
@@ -76,7 +90,7 @@ impl Store {
 
     /// An update of somebody's place that sets who they are and what they are in the room.
     fn placing(&self, room: &Room, user: UserId, to: Membership, more: &str) -> UpdateItemFluentBuilder {
-        let mut set = format!("SET room_id = :room, user_id = :user, membership = :to{more}");
+        let mut set = format!("SET room_id = :room, user_id = :user, membership = :to, told = :told{more}");
         let mut update = self
             .client
             .update_item()
@@ -113,16 +127,16 @@ impl Store {
         began: DateTime<Utc>,
     ) -> Result<Joined, StoreError> {
         let joined = self
-            .placing(room, user, Membership::Join, ", entry = :mark, since = :now, seen = :day")
-            .condition_expression(
-                "attribute_not_exists(membership) OR membership <> :to \
-                 OR (entry = :elsewhere AND since >= :lately)",
-            )
+            .placing(room, user, Membership::Join, ", entry = :mark, since = :began, seen = :day")
+            .condition_expression(format!(
+                "attribute_not_exists(membership) OR (membership <> :to AND ({NOTHING_NEWER})) \
+                 OR (entry = :elsewhere AND since >= :told)",
+            ))
             .expression_attribute_values(":mark", text(mark))
-            .expression_attribute_values(":now", number(began.timestamp_millis()))
+            .expression_attribute_values(":began", number(began.timestamp_millis()))
             .expression_attribute_values(":day", number(Day::of(began).0))
             .expression_attribute_values(":elsewhere", text(ELSEWHERE))
-            .expression_attribute_values(":lately", number((began - SKEW).timestamp_millis()))
+            .expression_attribute_values(":told", lately(began))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
@@ -130,67 +144,71 @@ impl Store {
         let Some(place) = refused_item(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        let is_own =
-            place.get("entry").and_then(|entry| entry.as_s().ok()).is_some_and(|entry| entry == mark);
-        Ok(if is_own { Joined::Now } else { Joined::Already })
+        // Where the homeserver told of a leaving since, it has told or will tell of this joining as well,
+        // in their order.
+        let is_member_by_another =
+            is(&place, "membership", Membership::Join.as_str()) && !is(&place, "entry", mark);
+        Ok(if is_member_by_another { Joined::Already } else { Joined::Now })
     }
 
     /// Invites somebody. False where they are in the room already.
-    pub async fn invite(&self, room: &Room, user: UserId) -> Result<bool, StoreError> {
+    pub async fn invite(&self, room: &Room, user: UserId, began: DateTime<Utc>) -> Result<bool, StoreError> {
         let invited = self
             .placing(room, user, Membership::Invite, "")
-            .condition_expression("attribute_not_exists(membership) OR membership <> :join")
+            .condition_expression(format!(
+                "attribute_not_exists(membership) OR (membership <> :join AND ({NOTHING_NEWER}))"
+            ))
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
+            .expression_attribute_values(":began", number(began.timestamp_millis()))
+            .expression_attribute_values(":told", lately(began))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
-        made("UpdateItem", invited)
+        let Err(error) = invited else { return Ok(true) };
+        let Some(place) = refused_item(&error) else {
+            return Err(StoreError::from_sdk("UpdateItem", &error));
+        };
+        Ok(!is(&place, "membership", Membership::Join.as_str()))
     }
 
     /// Lets somebody out who is in, or turns an invitation down. Whoever is neither stays so.
-    pub async fn leave(&self, room: &Room, user: UserId) -> Result<(), StoreError> {
+    pub async fn leave(&self, room: &Room, user: UserId, began: DateTime<Utc>) -> Result<(), StoreError> {
         let left = self
             .placing(room, user, Membership::Leave, "")
-            .condition_expression("membership = :join OR membership = :invite")
+            .condition_expression(format!("membership IN (:join, :invite) AND ({NOTHING_NEWER})"))
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
             .expression_attribute_values(":invite", text(Membership::Invite.as_str()))
+            .expression_attribute_values(":began", number(began.timestamp_millis()))
+            .expression_attribute_values(":told", lately(began))
             .send()
             .await;
         made("UpdateItem", left).map(|_| ())
     }
 
-    /// Takes over what the homeserver tells of somebody, unless it told something later before. True where
-    /// they have newly come in.
+    /// Takes over what the homeserver tells of somebody, unless it told something later before.
     pub async fn told_membership(
         &self,
         room: &Room,
         user: UserId,
         to: Membership,
         at: DateTime<Utc>,
-    ) -> Result<bool, StoreError> {
-        let moment = number(at.timestamp_millis());
+    ) -> Result<(), StoreError> {
         let update = if to == Membership::Join {
             // A place that one of our requests made keeps its mark and moment.
-            let more = ", told = :at, entry = if_not_exists(entry, :elsewhere), \
-                        since = if_not_exists(since, :at)";
-            self.placing(room, user, to, more).expression_attribute_values(":elsewhere", text(ELSEWHERE))
+            let more = ", entry = if_not_exists(entry, :elsewhere), since = if_not_exists(since, :told), \
+                        seen = :day";
+            self.placing(room, user, to, more)
+                .expression_attribute_values(":elsewhere", text(ELSEWHERE))
+                .expression_attribute_values(":day", number(Day::of(at).0))
         } else {
-            self.placing(room, user, to, ", told = :at")
+            self.placing(room, user, to, "")
         };
         let told = update
-            .condition_expression("attribute_not_exists(told) OR told <= :at")
-            .expression_attribute_values(":at", moment)
-            .return_values(ReturnValue::UpdatedOld)
+            .condition_expression("attribute_not_exists(told) OR told <= :told")
+            .expression_attribute_values(":told", number(at.timestamp_millis()))
             .send()
             .await;
-        match told {
-            Ok(before) => {
-                let before = before.attributes.unwrap_or_default();
-                let was = before.get("membership").and_then(|was| was.as_s().ok());
-                Ok(to == Membership::Join && was.is_none_or(|was| was != to.as_str()))
-            }
-            Err(error) if refused_item(&error).is_some() => Ok(false),
-            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
-        }
+        made("UpdateItem", told).map(|_| ())
     }
 
     /// Notes that somebody who is in a room was seen there.
@@ -310,17 +328,23 @@ impl Store {
     /// Notes with a member of a room how good their predictions are, unless a later count is noted.
     pub async fn note_record(&self, member: Key, counted: &CountedRecord) -> Result<(), StoreError> {
         let CountedRecord { record, version } = counted;
-        let Some(standing) = record.standing() else { return Ok(()) };
-        let noted = self
-            .note(member)
-            .update_expression(
-                "SET standing = :standing, settled = :settled, correct = :correct, ranked = :version",
-            )
+        let note = self.note(member);
+        let note = match record.standing() {
+            Some(standing) => note
+                .update_expression(
+                    "SET settled = :settled, correct = :correct, ranked = :version, standing = :standing",
+                )
+                .expression_attribute_values(":standing", number(standing)),
+            // The only result was taken back.
+            None => note.update_expression(
+                "SET settled = :settled, correct = :correct, ranked = :version REMOVE standing",
+            ),
+        };
+        let noted = note
             .condition_expression(
                 "membership = :join AND (attribute_not_exists(standing) OR ranked < :version)",
             )
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
-            .expression_attribute_values(":standing", number(standing))
             .expression_attribute_values(":settled", number(record.settled))
             .expression_attribute_values(":correct", number(record.correct))
             .expression_attribute_values(":version", number(version))

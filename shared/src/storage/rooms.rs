@@ -54,13 +54,26 @@ struct StoredCounts {
 }
 
 impl Store {
+    /// A room. Looked for twice, the second time truly: one may be asked for as soon as it is made.
     pub async fn room(&self, id: &RoomId) -> Result<Option<Room>, StoreError> {
-        self.get(&self.tables.rooms, keys::room(id), Reads::Eventual).await
+        match self.get(&self.tables.rooms, keys::room(id), Reads::Eventual).await? {
+            None => self.get(&self.tables.rooms, keys::room(id), Reads::Consistent).await,
+            room => Ok(room),
+        }
     }
 
     /// Rooms, of those that there are.
     pub async fn rooms(&self, ids: &[RoomId]) -> Result<HashMap<RoomId, Room>, StoreError> {
-        let items = self.of_rooms(ids, keys::room).await?;
+        self.read_rooms(ids, Reads::Eventual).await
+    }
+
+    /// Rooms, with every write that was answered.
+    pub async fn rooms_now(&self, ids: &[RoomId]) -> Result<HashMap<RoomId, Room>, StoreError> {
+        self.read_rooms(ids, Reads::Consistent).await
+    }
+
+    async fn read_rooms(&self, ids: &[RoomId], reads: Reads) -> Result<HashMap<RoomId, Room>, StoreError> {
+        let items = self.of_rooms(ids, keys::room, reads).await?;
         items.into_iter().map(|item| from_item(item).map(|room: Room| (room.room_id.clone(), room))).collect()
     }
 
@@ -72,17 +85,22 @@ impl Store {
             #[serde(default)]
             members: i64,
         }
-        let items = self.of_rooms(ids, keys::room_tally).await?;
+        let items = self.of_rooms(ids, keys::room_tally, Reads::Eventual).await?;
         items
             .into_iter()
             .map(|item| from_item(item).map(|tally: Tally| (tally.room_id, tally.members)))
             .collect()
     }
 
-    async fn of_rooms(&self, ids: &[RoomId], key: fn(&RoomId) -> keys::Key) -> Result<Vec<Item>, StoreError> {
+    async fn of_rooms(
+        &self,
+        ids: &[RoomId],
+        key: fn(&RoomId) -> keys::Key,
+        reads: Reads,
+    ) -> Result<Vec<Item>, StoreError> {
         let parts = ids.chunks(100).map(|ids| {
             let keys = ids.iter().map(|id| key(id).into()).collect();
-            self.batch_get(&self.tables.rooms, keys, Reads::Eventual)
+            self.batch_get(&self.tables.rooms, keys, reads)
         });
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }

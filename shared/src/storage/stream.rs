@@ -126,12 +126,22 @@ impl Batch {
                 Err(error) => {
                     let number = raw["dynamodb"]["SequenceNumber"].as_str().unwrap_or_default().to_owned();
                     tracing::error!(%error, number, "a change cannot be read");
-                    batch.unreadable.push(Unreadable { number, raw });
+                    batch.unreadable.push(Unreadable { number, raw: without_people(raw) });
                 }
             }
         }
         Ok(batch)
     }
+}
+
+/// What is set aside is kept for a while, and a profile is nobody's business: of one, its key is enough.
+fn without_people(mut raw: Value) -> Value {
+    if raw["dynamodb"]["Keys"]["sk"]["S"] == "profile"
+        && let Some(change) = raw["dynamodb"].as_object_mut()
+    {
+        change.retain(|field, _| field == "Keys" || field == "SequenceNumber");
+    }
+    raw
 }
 
 impl Record {

@@ -87,8 +87,8 @@ async fn measure(size: u32) -> Vec<f64> {
     for (text, hits) in SEARCHES {
         let needle = Needle::new(text).expect("something to look for");
         let looked = async {
-            let (found, _) = store.shelf(&Shelf::Named(needle), None, 51).await.expect("a search");
-            let ids: Vec<RoomId> = found.into_iter().map(|listed| listed.room_id).collect();
+            let found = store.shelf(&Shelf::Named(needle), None, 50).await.expect("a search");
+            let ids: Vec<RoomId> = found.rooms.into_iter().map(|listed| listed.room_id).collect();
             let rooms = store.rooms(&ids).await.expect("rooms");
             store.member_counts(&ids).await.expect("counts");
             rooms.len()

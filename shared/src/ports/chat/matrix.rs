@@ -205,17 +205,24 @@ impl MatrixChat {
         };
         match made {
             Ok(Ok(answer)) => room_id(&answer),
-            Ok(Err(refusal)) if refusal.is("M_ROOM_IN_USE") => self.under_alias(alias).await,
+            Ok(Err(refusal)) if refusal.is("M_ROOM_IN_USE") => self.under_alias(creator, alias).await,
             Ok(Err(refusal)) => Err(refusal.into()),
             // The answer may be all that was lost.
-            Err(error) => self.under_alias(alias).await.map_err(|_| error),
+            Err(error) => self.under_alias(creator, alias).await.map_err(|_| error),
         }
     }
 
-    async fn under_alias(&self, alias: &str) -> Result<RoomId, ChatError> {
+    /// The room that an earlier try made. The alias comes first of all, and the name among the last things:
+    /// a room without one is still being made.
+    async fn under_alias(&self, creator: Option<&Username>, alias: &str) -> Result<RoomId, ChatError> {
         let alias = format!("#{alias}:{}", self.server);
         let path = format!("directory/room/{}", encoded(&alias));
-        room_id(&self.ask(Method::GET, &path, None, Value::Null).await??)
+        let id = room_id(&self.ask(Method::GET, &path, None, Value::Null).await??)?;
+        let path = format!("rooms/{}/state/m.room.name", encoded(id.as_str()));
+        match self.ask(Method::GET, &path, creator, Value::Null).await? {
+            Ok(_) => Ok(id),
+            Err(_) => Err(ChatError::Unavailable("the room is still being made".into())),
+        }
     }
 }
 

@@ -72,7 +72,7 @@ pub trait Chat: Debug + Send + Sync {
     fn log_out<'a>(&'a self, username: &'a Username, device_id: &'a str)
     -> Answer<'a, Result<(), ChatError>>;
 
-    /// Ends every device of a name that its user gives up, so that the next to have it has it alone.
+    /// Ends every device of a name that its user does not go by any more.
     fn forget<'a>(&'a self, username: &'a Username) -> Answer<'a, Result<(), ChatError>>;
 
     /// Makes a user known there, for those who want to invite them.

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+    AttributeValue, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use chrono::serde::{ts_milliseconds, ts_milliseconds_option};
 use chrono::{DateTime, NaiveDate, Utc};
@@ -114,6 +114,9 @@ pub struct Changes {
     pub email: Option<Email>,
     pub date_of_birth: Option<NaiveDate>,
 }
+
+/// How often somebody may change their mind, each time keeping a name from everybody else.
+const MOST_RENAMES: u32 = 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RenameFailed {
@@ -325,6 +328,9 @@ impl Store {
     }
 
     /// Gives `user` another username, and the other changes with it, or nothing at all.
+    ///
+    /// The name before stays theirs: the chat network knows them by it, and whoever else had it would have
+    /// their rooms there.
     pub async fn rename_user(
         &self,
         user: &User,
@@ -334,16 +340,18 @@ impl Store {
         let writes = self.rename_writes(user, to, changes)?;
         let renamed = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
         let Err(error) = renamed else { return Ok(Renamed::Now) };
-        if let Some(owner) = refused_write(&error, 0) {
-            let owner: NameOwner = from_item(owner).map_err(RenameFailed::from)?;
-            return if owner.user_id == user.id {
-                Ok(Renamed::Before)
-            } else {
-                Err(RenameError::Taken.into())
-            };
+        if refused_write(&error, 0).is_some() {
+            return Err(RenameError::Taken.into());
         }
-        if refused_write(&error, 1).is_some_and(|record| record.contains_key("chat_since")) {
-            return Err(RenameError::Locked.into());
+        if let Some(record) = refused_write(&error, 1) {
+            let is_done = record.get("username").and_then(|name| name.as_s().ok());
+            if is_done.is_some_and(|name| name == to.as_str()) {
+                return Ok(Renamed::Before);
+            }
+            let renames = record.get("renames").and_then(|count| count.as_n().ok()?.parse().ok());
+            if record.contains_key("chat_since") || renames.is_some_and(|count: u32| count >= MOST_RENAMES) {
+                return Err(RenameError::Locked.into());
+            }
         }
         // A record that changed since it was read is contention too, and worth another try.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
@@ -359,18 +367,27 @@ impl Store {
         let own = Put::builder()
             .table_name(users)
             .set_item(Some(to_item(keys::username_owner(to), &NameOwner { user_id: user.id })?))
-            .condition_expression("attribute_not_exists(pk)")
+            .condition_expression("attribute_not_exists(pk) OR user_id = :user")
+            .expression_attribute_values(":user", number(user.id))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .build()?;
         let (set, values) = changes.expression();
         let mut record = Update::builder()
             .table_name(users)
             .set_key(Some(keys::profile(user.id).into()))
-            .update_expression(format!("SET username = :new{}{set}", if set.is_empty() { "" } else { ", " }))
+            .update_expression(format!(
+                "SET username = :new{}{set} ADD renames :one",
+                if set.is_empty() { "" } else { ", " }
+            ))
             // `chat_since` appears with the first room: from then on the name is a chat identity.
-            .condition_expression("username = :old AND phone = :phone AND attribute_not_exists(chat_since)")
+            .condition_expression(
+                "username = :old AND phone = :phone AND attribute_not_exists(chat_since) \
+                 AND (attribute_not_exists(renames) OR renames < :most)",
+            )
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .set_expression_attribute_values(Some(values))
+            .expression_attribute_values(":one", number(1))
+            .expression_attribute_values(":most", number(MOST_RENAMES))
             .expression_attribute_values(":old", text(user.username.as_str()))
             .expression_attribute_values(":new", text(to.as_str()))
             .expression_attribute_values(":phone", text(user.phone.as_str()));
@@ -385,17 +402,10 @@ impl Store {
             .expression_attribute_values(":new", text(to.as_str()))
             .expression_attribute_values(":user", number(user.id))
             .build()?;
-        let disown = Delete::builder()
-            .table_name(users)
-            .set_key(Some(keys::username_owner(&user.username).into()))
-            .condition_expression("user_id = :user")
-            .expression_attribute_values(":user", number(user.id))
-            .build()?;
         Ok(vec![
             TransactWriteItem::builder().put(own).build(),
             TransactWriteItem::builder().update(record.build()?).build(),
             TransactWriteItem::builder().update(phone).build(),
-            TransactWriteItem::builder().delete(disown).build(),
         ])
     }
 }
