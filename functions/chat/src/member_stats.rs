@@ -113,6 +113,30 @@ mod tests {
         assert_eq!((&now["total_members"], &now["predictions_made"]), (&json!(2), &json!(1)));
     }
 
+    /// Who joins brings along what came before, without anything of it being told again.
+    #[tokio::test]
+    async fn a_joining_finds_what_was_there_before() {
+        let (app, [ada, bob, _]) = app().await;
+        app.clock.advance(-TimeDelta::hours(2));
+        let room = about(&app, &ada, 4).await;
+        supports(&app, &bob, 1).await;
+        predicts(&app, &bob, 1, "home").await;
+        predicts(&app, &bob, 4, "away").await;
+        ends(&app, 1, 1, 0).await;
+        let _ = act(&app, &bob, &room, "join").await.expect(200);
+        for _ in 0..2 {
+            let changes = app.changes(&app.app.config.tables.rooms).await;
+            tally::handle(app.app.clone(), changes).await.unwrap();
+        }
+        let path = format!("{ROOMS}/{room}/member-stats");
+        let stats = app.get_as(&bob, &path).await.expect(200)["data"].clone();
+        assert_eq!(
+            (&stats["team_distribution"]["northgate_rovers"], &stats["predictions_made"]),
+            (&json!(1), &json!(1))
+        );
+        assert_eq!(stats["top_predictors"][0]["user_id"], 2, "{stats}");
+    }
+
     #[tokio::test]
     async fn without_a_match_every_team_is_shown() {
         let (app, [ada, bob, _]) = app().await;

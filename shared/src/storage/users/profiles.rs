@@ -348,8 +348,8 @@ impl Store {
             if is_done.is_some_and(|name| name == to.as_str()) {
                 return Ok(Renamed::Before);
             }
-            let renames = record.get("renames").and_then(|count| count.as_n().ok()?.parse().ok());
-            if record.contains_key("chat_since") || renames.is_some_and(|count: u32| count >= MOST_RENAMES) {
+            let changes = record.get("renames").and_then(|count| count.as_n().ok()?.parse().ok());
+            if record.contains_key("chat_since") || changes.is_some_and(|count: u32| count >= MOST_RENAMES) {
                 return Err(RenameError::Locked.into());
             }
         }
