@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
 use crate::catalog;
@@ -31,6 +32,12 @@ impl App {
         let http = aws_smithy_http_client::Builder::new()
             .tls_provider(Provider::Rustls(CryptoMode::Ring))
             .build_https();
+        Self::over(config, http)
+    }
+
+    /// The same, over a way to AWS of one's own.
+    #[must_use]
+    pub fn over(config: Config, http: SharedHttpClient) -> Self {
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
         let sms: Arc<dyn Sms> = match &config.sms {
             SmsSettings::Console => Arc::new(Console),

@@ -32,8 +32,22 @@ where
 
 /// Serves API Gateway events until Lambda ends the process.
 pub async fn serve(router: impl FnOnce(App) -> Router) -> Result<(), Error> {
-    let router = router(start().await?);
-    lambda_http::run(service_fn(|request| async { Ok::<_, Error>(router.respond(request).await) })).await
+    let app = start().await?;
+    let (environment, function) = (app.config.environment, function_name());
+    let router = router(app);
+    lambda_http::run(service_fn(|request| async {
+        let response = router.respond(request).await;
+        if let Some(answered) = response.extensions().get() {
+            telemetry::measure(&function, environment, answered);
+        }
+        Ok::<_, Error>(response)
+    }))
+    .await
+}
+
+/// As Lambda knows it.
+fn function_name() -> String {
+    std::env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default()
 }
 
 /// The connection to the store is opened here, because Lambda gives full CPU during init: the first

@@ -1,11 +1,16 @@
-//! Logs: one JSON object a line, which CloudWatch reads as it is.
+//! Logs: one JSON object a line, which CloudWatch reads as it is; and metrics, which it takes out of such lines
+//! (embedded metric format), so that measuring costs no call.
 
+use serde_json::{Value, json};
 use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
+
+use crate::config::Environment;
+use crate::http::Answered;
 
 /// Our own crates.
 pub const OURS: [&str; 14] = [
@@ -49,8 +54,79 @@ where
     Registry::default().with(lines.with_filter(filter(level)))
 }
 
+/// Writes down how a request was answered, for CloudWatch to count.
+#[expect(clippy::print_stdout, reason = "CloudWatch reads metrics from standard output")]
+pub fn measure(function: &str, environment: Environment, answered: &Answered) {
+    println!("{}", metrics(function, environment, answered));
+}
+
+/// By function: each metric of each dimension has its price. Routes are in the line, for whoever looks there.
+fn metrics(function: &str, environment: Environment, answered: &Answered) -> Value {
+    let metric = |name: &str, unit: &str| json!({ "Name": name, "Unit": unit });
+    json!({
+        "_aws": {
+            "Timestamp": answered.at.timestamp_millis(),
+            "CloudWatchMetrics": [{
+                "Namespace": "Touchline",
+                "Dimensions": [["Environment", "Function"]],
+                "Metrics": [
+                    metric("Latency", "Milliseconds"),
+                    metric("ReadUnits", "Count"),
+                    metric("WriteUnits", "Count"),
+                    metric("Refusals", "Count"),
+                    metric("Failures", "Count"),
+                ],
+            }],
+        },
+        "Environment": environment.as_str(),
+        "Function": function,
+        "Route": format!("{} {}", answered.method, answered.path),
+        "Status": answered.status.as_u16(),
+        "Latency": answered.took.num_milliseconds(),
+        "ReadUnits": answered.cost.read_units,
+        "WriteUnits": answered.cost.write_units,
+        "Refusals": u8::from(answered.status.is_client_error()),
+        "Failures": u8::from(answered.status.is_server_error()),
+    })
+}
+
 /// Logs to standard output from now on.
 pub fn start(level: Level) {
     // Only the first call in a process counts; the tests start several functions in one.
     let _ = tracing::subscriber::set_global_default(subscriber(level, std::io::stdout));
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::{DateTime, TimeDelta};
+    use lambda_http::http::{Method, StatusCode};
+
+    use super::*;
+    use crate::storage::meter::Cost;
+
+    /// What CloudWatch asks of such a line: every metric and dimension that is named has its value beside.
+    #[test]
+    fn every_metric_that_is_named_is_there() {
+        let answered = Answered {
+            method: Method::POST,
+            path: "/api/auth/predictions",
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            at: DateTime::from_timestamp_millis(1_794_744_000_000).unwrap(),
+            took: TimeDelta::milliseconds(12),
+            cost: Cost::default(),
+        };
+        let line = metrics("touchline-predictions", Environment::Staging, &answered);
+        let directive = &line["_aws"]["CloudWatchMetrics"][0];
+        for metric in directive["Metrics"].as_array().unwrap() {
+            assert!(line[metric["Name"].as_str().unwrap()].is_number(), "{metric}");
+        }
+        for dimension in directive["Dimensions"][0].as_array().unwrap() {
+            assert!(line[dimension.as_str().unwrap()].is_string(), "{dimension}");
+        }
+        assert_eq!(
+            (&line["Failures"], &line["Refusals"], &line["Latency"]),
+            (&json!(1), &json!(0), &json!(12))
+        );
+        assert_eq!(line["Environment"], "staging");
+    }
 }

@@ -8,6 +8,7 @@
 mod contract;
 mod costs;
 mod http;
+mod policy;
 mod real;
 mod samples;
 mod secrets;

@@ -100,6 +100,54 @@ mod sns {
     }
 }
 
+mod roles {
+    //! What functions do, beside what their roles allow.
+
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use touchline_stack::{TEMPLATE, Template, template};
+
+    use super::address;
+    use crate::policy::allowed;
+
+    /// Which calls each function made is noted while the HTTP suite runs.
+    #[test]
+    #[ignore = "needs the calls of a run of the HTTP suite: run tests/real-components"]
+    fn roles_allow_what_functions_do_and_nothing_else() {
+        let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
+        let noted =
+            std::fs::read_to_string(address("TOUCHLINE_TEST_CALLS")).expect("a run of the HTTP suite");
+        let suffix = |name: &str| name.rsplit('-').next().unwrap().to_owned();
+        let logical: BTreeMap<String, &str> =
+            stack.tables.iter().map(|table| (suffix(&table.name), table.logical_id.as_str())).collect();
+        let mut done: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for line in noted.lines() {
+            let [function, action, resource] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            let (table, index) = resource.split_once('/').unwrap_or((resource, ""));
+            let slash = if index.is_empty() { "" } else { "/" };
+            let resource = format!("{}{slash}{index}", logical[&suffix(table)]);
+            done.entry(function).or_default().insert(format!("{action} {resource}"));
+        }
+        let resources = template::yaml(TEMPLATE).unwrap()["Resources"].clone();
+        let mut wrong = Vec::new();
+        for (id, resource) in resources.as_object().unwrap() {
+            if resource["Type"] != "AWS::Serverless::Function" {
+                continue;
+            }
+            let name = resource["Metadata"]["BuildProperties"]["Binary"].as_str().unwrap();
+            let (allowed, done) = (allowed(&resource["Properties"]), done.remove(name).unwrap_or_default());
+            wrong.extend(
+                done.difference(&allowed).map(|call| format!("{id} does {call}, which is not allowed")),
+            );
+            wrong.extend(allowed.difference(&done).map(|call| format!("{id} may {call}, and does not")));
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(done.is_empty(), "calls of unknown functions: {done:?}");
+    }
+}
+
 mod matrix {
     //! A real Matrix homeserver, as a Matrix client sees it.
 

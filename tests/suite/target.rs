@@ -311,6 +311,9 @@ fn start_local() -> UnderTest {
             let hs_token = text.lines().find_map(|line| line.strip_prefix("hs_token: ")).expect("a token");
             arguments.extend(["--registration".into(), file.to_str().expect("a path").into()]);
             arguments.extend(["--port".into(), given("TOUCHLINE_TEST_PORT").unwrap_or("0".into())]);
+            if let Some(file) = given("TOUCHLINE_TEST_CALLS") {
+                arguments.extend(["--note-calls".into(), file]);
+            }
             let stack = LocalStack::start(&Options::parse_from(arguments)).await.expect("a local stack");
             let under_test = UnderTest {
                 base: format!("http://{}", stack.api),

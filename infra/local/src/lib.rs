@@ -3,6 +3,7 @@
 //! An HTTP request becomes the event that API Gateway would send, passes through `lambda_http` into the
 //! very code that runs in Lambda, and reaches a real DynamoDB engine through the AWS SDK.
 
+mod calls;
 mod demo;
 mod functions;
 mod gateway;
@@ -115,13 +116,23 @@ impl LocalStack {
             (None, None) => unreachable!("a store is embedded unless one is given"),
         };
 
+        let calls = options.note_calls.clone().map(calls::Calls::new);
+        let mut waking = Vec::new();
         let mut host = Host::default();
         let mut shared = None;
         for function in &stack.functions {
             let variables = variables(&function.environment, &dynamodb, options, registration.as_ref());
             let config = Config::read(|name| variables.get(name).cloned())?;
             shared = Some((config.aws.clone(), config.tables.clone()));
-            let app = App::new(config);
+            let app = match &calls {
+                None => App::new(config),
+                Some(calls) => {
+                    let http = aws_smithy_http_client::Builder::new().build_http();
+                    let app = App::over(config, calls.of(&function.name, http));
+                    waking.push(app.store.clone());
+                    app
+                }
+            };
             let timeout = Duration::from_secs(function.timeout_seconds);
             let hosted = functions::hosted(&function.name, timeout, app)
                 .ok_or_else(|| StartError::UnknownFunction(function.name.clone()))?;
@@ -136,6 +147,10 @@ impl LocalStack {
             TableError::NoAnswer => StartError::NoStore(dynamodb.clone()),
             error => error.into(),
         })?;
+        for store in waking {
+            // As every function does while Lambda starts it.
+            let _ = store.ping().await;
+        }
         let checkpoints = folder.map(|folder| folder.join("streams.json"));
         let streams = Streams::open(&stack, &aws, http, &client, Arc::clone(&host), checkpoints)
             .await

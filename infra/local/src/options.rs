@@ -57,6 +57,10 @@ pub struct Options {
     #[arg(long)]
     pub no_demo: bool,
 
+    /// Note which calls each function makes to DynamoDB in this file.
+    #[arg(long, value_name = "FILE")]
+    pub note_calls: Option<PathBuf>,
+
     /// Do not print a line for each request.
     #[arg(long)]
     pub quiet: bool,

@@ -334,6 +334,7 @@ impl Resolver<'_> {
         let arguments = argument.as_array().map(Vec::as_slice).unwrap_or_default();
         match (name.as_str(), arguments) {
             ("Fn::Equals", [left, right]) => Ok(self.text(left)? == self.text(right)?),
+            ("Fn::Not", [negated]) => Ok(!self.condition(negated)?),
             _ => Err(unsupported()),
         }
     }

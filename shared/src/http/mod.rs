@@ -9,7 +9,7 @@ use lambda_http::http::StatusCode;
 
 pub use caller::{Anyone, Caller, Dialect, Homeserver, SignedIn};
 pub use error::Error;
-pub use router::{Call, Router};
+pub use router::{Answered, Call, Router};
 
 /// A success: the body, and its status.
 #[derive(Debug)]

@@ -57,6 +57,13 @@ pub(super) fn address(request: &Request) -> Option<Address> {
     }
 }
 
+/// The id under which X-Ray follows the request.
+pub(super) fn trace_id(request: &Request) -> String {
+    let header = request.lambda_context_ref().and_then(|context| context.xray_trace_id.as_deref());
+    let root = header.and_then(|header| header.split(';').find_map(|part| part.trim().strip_prefix("Root=")));
+    root.unwrap_or_default().to_owned()
+}
+
 /// The id under which API Gateway knows the request.
 pub(super) fn id(request: &Request) -> &str {
     match request.request_context_ref() {

@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use lambda_http::http::header::AUTHORIZATION;
-use lambda_http::http::{HeaderMap, HeaderValue, Method, Response};
+use lambda_http::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use lambda_http::{Body, Request};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
@@ -48,6 +49,18 @@ impl<E: Endpoint> Call<E> {
     pub fn path_number(&self, name: &str) -> Option<u32> {
         self.path(name)?.parse().ok()
     }
+}
+
+/// How a request was answered; the response carries it, for whoever measures.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    pub method: Method,
+    /// As declared.
+    pub path: &'static str,
+    pub status: StatusCode,
+    pub at: DateTime<Utc>,
+    pub took: TimeDelta,
+    pub cost: Cost,
 }
 
 /// What a request may take, all in all: less than the function's own timeout, so that a slow store ends
@@ -158,6 +171,7 @@ impl Router {
         let span = tracing::info_span!(
             "request",
             request_id = request::id(&request),
+            trace_id = request::trace_id(&request),
             method = %route.method,
             route = route.path,
         );
@@ -176,6 +190,9 @@ impl Router {
                 write_units = cost.write_units,
                 "answered"
             );
+            let (method, path, status) = (route.method.clone(), route.path, response.status());
+            let took = self.app.clock.now() - started;
+            response.extensions_mut().insert(Answered { method, path, status, at: started, took, cost });
             if self.app.config.environment.shows_codes() {
                 response.headers_mut().insert("x-touchline-cost", cost_header(cost));
             }

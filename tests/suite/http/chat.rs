@@ -144,7 +144,7 @@ async fn whoever_writes_is_active() {
     eventually(async || stats(&ada, &room).await, |stats| stats["active_members"] == 2).await;
 }
 
-fn client(url: &str) -> aws_sdk_dynamodb::Client {
+pub fn client(url: &str) -> aws_sdk_dynamodb::Client {
     use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())

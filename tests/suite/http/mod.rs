@@ -8,4 +8,5 @@ mod matches;
 mod predictions;
 mod profile;
 mod races;
+mod rare;
 mod sms_logs;

@@ -1,0 +1,169 @@
+//! What the template must have, whoever changes it: roles that say what they mean, tables that can be restored,
+//! logs that end, alarms for everything that runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+use touchline_stack::{TEMPLATE, template};
+
+fn resources() -> Map<String, Value> {
+    template::yaml(TEMPLATE).unwrap()["Resources"].as_object().unwrap().clone()
+}
+
+fn of_type(kind: &str) -> BTreeMap<String, Value> {
+    let resources = resources().into_iter().filter(|(_, resource)| resource["Type"] == kind);
+    resources.map(|(id, resource)| (id, resource["Properties"].clone())).collect()
+}
+
+fn functions() -> BTreeMap<String, Value> {
+    of_type("AWS::Serverless::Function")
+}
+
+fn list(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Array(values) => values.iter().collect(),
+        Value::Null => Vec::new(),
+        value => vec![value],
+    }
+}
+
+fn statements(function: &Value) -> Vec<&Value> {
+    list(&function["Policies"]).into_iter().flat_map(|policy| list(&policy["Statement"])).collect()
+}
+
+/// A function's actions on DynamoDB with their resources, as `dynamodb:Query RoomsTable/index/by_user`.
+pub fn allowed(function: &Value) -> BTreeSet<String> {
+    let mut allowed = BTreeSet::new();
+    for statement in statements(function) {
+        for action in list(&statement["Action"]) {
+            for resource in list(&statement["Resource"]) {
+                let action = action.as_str().unwrap();
+                if action.starts_with("dynamodb:") {
+                    allowed.insert(format!("{action} {}", named(resource)));
+                }
+            }
+        }
+    }
+    allowed
+}
+
+/// `!GetAtt RoomsTable.Arn` and `!Sub "${RoomsTable.Arn}/index/by_user"`, without the ceremony.
+fn named(resource: &Value) -> String {
+    if let Some(parts) = resource["Fn::GetAtt"].as_array() {
+        return parts[0].as_str().unwrap().to_owned();
+    }
+    if let Some(name) = resource["Fn::GetAtt"].as_str() {
+        return name.trim_end_matches(".Arn").to_owned();
+    }
+    let text =
+        resource["Fn::Sub"].as_str().unwrap_or_else(|| panic!("a resource of another kind: {resource}"));
+    text.replace("${", "").replace(".Arn}", "")
+}
+
+#[test]
+fn no_role_allows_more_than_it_says() {
+    for (id, function) in functions() {
+        assert!(!statements(&function).is_empty(), "{id} has no policy of its own");
+        for statement in statements(&function) {
+            for action in list(&statement["Action"]) {
+                assert!(!action.as_str().unwrap().contains('*'), "{id} has {action}");
+            }
+        }
+    }
+    // Where a resource is everything, the line above the statement says why.
+    let lines: Vec<&str> = TEMPLATE.lines().collect();
+    let mut reasons = 0;
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains("Resource: \"*\"")) {
+        let start = (0..at).rev().find(|at| lines[*at].trim().starts_with("- Effect")).unwrap();
+        let reason = lines[start - 1].trim();
+        assert!(reason.starts_with("# ") && reason.len() > 20, "line {} gives no reason: {line}", at + 1);
+        reasons += 1;
+    }
+    assert_eq!(reasons, 2, "a text message has no resource to name, and nothing else is so");
+    assert!(!TEMPLATE.contains("ManagedPolicyArns") && !TEMPLATE.contains("Principal: \"*\""));
+}
+
+#[test]
+fn every_table_can_be_restored_and_stays_when_the_stack_goes() {
+    for (id, resource) in
+        resources().iter().filter(|(_, resource)| resource["Type"] == "AWS::DynamoDB::Table")
+    {
+        let properties = &resource["Properties"];
+        assert_eq!(
+            properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true,
+            "{id}"
+        );
+        assert_eq!(properties["DeletionProtectionEnabled"], true, "{id}");
+        assert_eq!(properties["SSESpecification"]["SSEEnabled"], true, "{id}");
+        assert_eq!(
+            (&resource["DeletionPolicy"], &resource["UpdateReplacePolicy"]),
+            (&"Retain".into(), &"Retain".into())
+        );
+    }
+}
+
+#[test]
+fn every_function_has_a_log_that_ends() {
+    let logs = of_type("AWS::Logs::LogGroup");
+    for (id, log) in &logs {
+        assert!(!log["RetentionInDays"].is_null(), "{id} is kept for ever");
+    }
+    for id in functions().keys() {
+        let name = format!("/aws/lambda/${{{id}}}");
+        assert!(logs.values().any(|log| log["LogGroupName"]["Fn::Sub"] == *name), "{id} has no log group");
+    }
+}
+
+#[test]
+fn every_function_has_its_alarms_and_is_taken_back_by_one() {
+    let alarms = of_type("AWS::CloudWatch::Alarm");
+    for (id, alarm) in &alarms {
+        assert_eq!(alarm["AlarmActions"][0]["Ref"], "Alarms", "{id} tells nobody");
+        assert!(alarm["AlarmDescription"].is_string(), "{id} does not say what it means");
+    }
+    for (id, function) in functions() {
+        let on = |metric: &str| {
+            let is_on = |alarm: &&Value| {
+                alarm["MetricName"] == metric && alarm["Dimensions"][0]["Value"]["Ref"] == *id
+            };
+            alarms.iter().find(|(_, alarm)| is_on(alarm)).map(|(name, _)| name.clone())
+        };
+        let errors = on("Errors").unwrap_or_else(|| panic!("{id} has no alarm for its errors"));
+        assert!(on("Throttles").is_some(), "{id} has no alarm for its throttles");
+        assert_eq!(function["DeploymentPreference"]["Alarms"][0]["Ref"], *errors, "{id}");
+    }
+}
+
+#[test]
+fn every_stream_loses_nothing_quietly() {
+    for (id, function) in functions() {
+        for (event, mapping) in function["Events"].as_object().into_iter().flatten() {
+            if mapping["Type"] != "DynamoDB" {
+                continue;
+            }
+            let settings = &mapping["Properties"];
+            assert_eq!(settings["BisectBatchOnFunctionError"], true, "{id} {event}");
+            assert_eq!(settings["FunctionResponseTypes"][0], "ReportBatchItemFailures", "{id} {event}");
+            assert_eq!(settings["DestinationConfig"]["OnFailure"]["Type"], "SQS", "{id} {event}");
+            assert_eq!(settings["ParallelizationFactor"], 1, "{id} {event}");
+            assert!(!settings["FilterCriteria"].is_null(), "{id} {event} takes everything");
+        }
+    }
+}
+
+/// Who gets a secret, and that none is a parameter.
+#[test]
+fn secrets_come_from_secrets_manager_and_go_where_they_are_needed() {
+    let template = template::yaml(TEMPLATE).unwrap();
+    assert!(!TEMPLATE.contains("NoEcho"), "a parameter is no place for a secret");
+    let globals = template["Globals"]["Function"]["Environment"]["Variables"].to_string();
+    assert!(!globals.contains("secretsmanager"), "not every function needs it: {globals}");
+    let told = |variable: &str| -> Vec<String> {
+        let has = |function: &Value| !function["Environment"]["Variables"][variable].is_null();
+        functions().into_iter().filter(|(_, function)| has(function)).map(|(id, _)| id).collect()
+    };
+    assert_eq!(told("CODE_PEPPER"), ["LoginFunction", "ProfileFunction"]);
+    assert_eq!(told("CHAT_AS_TOKEN"), ["ChatFunction", "FeedFunction", "LoginFunction", "ProfileFunction"]);
+    assert_eq!(told("CHAT_HS_TOKEN"), ["ChatFunction"]);
+    assert_eq!(told("FEED_TOKEN"), ["FeedFunction"]);
+}
