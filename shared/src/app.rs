@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::config::SharedHttpClient;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 
 use crate::catalog;
 use crate::config::{ChatSettings, Config, SmsSettings};
@@ -29,10 +30,7 @@ impl App {
     /// The real thing: system clock, secure randomness, AWS over TLS.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let http = aws_smithy_http_client::Builder::new()
-            .tls_provider(Provider::Rustls(CryptoMode::Ring))
-            .build_https();
-        Self::over(config, http)
+        Self::over(config, https())
     }
 
     /// The same, over a way to AWS of one's own.
@@ -56,6 +54,21 @@ impl App {
             },
             catalog_cache: Arc::default(),
             config: Arc::new(config),
+        }
+    }
+}
+
+/// A client that trusts AWS's own endpoints and nobody else.
+fn https() -> SharedHttpClient {
+    const ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
+    let trusted = TrustStore::empty().with_pem_certificate(ROOTS);
+    let builder = aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
+    match TlsContext::builder().with_trust_store(trusted).build() {
+        Ok(context) => builder.tls_context(context).build_https(),
+        // Nothing of it can fail as the library is; if it ever does, the system's own roots serve.
+        Err(error) => {
+            tracing::warn!(%error, "the roots of AWS cannot be used");
+            builder.build_https()
         }
     }
 }

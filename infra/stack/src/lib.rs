@@ -2,6 +2,7 @@
 //! a DynamoDB to put the tables in, and the events that API Gateway would send.
 
 pub mod event;
+pub mod samples;
 pub mod store;
 pub mod streams;
 pub mod tables;

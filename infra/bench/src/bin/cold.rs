@@ -1,0 +1,185 @@
+//! From the start of a process to its first response, as Lambda's Runtime API sees it: functions of ours beside
+//! one that does nothing and one for Node, in turns.
+//!
+//! `cold-start FOLDER [NODE_BOOTSTRAP]`: where the release binaries are, and a command that runs the same handler
+//! for Node.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints")]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::sync::mpsc;
+use touchline_bench::StoreProcess;
+use touchline_stack::{TEMPLATE, Template};
+
+const ROUNDS: usize = 40;
+
+/// What each is sent: one that reads the store once, as most requests do.
+const EVENT: &str = include_str!("../../../../events/meta/health.json");
+const CHECK: &str = include_str!("../../../../events/login/username-check.json");
+
+struct Candidate {
+    name: String,
+    command: Vec<String>,
+    event: &'static str,
+    times: Vec<Duration>,
+}
+
+#[tokio::main]
+async fn main() {
+    if std::env::args().nth(1).as_deref() == Some("store") {
+        return touchline_bench::serve_store().await;
+    }
+    let folder = PathBuf::from(std::env::args().nth(1).expect("where the release binaries are"));
+    let store = StoreProcess::start().await;
+    let binary = |name: &str| vec![folder.join(name).to_str().expect("a path").to_owned()];
+    let candidate = |name: &str, command: Vec<String>, event| Candidate {
+        name: name.to_owned(),
+        command,
+        event,
+        times: Vec::new(),
+    };
+    let mut candidates = vec![
+        candidate("an empty function", binary("empty-function"), EVENT),
+        candidate("meta: health", binary("meta"), EVENT),
+        candidate("login: username/check", binary("login"), CHECK),
+    ];
+    if let Some(node) = std::env::args().nth(2) {
+        candidates.push(candidate("Node 20: health", vec!["node".into(), node], EVENT));
+    }
+    for _ in 0..ROUNDS {
+        for candidate in &mut candidates {
+            let time = first_response(candidate, &store.url).await;
+            candidate.times.push(time);
+        }
+    }
+    println!("| function | median | fastest | beside the empty one |\n|---|---|---|---|");
+    let median = |candidate: &Candidate| {
+        let mut times = candidate.times.clone();
+        times.sort();
+        (times[times.len() / 2], times[0])
+    };
+    let (empty, _) = median(&candidates[0]);
+    for candidate in &candidates {
+        let (middle, fastest) = median(candidate);
+        println!(
+            "| {} | {:.2} ms | {:.2} ms | {:.2} |",
+            candidate.name,
+            middle.as_secs_f64() * 1e3,
+            fastest.as_secs_f64() * 1e3,
+            middle.as_secs_f64() / empty.as_secs_f64()
+        );
+    }
+}
+
+/// Starts a process under a Runtime API of our own, gives it one event, and takes the time of its response.
+#[expect(clippy::disallowed_methods, reason = "a benchmark takes the time")]
+async fn first_response(candidate: &Candidate, store: &str) -> Duration {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let (tell, mut told) = mpsc::channel(1);
+    let event = candidate.event;
+    let serving = tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            tokio::spawn(serve(connection, event, tell.clone()));
+        }
+    });
+    let started = Instant::now();
+    let mut process = Command::new(&candidate.command[0])
+        .args(&candidate.command[1..])
+        .env_clear()
+        .envs(variables(store))
+        .env("PATH", std::env::var("PATH").unwrap_or_default())
+        .env("AWS_LAMBDA_RUNTIME_API", &address)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("a process");
+    let status: Option<String> = told.recv().await;
+    let time = started.elapsed();
+    assert!(status.is_some_and(|body| body.contains("200")), "{} did not answer 200", candidate.name);
+    process.kill().await.expect("it ends");
+    serving.abort();
+    time
+}
+
+fn variables(store: &str) -> BTreeMap<String, String> {
+    let stack = Template::parse(TEMPLATE)
+        .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "bench".into())])))
+        .expect("the template reads");
+    let mut variables = stack.functions[0].environment.clone();
+    for (name, value) in [
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_ACCESS_KEY_ID", "bench"),
+        ("AWS_SECRET_ACCESS_KEY", "bench"),
+        ("AWS_LAMBDA_FUNCTION_NAME", "bench"),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+        ("AWS_LAMBDA_LOG_GROUP_NAME", "bench"),
+        ("AWS_LAMBDA_LOG_STREAM_NAME", "bench"),
+        ("CODE_PEPPER", "a pepper for the benchmark"),
+        ("AWS_ENDPOINT_URL_DYNAMODB", store),
+    ] {
+        variables.insert(name.into(), value.into());
+    }
+    variables
+}
+
+/// One connection of the runtime's: hands the event out, and takes the response.
+async fn serve(mut connection: TcpStream, event: &str, tell: mpsc::Sender<String>) {
+    let mut buffer = Vec::new();
+    loop {
+        let Some((head, body)) = request(&mut connection, &mut buffer).await else { return };
+        let answer = if head.starts_with("GET ") {
+            format!(
+                "HTTP/1.1 200 OK\r\nLambda-Runtime-Aws-Request-Id: 1\r\nLambda-Runtime-Deadline-Ms: 4102444800000\r\n\
+                 Lambda-Runtime-Invoked-Function-Arn: arn:aws:lambda:eu-west-1:123456789012:function:bench\r\n\
+                 Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{event}",
+                event.len()
+            )
+        } else {
+            let _ = tell.try_send(body);
+            "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".to_owned()
+        };
+        if connection.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads a request: its head, and its body by whichever length it has.
+async fn request(connection: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, String)> {
+    loop {
+        if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+            let lower = head.to_lowercase();
+            let length =
+                lower.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
+            let body = &buffer[end + 4..];
+            let complete = match length {
+                Some(length) => (body.len() >= length).then_some(length),
+                None if lower.contains("transfer-encoding: chunked") => {
+                    body.windows(5).position(|window| window == b"0\r\n\r\n").map(|at| at + 5)
+                }
+                None => Some(0),
+            };
+            if let Some(length) = complete {
+                let text = String::from_utf8_lossy(&body[..length]).into_owned();
+                buffer.drain(..end + 4 + length);
+                return Some((head, text));
+            }
+        }
+        let mut part = [0; 8_192];
+        match connection.read(&mut part).await {
+            Ok(length @ 1..) => buffer.extend_from_slice(&part[..length]),
+            _ => return None,
+        }
+    }
+}
