@@ -5,53 +5,79 @@ use std::collections::BTreeMap;
 use lambda_http::Body;
 use serde_json::Value;
 use touchline::api;
+use touchline::config::Config;
 use touchline_local::HTTP_FUNCTIONS;
+use touchline_stack::samples::{self, Expected, Sample};
+use touchline_stack::{TEMPLATE, Template};
 use touchline_testing::TestApp;
 
 use crate::contract::root;
 
-/// `login/code-request.json` to its status, from the table in the README.
-fn answers() -> BTreeMap<String, u16> {
-    let text = std::fs::read_to_string(root().join("events/README.md")).unwrap();
-    text.lines()
-        .filter_map(|line| {
-            let mut cells = line.trim_matches('|').split('|').map(str::trim);
-            let file = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
-            let answer = (file.to_owned(), cells.next()?.parse().ok()?);
-            HTTP_FUNCTIONS.iter().any(|(name, _)| file.starts_with(&format!("{name}/"))).then_some(answer)
-        })
-        .collect()
+fn samples() -> Vec<Sample> {
+    samples::read(root()).unwrap()
+}
+
+#[test]
+fn every_file_has_an_answer_beside_it() {
+    let named: Vec<String> = samples().into_iter().map(|sample| sample.file).collect();
+    for folder in std::fs::read_dir(root().join("events")).unwrap().map(|entry| entry.unwrap().path()) {
+        for file in std::fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+            let file = file.strip_prefix(root().join("events")).unwrap().to_str().unwrap().to_owned();
+            assert!(named.contains(&file), "{file} has no row in events/README.md");
+        }
+    }
+    let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
+    for function in stack.functions {
+        assert!(
+            samples().iter().any(|sample| sample.function == function.name),
+            "no samples for {}",
+            function.name
+        );
+    }
+}
+
+/// `sam local invoke` takes from the file what the template names, and nothing else.
+#[test]
+fn the_variables_for_sam_local_are_complete() {
+    let text = std::fs::read_to_string(root().join("events/env.json")).unwrap();
+    let file: Value = serde_json::from_str(&text).unwrap();
+    let given = file["Parameters"].as_object().unwrap();
+    let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
+    for variable in given.keys() {
+        let is_named = stack.functions.iter().any(|function| function.environment.contains_key(variable));
+        assert!(is_named, "{variable} is in no function of the template");
+    }
+    for function in &stack.functions {
+        let config = Config::read(|name| match name {
+            "AWS_REGION" | "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("local".into()),
+            _ => {
+                let named = function.environment.get(name)?;
+                Some(given.get(name).and_then(Value::as_str).unwrap_or(named).to_owned())
+            }
+        });
+        let config = config.unwrap_or_else(|error| panic!("{}: {error}", function.name));
+        assert!(
+            config.environment.shows_codes() && config.aws.dynamodb_endpoint.is_some(),
+            "{}",
+            function.name
+        );
+    }
 }
 
 #[tokio::test]
 async fn every_sample_gives_the_answer_named_beside_it() {
-    let answers = answers();
     let mut reached = Vec::new();
-    let mut files = Vec::new();
-    for (function, router) in HTTP_FUNCTIONS {
-        let folder = root().join("events").join(function);
-        for entry in std::fs::read_dir(&folder).unwrap_or_else(|_| panic!("no samples for {function}")) {
-            let path = entry.unwrap().path();
-            let file = format!("{function}/{}", path.file_name().unwrap().to_str().unwrap());
-            let text = std::fs::read_to_string(&path).unwrap();
-            let event: Value = serde_json::from_str(&text).unwrap();
-
-            let app = TestApp::serving(&[router]).start().await;
-            let router = router(app.app.clone());
-            let request = lambda_http::request::from_str(&text).unwrap();
-            let response = router.respond(request).await;
-            let Body::Text(body) = response.body() else { panic!("{file}: no text") };
-            let expected =
-                answers.get(&file).unwrap_or_else(|| panic!("{file} has no row in events/README.md"));
-            assert_eq!(response.status(), *expected, "{file}: {body}");
-
-            let context = &event["requestContext"]["http"];
-            reached.push((
-                context["method"].as_str().unwrap().to_owned(),
-                event["rawPath"].as_str().unwrap().to_owned(),
-            ));
-            files.push(file);
-        }
+    for Sample { function, file, payload, expected } in samples() {
+        let Expected::Status(expected) = expected else { continue };
+        let (_, router) = HTTP_FUNCTIONS.into_iter().find(|(name, _)| *name == function).expect("a function");
+        let app = TestApp::serving(&[router]).start().await;
+        let request = lambda_http::request::from_str(&payload.to_string()).unwrap();
+        let response = router(app.app.clone()).respond(request).await;
+        let Body::Text(body) = response.body() else { panic!("{file}: no text") };
+        assert_eq!(u64::from(response.status().as_u16()), expected, "{file}: {body}");
+        let context = &payload["requestContext"]["http"];
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        reached.push((text(&context["method"]), text(&payload["rawPath"])));
     }
     for route in api::ALL {
         let declared = |path: &str| {
@@ -62,71 +88,40 @@ async fn every_sample_gives_the_answer_named_beside_it() {
         let sampled = reached.iter().any(|(method, path)| *method == route.method.as_str() && declared(path));
         assert!(sampled, "{} {} has no sample", route.method, route.path);
     }
-    for file in answers.keys() {
-        assert!(files.contains(file), "events/README.md names {file}, which is not there");
-    }
-}
-
-/// Rows of the second table: file, created, rejected.
-fn feeds() -> Vec<(String, u64, u64)> {
-    let text = std::fs::read_to_string(root().join("events/README.md")).unwrap();
-    text.lines()
-        .filter_map(|line| {
-            let mut cells = line.trim_matches('|').split('|').map(str::trim);
-            let file = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
-            let (created, rejected) = (cells.next()?.parse().ok()?, cells.next()?.parse().ok()?);
-            file.starts_with("feed/").then(|| (file.to_owned(), created, rejected))
-        })
-        .collect()
 }
 
 #[tokio::test]
 async fn every_feed_gives_the_counts_named_beside_it() {
-    let feeds = feeds();
-    assert_eq!(feeds.len(), 3);
-    for (file, created, rejected) in feeds {
-        let app = TestApp::serving(&[]).start().await;
-        let document =
-            serde_json::from_str(&std::fs::read_to_string(root().join("events").join(&file)).unwrap());
-        let report = feed::handle(app.app.clone(), document.unwrap()).await.unwrap();
-        assert_eq!(
-            (report["created"].as_u64(), report["rejected"].as_u64()),
-            (Some(created), Some(rejected)),
-            "{file}"
-        );
+    let mut tried = 0;
+    for sample in samples() {
+        if let Expected::Counts(..) = sample.expected {
+            let app = TestApp::serving(&[]).start().await;
+            let report = feed::handle(app.app.clone(), sample.payload).await.unwrap();
+            assert!(sample.expected.is(&report), "{}: {report}", sample.file);
+            tried += 1;
+        }
     }
+    assert_eq!(tried, 3);
 }
 
-/// Rows of the third table: file, and the answer word for word.
 #[tokio::test]
 async fn every_other_payload_gives_the_answer_named_beside_it() {
-    let text = std::fs::read_to_string(root().join("events/README.md")).unwrap();
-    let quoted = |cell: &str| Some(cell.trim().strip_prefix('`')?.strip_suffix('`')?.to_owned());
-    let rows: Vec<(String, String)> = text
-        .lines()
-        .filter_map(|line| {
-            let mut cells = line.trim_matches('|').split('|');
-            Some((quoted(cells.next()?)?, quoted(cells.next()?)?))
-        })
-        .collect();
     let app = TestApp::serving(&[]).start().await;
     let league = include_str!("../../events/feed/touchline.json");
     feed::handle(app.app.clone(), serde_json::from_str(league).unwrap()).await.unwrap();
     let deadline = app.app.clock.now() + chrono::TimeDelta::minutes(5);
-    for function in ["points", "tally", "treasury"] {
-        for entry in std::fs::read_dir(root().join("events").join(function)).unwrap() {
-            let path = entry.unwrap().path();
-            let file = format!("{function}/{}", path.file_name().unwrap().to_str().unwrap());
-            let payload: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-            let answer = match function {
-                "points" => points::handle(app.app.clone(), payload, deadline).await.unwrap(),
-                "treasury" => treasury::handle(app.app.clone(), payload, deadline).await.unwrap(),
-                _ => tally::handle(app.app.clone(), payload).await.unwrap(),
-            };
-            let (_, expected) = rows.iter().find(|(of, _)| *of == file).expect("a row in events/README.md");
-            assert_eq!(answer.to_string(), *expected, "{file}");
-        }
+    let mut tried = 0;
+    for Sample { function, file, payload, expected } in samples() {
+        let Expected::Answer(_) = expected else { continue };
+        let answer = match function.as_str() {
+            "points" => points::handle(app.app.clone(), payload, deadline).await.unwrap(),
+            "treasury" => treasury::handle(app.app.clone(), payload, deadline).await.unwrap(),
+            "tally" => tally::handle(app.app.clone(), payload).await.unwrap(),
+            other => panic!("{other} is not tried here"),
+        };
+        assert!(expected.is(&answer), "{file}: {answer}");
+        tried += 1;
     }
-    assert_eq!(rows.len(), 4);
+    assert_eq!(tried, 4);
     assert_eq!(app.app.store.event_counts(1).await.unwrap().home, 1);
 }

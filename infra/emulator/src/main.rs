@@ -177,7 +177,7 @@ impl Emulated {
         // It takes a moment to listen.
         for _ in 0..100 {
             let asked = client.post(&self.url).body(payload.to_string()).send();
-            match timeout(Duration::from_secs(60), asked).await {
+            match timeout(Duration::from_mins(1), asked).await {
                 Ok(Ok(answer)) => {
                     let text = answer.text().await.map_err(|error| error.to_string())?;
                     return Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)));
