@@ -1,8 +1,7 @@
 //! From the start of a process to its first response, as Lambda's Runtime API sees it: functions of ours beside
-//! one that does nothing and one for Node, in turns.
+//! one that does nothing, in turns.
 //!
-//! `cold-start FOLDER [NODE_BOOTSTRAP]`: where the release binaries are, and a command that runs the same handler
-//! for Node.
+//! `cold-start FOLDER`: where the release binaries are.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
@@ -45,14 +44,11 @@ async fn main() {
         event,
         times: Vec::new(),
     };
-    let mut candidates = vec![
+    let mut candidates = [
         candidate("an empty function", binary("empty-function"), EVENT),
         candidate("meta: health", binary("meta"), EVENT),
         candidate("login: username/check", binary("login"), CHECK),
     ];
-    if let Some(node) = std::env::args().nth(2) {
-        candidates.push(candidate("Node 20: health", vec!["node".into(), node], EVENT));
-    }
     for _ in 0..ROUNDS {
         for candidate in &mut candidates {
             let time = first_response(candidate, &store.url).await;
