@@ -56,6 +56,13 @@ impl StoreProcess {
 /// What functions are told, with the store at `url`.
 #[must_use]
 pub fn config(url: &str) -> (Config, Stack) {
+    let (variables, stack) = variables(url);
+    (Config::read(|name| variables.get(name).cloned()).expect("a configuration"), stack)
+}
+
+/// The same, as variables.
+#[must_use]
+pub fn variables(url: &str) -> (BTreeMap<String, String>, Stack) {
     let stack = Template::parse(TEMPLATE)
         .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "bench".into())])))
         .expect("the template reads");
@@ -70,7 +77,7 @@ pub fn config(url: &str) -> (Config, Stack) {
     ] {
         variables.insert(name.into(), value.into());
     }
-    (Config::read(|name| variables.get(name).cloned()).expect("a configuration"), stack)
+    (variables, stack)
 }
 
 /// A figure of this process's memory, in MB: `VmRSS:` or `VmHWM:`.

@@ -31,8 +31,7 @@ impl RoomId {
     /// A short mark by which a cursor knows its room.
     #[must_use]
     pub fn mark(&self) -> u32 {
-        let digest = Sha256::digest(self.0.as_bytes());
-        u32::from_be_bytes(std::array::from_fn(|at| digest[at]))
+        u32::try_from(self.digest() >> 32).unwrap_or_default()
     }
 
     /// A mark by which rooms of the same moment are told apart.

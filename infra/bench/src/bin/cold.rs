@@ -5,7 +5,6 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -15,7 +14,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::sync::mpsc;
 use touchline_bench::StoreProcess;
-use touchline_stack::{TEMPLATE, Template};
 
 const ROUNDS: usize = 40;
 
@@ -23,9 +21,18 @@ const ROUNDS: usize = 40;
 const EVENT: &str = include_str!("../../../../events/meta/health.json");
 const CHECK: &str = include_str!("../../../../events/login/username-check.json");
 
+/// What Lambda itself adds.
+const LAMBDA: [(&str, &str); 5] = [
+    ("AWS_LAMBDA_FUNCTION_NAME", "bench"),
+    ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+    ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+    ("AWS_LAMBDA_LOG_GROUP_NAME", "bench"),
+    ("AWS_LAMBDA_LOG_STREAM_NAME", "bench"),
+];
+
 struct Candidate {
-    name: String,
-    command: Vec<String>,
+    name: &'static str,
+    binary: PathBuf,
     event: &'static str,
     times: Vec<Duration>,
 }
@@ -37,17 +44,16 @@ async fn main() {
     }
     let folder = PathBuf::from(std::env::args().nth(1).expect("where the release binaries are"));
     let store = StoreProcess::start().await;
-    let binary = |name: &str| vec![folder.join(name).to_str().expect("a path").to_owned()];
-    let candidate = |name: &str, command: Vec<String>, event| Candidate {
-        name: name.to_owned(),
-        command,
+    let candidate = |name: &'static str, binary: &str, event| Candidate {
+        name,
+        binary: folder.join(binary),
         event,
         times: Vec::new(),
     };
     let mut candidates = [
-        candidate("an empty function", binary("empty-function"), EVENT),
-        candidate("meta: health", binary("meta"), EVENT),
-        candidate("login: username/check", binary("login"), CHECK),
+        candidate("an empty function", "empty-function", EVENT),
+        candidate("meta: health", "meta", EVENT),
+        candidate("login: username/check", "login", CHECK),
     ];
     for _ in 0..ROUNDS {
         for candidate in &mut candidates {
@@ -87,11 +93,10 @@ async fn first_response(candidate: &Candidate, store: &str) -> Duration {
         }
     });
     let started = Instant::now();
-    let mut process = Command::new(&candidate.command[0])
-        .args(&candidate.command[1..])
+    let mut process = Command::new(&candidate.binary)
         .env_clear()
-        .envs(variables(store))
-        .env("PATH", std::env::var("PATH").unwrap_or_default())
+        .envs(touchline_bench::variables(store).0)
+        .envs(LAMBDA)
         .env("AWS_LAMBDA_RUNTIME_API", &address)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -104,28 +109,6 @@ async fn first_response(candidate: &Candidate, store: &str) -> Duration {
     process.kill().await.expect("it ends");
     serving.abort();
     time
-}
-
-fn variables(store: &str) -> BTreeMap<String, String> {
-    let stack = Template::parse(TEMPLATE)
-        .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "bench".into())])))
-        .expect("the template reads");
-    let mut variables = stack.functions[0].environment.clone();
-    for (name, value) in [
-        ("AWS_REGION", "eu-west-1"),
-        ("AWS_ACCESS_KEY_ID", "bench"),
-        ("AWS_SECRET_ACCESS_KEY", "bench"),
-        ("AWS_LAMBDA_FUNCTION_NAME", "bench"),
-        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
-        ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
-        ("AWS_LAMBDA_LOG_GROUP_NAME", "bench"),
-        ("AWS_LAMBDA_LOG_STREAM_NAME", "bench"),
-        ("CODE_PEPPER", "a pepper for the benchmark"),
-        ("AWS_ENDPOINT_URL_DYNAMODB", store),
-    ] {
-        variables.insert(name.into(), value.into());
-    }
-    variables
 }
 
 /// One connection of the runtime's: hands the event out, and takes the response.
