@@ -132,6 +132,8 @@ fn every_function_has_its_alarms_and_is_taken_back_by_one() {
         assert!(on("Throttles").is_some(), "{id} has no alarm for its throttles");
         assert_eq!(function["DeploymentPreference"]["Alarms"][0]["Ref"], *errors, "{id}");
     }
+    let globals = &template::yaml(TEMPLATE).unwrap()["Globals"]["Function"];
+    assert_eq!(globals["AutoPublishAliasAllProperties"], true, "a changed variable would not be published");
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! What the HTTP suite talks to, and who talks.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use aws_credential_types::Credentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4;
 use chrono::TimeDelta;
 use clap::Parser as _;
 use reqwest::{Client, Method, StatusCode};
@@ -23,6 +27,14 @@ struct UnderTest {
     hs_token: String,
     /// Its store, where we may look into it.
     dynamodb: Option<String>,
+    deployed: Option<Deployed>,
+}
+
+/// A deployed stack, whose functions are invoked as an account's are: by their names there, with a signature.
+#[derive(Debug)]
+struct Deployed {
+    aws: String,
+    functions: HashMap<String, String>,
 }
 
 /// The API under test: one for all tests of the run.
@@ -82,7 +94,9 @@ impl Target {
         UNDER_TEST.get_or_init(|| match std::env::var("TOUCHLINE_TEST_URL") {
             Ok(base) => {
                 let hs_token = std::env::var("TOUCHLINE_TEST_HS_TOKEN").unwrap_or_default();
-                UnderTest { base, hs_token, dynamodb: None }
+                let deployed = std::env::var("TOUCHLINE_TEST_AWS").ok().map(Deployed::find);
+                let dynamodb = deployed.as_ref().map(|deployed| deployed.aws.clone());
+                UnderTest { base, hs_token, dynamodb, deployed }
             }
             Err(_) => start_local(),
         })
@@ -91,6 +105,11 @@ impl Target {
     /// The homeserver of the chat network, where there is one.
     pub fn homeserver() -> Option<String> {
         std::env::var("TOUCHLINE_TEST_HOMESERVER").ok()
+    }
+
+    /// Whether there is a gateway between it and us that is not ours.
+    pub fn is_deployed() -> bool {
+        Self::under_test().deployed.is_some()
     }
 
     /// The store under it, where we may look into it.
@@ -148,8 +167,12 @@ impl Target {
 
     /// Invokes a function with a payload, as `aws lambda invoke` does.
     pub async fn invoke(&self, function: &str, payload: &Value) -> Value {
-        let path = format!("/2015-03-31/functions/{function}/invocations");
-        let answer = self.post(&path, payload).await;
+        let answer = match &Self::under_test().deployed {
+            Some(deployed) => {
+                Self::read(deployed.invocation(&self.client, function, payload.to_string())).await
+            }
+            None => self.post(&format!("/2015-03-31/functions/{function}/invocations"), payload).await,
+        };
         assert!(!answer.headers.contains_key("x-amz-function-error"), "{}", answer.body);
         answer.expect(200)
     }
@@ -177,6 +200,35 @@ impl Target {
     /// Somebody new, on a phone of their own.
     pub async fn fan() -> Fan {
         Self::get().log_in(phone()).await
+    }
+}
+
+impl Deployed {
+    fn find(aws: String) -> Self {
+        let file = std::env::var("TOUCHLINE_TEST_FUNCTIONS").expect("TOUCHLINE_TEST_FUNCTIONS");
+        let text = std::fs::read_to_string(file).expect("the functions' names");
+        Self { aws, functions: serde_json::from_str(&text).expect("a JSON object of names") }
+    }
+
+    fn invocation(&self, client: &Client, function: &str, payload: String) -> reqwest::RequestBuilder {
+        let url = format!("{}/2015-03-31/functions/{}/invocations", self.aws, self.functions[function]);
+        let identity = Credentials::new("test", "test", None, None, "tests").into();
+        let how = v4::SigningParams::builder()
+            .identity(&identity)
+            .region("eu-west-1")
+            .name("lambda")
+            .time(SystemClock.now().into())
+            .settings(SigningSettings::default())
+            .build()
+            .expect("all that signing needs");
+        let body = SignableBody::Bytes(payload.as_bytes());
+        let request = SignableRequest::new("POST", &url, std::iter::empty(), body).expect("a request");
+        let (signature, _) = sign(request, &how.into()).expect("a signature").into_parts();
+        let (headers, _) = signature.into_parts();
+        let request = headers
+            .into_iter()
+            .fold(client.post(&url), |request, header| request.header(header.name(), header.value()));
+        request.body(payload)
     }
 }
 
@@ -319,6 +371,7 @@ fn start_local() -> UnderTest {
                 base: format!("http://{}", stack.api),
                 hs_token: hs_token.to_owned(),
                 dynamodb: Some(stack.dynamodb.clone()),
+                deployed: None,
             };
             tell.send(under_test).expect("somebody waits");
             std::future::pending::<()>().await;

@@ -28,12 +28,18 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     rie: PathBuf,
 
-    /// Where the release binaries are.
-    #[arg(long, value_name = "FOLDER", default_value = "target/release")]
+    /// Where `cargo lambda build` put the binaries.
+    #[arg(long, value_name = "FOLDER", default_value = "target/lambda")]
     binaries: PathBuf,
 
     /// Only these functions.
     functions: Vec<String>,
+}
+
+impl Options {
+    fn binary(&self, function: &str) -> PathBuf {
+        self.binaries.join(function).join("bootstrap")
+    }
 }
 
 #[tokio::main]
@@ -71,7 +77,7 @@ async fn run(options: &Options) -> Result<(), String> {
         if !options.functions.is_empty() && !options.functions.contains(&function.name) {
             continue;
         }
-        let size = size(&options.binaries.join(&function.name))?;
+        let size = size(&options.binary(&function.name))?;
         println!("{} ({size:.1} MB)", function.name);
         if size > MEGABYTES {
             wrong.push(format!("{} is larger than {MEGABYTES} MB", function.name));
@@ -98,7 +104,7 @@ fn size(binary: &Path) -> Result<f64, String> {
     let length = std::fs::metadata(binary).map(|metadata| metadata.len());
     length
         .map(|bytes| bytes as f64 / 1e6)
-        .map_err(|_| format!("{} is not built: cargo build --release --workspace", binary.display()))
+        .map_err(|_| format!("{} is not built: tests/build does it", binary.display()))
 }
 
 /// A sample's answer on a store of its own, after another sample where that is needed.
@@ -154,8 +160,7 @@ impl Emulated {
         variables: &BTreeMap<String, String>,
     ) -> Result<Self, String> {
         let (front, back) = (free_address().await?, free_address().await?);
-        let binary =
-            std::path::absolute(options.binaries.join(function)).map_err(|error| error.to_string())?;
+        let binary = std::path::absolute(options.binary(function)).map_err(|error| error.to_string())?;
         let process = Command::new(&options.rie)
             .args(["--runtime-interface-emulator-address", &front, "--runtime-api-address", &back])
             .arg(binary)

@@ -68,9 +68,10 @@ const FIRST_DAY: NaiveDate = NaiveDate::from_ymd_opt(2026, 1, 1).expect("a day")
 
 /// The league as it stands at `now`: from two days ago to a week ahead, and whatever of `unfinished` an
 /// earlier start left behind.
-pub(crate) fn league(now: DateTime<Utc>, unfinished: impl Iterator<Item = u32>) -> Value {
+pub fn league(now: DateTime<Utc>, unfinished: impl IntoIterator<Item = u32>) -> Value {
     let first = (now.date_naive() - Days::new(2) - FIRST_DAY).num_days() * SLOTS;
     let numbers: BTreeSet<i64> = unfinished
+        .into_iter()
         .map(|id| i64::from(id) - IDS - 1)
         .filter(|number| (0..first).contains(number))
         .chain(first..first + 10 * SLOTS)

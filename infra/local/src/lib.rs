@@ -33,6 +33,7 @@ use touchline_stack::tables::{self, TableError};
 use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template};
 
+pub use demo::league as demo_league;
 pub use functions::{HTTP_FUNCTIONS, Host, Hosted, HttpFunction, http_function};
 pub use options::{Command, Options};
 pub use registration::registration;
@@ -178,7 +179,7 @@ impl LocalStack {
                 .filter(|event| event.status.shown() != ShownStatus::Finished)
                 .map(|event| event.id)
                 .collect();
-            let league = demo::league(SystemClock.now(), unfinished.into_iter());
+            let league = demo::league(SystemClock.now(), unfinished);
             if let Some(Err(error)) = host.invoke("feed", league).await {
                 return Err(StartError::Demo(error.to_string()));
             }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use touchline::api::{Endpoint as _, sms_logs::ListSmsLogs};
+use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::SystemRandom;
-use touchline_local::{Command, LocalStack, Options, registration};
+use touchline_local::{Command, LocalStack, Options, demo_league, registration};
 
 /// How long requests that are under way may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,8 +27,13 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if let Some(Command::MatrixRegistration { server_name, url }) = &options.command {
-        print!("{}", registration(server_name, url, &SystemRandom));
+    if let Some(command) = &options.command {
+        match command {
+            Command::MatrixRegistration { server_name, url } => {
+                print!("{}", registration(server_name, url, &SystemRandom));
+            }
+            Command::DemoLeague => println!("{}", demo_league(SystemClock.now(), [])),
+        }
         return ExitCode::SUCCESS;
     }
     // Requests have their own lines; of the log, what is wrong is enough.

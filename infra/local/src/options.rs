@@ -79,6 +79,8 @@ pub enum Command {
         #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:3000")]
         url: String,
     },
+    /// Print the demo league as it stands now: a payload for `feed` of any stack.
+    DemoLeague,
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {

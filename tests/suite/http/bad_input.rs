@@ -147,6 +147,12 @@ async fn bytes_that_are_no_text_are_refused() {
     let target = Target::get();
     let answer = target.send(Method::GET, "/api/logs/sms?phone=%ff%fe", None, None).await;
     answer.expect_error(422, "validation_error");
-    let answer = target.send_bytes("/api/code/request", &[b'"', 0xff, 0xfe, b'"']).await;
-    answer.expect_error(400, "malformed_json");
+    let mut bodies = vec![vec![0xff, 0xfe], vec![b'{', 0xff, b'}']];
+    // Where bytes arrive as they are: ministack's gateway puts a replacement character, which is text.
+    if !Target::is_deployed() {
+        bodies.push(vec![b'"', 0xff, 0xfe, b'"']);
+    }
+    for body in bodies {
+        target.send_bytes("/api/code/request", &body).await.expect_error(400, "malformed_json");
+    }
 }

@@ -149,7 +149,7 @@ pub fn client(url: &str) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-west-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
+        .credentials_provider(Credentials::new("test", "test", None, None, "tests"))
         .endpoint_url(url)
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
@@ -210,7 +210,12 @@ async fn nonsense_is_refused_and_never_breaks_anything() {
     }
     let body = json!({ "name": "a", "event_id": 4_294_967_295_u32 });
     ada.post("/api/auth/chat-room", &body).await.expect_error(404, "event_not_found");
-    for id in ["x", "!", "!a", "!:b", "%00", "!nobody:nowhere", "!%F0%9F%92%A5:b", "..%2F..", "!a:b%0A"] {
+    let mut ids = vec!["x", "!", "!a", "!:b", "%00", "!nobody:nowhere", "!%F0%9F%92%A5:b", "!a:b%0A"];
+    // Where paths arrive as they are: ministack's gateway takes %2F for another part of the path.
+    if !Target::is_deployed() {
+        ids.push("..%2F..");
+    }
+    for id in ids {
         for what in ["join", "leave"] {
             act(&ada, id, what).await.expect_error(404, "room_not_found");
         }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::{Random, SystemRandom};
 
-use crate::target::{Fan, Target};
+use crate::target::{Fan, Target, eventually};
 
 const PATH: &str = "/api/auth/predictions";
 
@@ -51,8 +51,8 @@ async fn a_match_from_prediction_to_points_and_their_correction() {
     let made = fan.post(PATH, &exact).await.expect(200);
     rival.post(PATH, &json!({ "event_id": id, "prediction": "draw" })).await.expect(201);
 
-    let list = rival.get(&format!("/api/auth/events/{id}/predictions")).await.expect(200);
-    assert_eq!(list["meta"]["total_predictions"], 2);
+    let predicted = async || rival.get(&format!("/api/auth/events/{id}/predictions")).await.expect(200);
+    let list = eventually(predicted, |list| list["meta"]["total_predictions"] == 2).await;
     assert_eq!(list["meta"]["prediction_distribution"], json!({ "home": 1, "draw": 1, "away": 0 }));
     assert_eq!(list["meta"]["average_confidence"], 70.0);
     let theirs = list["data"].as_array().unwrap().iter().find(|row| row["id"] == made["data"]["id"]).unwrap();
