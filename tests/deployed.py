@@ -7,14 +7,20 @@ import sys
 
 
 def plain(source, destination):
-    """Leaves out what ministack does not know: CodeDeploy, and alarms over sums of metrics."""
+    """Leaves out what ministack does not know: CodeDeploy, and alarms over sums of metrics. And where AWS asks a role for the
+    PartiQL statements of a batch, ministack asks for the batch, so it is allowed beside them."""
     from samcli.yamlhelper import yaml_dump, yaml_parse
 
     template = yaml_parse(pathlib.Path(source).read_text())
     del template["Globals"]["Function"]["DeploymentPreference"]
     for name, resource in list(template["Resources"].items()):
-        resource.get("Properties", {}).pop("DeploymentPreference", None)
-        if resource["Type"] == "AWS::CloudWatch::Alarm" and "Metrics" in resource["Properties"]:
+        properties = resource.get("Properties", {})
+        properties.pop("DeploymentPreference", None)
+        for policy in properties.get("Policies", []):
+            if "dynamodb:PartiQLUpdate" in json.dumps(policy):
+                batch = {"Effect": "Allow", "Action": "dynamodb:BatchExecuteStatement", "Resource": "*"}
+                policy["Statement"].append(batch)
+        if resource["Type"] == "AWS::CloudWatch::Alarm" and "Metrics" in properties:
             del template["Resources"][name]
     pathlib.Path(destination).write_text(yaml_dump(template))
 

@@ -1,5 +1,7 @@
-//! Notes which calls each function makes to DynamoDB, as the actions and resources that a role names.
+//! Notes which calls each function makes to DynamoDB, as the actions and resources that a role names: for whoever watches
+//! a request, and in a file for the test of the roles.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -13,15 +15,29 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use serde_json::Value;
 
+tokio::task_local! {
+    static WATCHED: RefCell<Vec<String>>;
+}
+
+/// Runs `work` and lists its calls. Those of work that it spawns are not among them.
+pub(crate) async fn watch<F: Future>(work: F) -> (F::Output, Vec<String>) {
+    WATCHED
+        .scope(RefCell::default(), async {
+            let output = work.await;
+            (output, WATCHED.with(RefCell::take))
+        })
+        .await
+}
+
 /// Where calls are noted: a line for each function, action and resource, when it is first seen.
 #[derive(Debug, Clone)]
 pub(crate) struct Calls {
-    file: PathBuf,
+    file: Option<PathBuf>,
     seen: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Calls {
-    pub(crate) fn new(file: PathBuf) -> Self {
+    pub(crate) fn new(file: Option<PathBuf>) -> Self {
         Self { file, seen: Arc::default() }
     }
 
@@ -31,11 +47,20 @@ impl Calls {
     }
 
     fn note(&self, function: &str, operation: &str, body: &Value) {
-        for (action, resource) in actions(operation, body) {
+        let actions = actions(operation, body);
+        // Outside of `watch` nobody wants to know.
+        let _ = WATCHED.try_with(|calls| {
+            let parts: Vec<_> = actions.iter().map(|(action, on)| format!("{action} {on}")).collect();
+            let parts = parts.join(", ");
+            let is_whole = actions.len() == 1 && actions[0].0 == operation;
+            calls.borrow_mut().push(if is_whole { parts } else { format!("{operation}: {parts}") });
+        });
+        let Some(path) = &self.file else { return };
+        for (action, resource) in actions {
             let line = format!("{function} dynamodb:{action} {resource}");
             let mut seen = self.seen.lock().expect("nobody panics while noting");
             if seen.insert(line.clone()) {
-                let file = OpenOptions::new().create(true).append(true).open(&self.file);
+                let file = OpenOptions::new().create(true).append(true).open(path);
                 let noted = file.and_then(|mut file| writeln!(file, "{line}"));
                 if let Err(error) = noted {
                     tracing::error!(%error, "a call could not be noted");

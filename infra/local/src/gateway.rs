@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::Router as AxumRouter;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
+use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
@@ -23,8 +24,9 @@ use touchline::ports::random::{Random, SystemRandom};
 use touchline_stack::Stack;
 use touchline_stack::event::{HttpRequest, http_event};
 
-use crate::invoke;
+use crate::console::{self, Exchange, Traffic};
 use crate::{Host, Streams};
+use crate::{calls, invoke};
 
 /// What Lambda takes at most.
 const MAX_BODY: usize = 6 * 1024 * 1024;
@@ -46,6 +48,7 @@ pub(crate) struct Gateway {
     streams: Arc<Streams>,
     clock: SystemClock,
     random: SystemRandom,
+    traffic: Traffic,
     quiet: bool,
 }
 
@@ -65,11 +68,12 @@ impl Gateway {
         for (path, targets) in by_path {
             routes.insert(path, targets).expect("paths of the template differ");
         }
-        Self { routes, host, streams, clock: SystemClock, random: SystemRandom, quiet }
+        Self { routes, host, streams, clock: SystemClock, random: SystemRandom, traffic: Traffic::default(), quiet }
     }
 
     pub(crate) async fn serve(self, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
-        let router = AxumRouter::new().fallback(answer).with_state(Arc::new(self));
+        let pages = console::routes(self.traffic.clone(), stopped.clone());
+        let router = pages.merge(AxumRouter::new().fallback(answer).with_state(Arc::new(self)));
         let served = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
             .with_graceful_shutdown(async move {
                 let _ = stopped.wait_for(|stop| *stop).await;
@@ -80,27 +84,49 @@ impl Gateway {
         }
     }
 
-    async fn route(&self, request: Request, source: SocketAddr) -> Response {
-        let (parts, body) = request.into_parts();
-        let path = parts.uri.path();
-        let body = match timeout(BODY_TIME, read(body)).await {
-            Ok(Some(body)) => body,
-            Ok(None) if invoke::function_name(&parts.method, path).is_some() => return invoke::too_large(),
-            Ok(None) => {
-                return plain(
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    &json!({ "message": "Request Entity Too Large" }),
-                );
+    /// A body, or the answer to one that did not come whole.
+    async fn body(parts: &Parts, body: Body) -> Result<Bytes, Response> {
+        let too_large = || match invoke::function_name(&parts.method, parts.uri.path()) {
+            Some(_) => invoke::too_large(),
+            None => {
+                plain(StatusCode::PAYLOAD_TOO_LARGE, &json!({ "message": "Request Entity Too Large" }))
             }
-            Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, &json!({ "message": "Request Timeout" })),
         };
+        match timeout(BODY_TIME, read(body)).await {
+            Ok(body) => body.ok_or_else(too_large),
+            Err(_) => Err(plain(StatusCode::REQUEST_TIMEOUT, &json!({ "message": "Request Timeout" }))),
+        }
+    }
+
+    /// Tells whoever watches: the terminal, and the console's page.
+    #[expect(clippy::print_stdout, reason = "a line for each request is what a developer watches")]
+    async fn report(&self, parts: &Parts, body: &Bytes, response: Response, ms: i64, calls: Vec<String>) -> Response {
+        let (head, answer) = response.into_parts();
+        let (method, status) = (parts.method.as_str(), head.status.as_u16());
+        let cost = head.headers.get("x-touchline-cost").and_then(|cost| cost.to_str().ok());
+        if !self.quiet {
+            println!("{method} {} -> {status} in {ms} ms {}", parts.uri.path(), cost.unwrap_or_default());
+        }
+        // The console's own look into the inbox is none of what happens.
+        if !self.traffic.is_watched() || parts.headers.contains_key("x-touchline-console") {
+            return Response::from_parts(head, answer);
+        }
+        let answer = axum::body::to_bytes(answer, usize::MAX).await.unwrap_or_default();
+        let path = parts.uri.path_and_query().map_or(parts.uri.path(), |path| path.as_str());
+        let (request, response) = (body.as_ref(), answer.as_ref());
+        self.traffic.tell(&Exchange { method, path, request, status, response, ms, cost, calls });
+        Response::from_parts(head, answer.into())
+    }
+
+    async fn route(&self, parts: &Parts, body: &Bytes, source: SocketAddr) -> Response {
+        let path = parts.uri.path();
         // The gateway proper answers such a request itself, and `lambda_http` would panic on it.
         let host = parts.headers.get("host").map_or(Some("localhost"), |host| host.to_str().ok());
         if host.is_none_or(|host| host.parse::<Authority>().is_err()) {
             return plain(StatusCode::BAD_REQUEST, &json!({ "message": "Bad Request" }));
         }
         if let Some(name) = invoke::function_name(&parts.method, path) {
-            let response = invoke::answer(&self.host, name, &parts.headers, &body).await;
+            let response = invoke::answer(&self.host, name, &parts.headers, body).await;
             self.streams.drain().await;
             return response;
         }
@@ -119,7 +145,7 @@ impl Gateway {
             path,
             query: parts.uri.query().unwrap_or_default(),
             headers: header_list(&parts.headers),
-            body: &body,
+            body,
             source: &source.ip().to_string(),
             id: &(&self.random as &dyn Random).word(16),
             at: self.clock.now(),
@@ -140,22 +166,20 @@ impl Gateway {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "a line for each request is what a developer watches")]
 async fn answer(
     State(gateway): State<Arc<Gateway>>,
     ConnectInfo(source): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Response {
     let started = gateway.clock.now();
-    let line = format!("{} {}", request.method(), request.uri().path());
-    let response = gateway.route(request, source).await;
-    if !gateway.quiet {
-        let ms = (gateway.clock.now() - started).num_milliseconds();
-        let cost =
-            response.headers().get("x-touchline-cost").and_then(|cost| cost.to_str().ok()).unwrap_or("");
-        println!("{line} -> {} in {ms} ms {cost}", response.status().as_u16());
-    }
-    response
+    let (parts, body) = request.into_parts();
+    let body = match Gateway::body(&parts, body).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let (response, calls) = calls::watch(gateway.route(&parts, &body, source)).await;
+    let ms = (gateway.clock.now() - started).num_milliseconds();
+    gateway.report(&parts, &body, response, ms, calls).await
 }
 
 /// A body, or `None` where it is too large. That one is read to its end all the same, within reason: a

@@ -4,6 +4,7 @@
 //! very code that runs in Lambda, and reaches a real DynamoDB engine through the AWS SDK.
 
 mod calls;
+mod console;
 mod demo;
 mod functions;
 mod gateway;
@@ -28,7 +29,7 @@ use touchline::config::{Config, ConfigError};
 use touchline::domain::catalog::ShownStatus;
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::storage::Store;
-use touchline_stack::store::EmbeddedStoreError;
+use touchline_stack::store::{EmbeddedStoreError, from_here};
 use touchline_stack::tables::{self, TableError};
 use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template};
@@ -92,10 +93,9 @@ pub struct LocalStack {
 impl LocalStack {
     pub async fn start(options: &Options) -> Result<Self, StartError> {
         // The port first: a second start by mistake must not touch the data.
-        let listener = TcpListener::bind(("127.0.0.1", options.port))
-            .await
-            .map_err(|error| StartError::Port(options.port, error))?;
-        let api = listener.local_addr().map_err(|error| StartError::Port(options.port, error))?;
+        let closed = |error| StartError::Port(options.port, error);
+        let listener = TcpListener::bind((options.host, options.port)).await.map_err(closed)?;
+        let api = from_here(listener.local_addr().map_err(closed)?);
 
         let registration = read_registration(options)?;
         let stack = read_stack(options, registration.as_ref())?;
@@ -104,7 +104,8 @@ impl LocalStack {
             None
         } else {
             let file = folder.as_ref().map(|folder| folder.join("dynamodb.sqlite"));
-            Some(EmbeddedStore::start(file.as_deref(), options.dynamodb_port).await.map_err(|error| {
+            let address = (options.host, options.dynamodb_port).into();
+            Some(EmbeddedStore::start(file.as_deref(), address).await.map_err(|error| {
                 match error {
                     EmbeddedStoreError::Port(..) => StartError::StorePort(error),
                     EmbeddedStoreError::Data(..) => StartError::Data(error),
@@ -117,7 +118,8 @@ impl LocalStack {
             (None, None) => unreachable!("a store is embedded unless one is given"),
         };
 
-        let calls = options.note_calls.clone().map(calls::Calls::new);
+        let calls = calls::Calls::new(options.note_calls.clone());
+        let http = aws_smithy_http_client::Builder::new().build_http();
         let mut waking = Vec::new();
         let mut host = Host::default();
         let mut shared = None;
@@ -125,15 +127,10 @@ impl LocalStack {
             let variables = variables(&function.environment, &dynamodb, options, registration.as_ref());
             let config = Config::read(|name| variables.get(name).cloned())?;
             shared = Some((config.aws.clone(), config.tables.clone()));
-            let app = match &calls {
-                None => App::new(config),
-                Some(calls) => {
-                    let http = aws_smithy_http_client::Builder::new().build_http();
-                    let app = App::over(config, calls.of(&function.name, http));
-                    waking.push(app.store.clone());
-                    app
-                }
-            };
+            let app = App::over(config, calls.of(&function.name, http.clone()));
+            if options.note_calls.is_some() {
+                waking.push(app.store.clone());
+            }
             let timeout = Duration::from_secs(function.timeout_seconds);
             let hosted = functions::hosted(&function.name, timeout, app)
                 .ok_or_else(|| StartError::UnknownFunction(function.name.clone()))?;
@@ -142,7 +139,6 @@ impl LocalStack {
         let host = Arc::new(host);
         let (aws, names) = shared.ok_or_else(|| TemplateError::Missing("functions".into()))?;
 
-        let http = aws_smithy_http_client::Builder::new().build_http();
         let client = touchline::storage::connect(&aws, http.clone());
         tables::create(&client, &stack.tables).await.map_err(|error| match error {
             TableError::NoAnswer => StartError::NoStore(dynamodb.clone()),

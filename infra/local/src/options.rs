@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -8,6 +9,10 @@ use clap::{Parser, Subcommand};
 pub struct Options {
     #[command(subcommand)]
     pub command: Option<Command>,
+
+    /// The address to listen on; 0.0.0.0 lets phones and containers in.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub host: IpAddr,
 
     /// The port of the API and of the Lambda invoke API; 0 picks a free one.
     #[arg(long, default_value_t = 3000)]

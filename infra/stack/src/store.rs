@@ -1,6 +1,6 @@
-//! A DynamoDB inside this process, on a loopback port.
+//! A DynamoDB inside this process.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,6 +39,12 @@ fn index_streams(file: &Path) -> rusqlite::Result<()> {
     )
 }
 
+/// Where a listener is reached from this machine: one on all addresses by the loopback one.
+#[must_use]
+pub fn from_here(listening: SocketAddr) -> SocketAddr {
+    if listening.ip().is_unspecified() { (Ipv4Addr::LOCALHOST, listening.port()).into() } else { listening }
+}
+
 /// The embedded store. It serves until it is stopped or dropped.
 #[derive(Debug)]
 pub struct EmbeddedStore {
@@ -50,11 +56,11 @@ pub struct EmbeddedStore {
 impl EmbeddedStore {
     /// In memory, on a free port.
     pub async fn in_memory() -> Result<Self, EmbeddedStoreError> {
-        Self::start(None, 0).await
+        Self::start(None, (Ipv4Addr::LOCALHOST, 0).into()).await
     }
 
     /// In `file`, or in memory without one. Port 0 means a free one.
-    pub async fn start(file: Option<&Path>, port: u16) -> Result<Self, EmbeddedStoreError> {
+    pub async fn start(file: Option<&Path>, address: SocketAddr) -> Result<Self, EmbeddedStoreError> {
         let database = match file {
             None => Database::memory(),
             Some(file) => Database::new(&file.to_string_lossy()),
@@ -68,10 +74,9 @@ impl EmbeddedStore {
         {
             tracing::warn!(%error, "writes will grow slower as the streams grow longer");
         }
-        let listener = TcpListener::bind(("127.0.0.1", port))
-            .await
-            .map_err(|error| EmbeddedStoreError::Port(port, error))?;
-        let address = listener.local_addr().map_err(|error| EmbeddedStoreError::Port(port, error))?;
+        let closed = |error| EmbeddedStoreError::Port(address.port(), error);
+        let listener = TcpListener::bind(address).await.map_err(closed)?;
+        let address = from_here(listener.local_addr().map_err(closed)?);
         let (stop, stopped) = oneshot::channel();
         let sweeper = sweep(database.clone());
         let server = tokio::spawn(dynoxide::server::serve_with_shutdown(listener, database, async {

@@ -1,7 +1,7 @@
 //! From the start of a process to its first response, as Lambda's Runtime API sees it: functions of ours beside
 //! one that does nothing, in turns.
 //!
-//! `cold-start FOLDER`: where the release binaries are.
+//! `cold-start FOLDER [NODE]`: where the release binaries are, and where `infra/bench/node` is after `npm ci`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
@@ -32,7 +32,8 @@ const LAMBDA: [(&str, &str); 5] = [
 
 struct Candidate {
     name: &'static str,
-    binary: PathBuf,
+    program: PathBuf,
+    argument: Option<PathBuf>,
     event: &'static str,
     times: Vec<Duration>,
 }
@@ -46,15 +47,21 @@ async fn main() {
     let store = StoreProcess::start().await;
     let candidate = |name: &'static str, binary: &str, event| Candidate {
         name,
-        binary: folder.join(binary),
+        program: folder.join(binary),
+        argument: None,
         event,
         times: Vec::new(),
     };
-    let mut candidates = [
+    let mut candidates = vec![
         candidate("an empty function", "empty-function", EVENT),
         candidate("meta: health", "meta", EVENT),
         candidate("login: username/check", "login", CHECK),
     ];
+    if let Some(node) = std::env::args().nth(2) {
+        let argument = Some(PathBuf::from(node).join("bootstrap.mjs"));
+        let program = PathBuf::from("node");
+        candidates.push(Candidate { program, argument, ..candidate("health, for Node 20", "", EVENT) });
+    }
     for _ in 0..ROUNDS {
         for candidate in &mut candidates {
             let time = first_response(candidate, &store.url).await;
@@ -93,7 +100,8 @@ async fn first_response(candidate: &Candidate, store: &str) -> Duration {
         }
     });
     let started = Instant::now();
-    let mut process = Command::new(&candidate.binary)
+    let mut process = Command::new(&candidate.program)
+        .args(&candidate.argument)
         .env_clear()
         .envs(touchline_bench::variables(store).0)
         .envs(LAMBDA)

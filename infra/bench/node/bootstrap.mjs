@@ -1,0 +1,11 @@
+// What Lambda's Node runtime does, and no more: asks for an event, hands it to the handler, posts the answer.
+import { handler } from "./health.mjs";
+
+const invocation = `http://${process.env.AWS_LAMBDA_RUNTIME_API}/2018-06-01/runtime/invocation`;
+
+for (;;) {
+  const next = await fetch(`${invocation}/next`);
+  const id = next.headers.get("lambda-runtime-aws-request-id");
+  const answer = await handler(await next.json());
+  await fetch(`${invocation}/${id}/response`, { method: "POST", body: JSON.stringify(answer) });
+}
