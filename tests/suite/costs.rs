@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use chrono::TimeDelta;
-use serde_json::json;
+use serde_json::{Value, json};
 use touchline::api;
 use touchline::domain::UserId;
 use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
@@ -41,6 +41,7 @@ struct Row {
     endpoint: &'static str,
     case: &'static str,
     cost: Cost,
+    answer: (u16, Value),
     /// Reads, writes, rounds: the most they may be.
     ceiling: (f64, f64, u32),
 }
@@ -66,8 +67,17 @@ impl Measured {
             cost.rounds -= AUTH.rounds;
             cost.reads -= AUTH.reads;
         }
-        self.rows.push(Row { endpoint, case, cost, ceiling });
+        self.rows.push(Row { endpoint, case, cost, answer: (status, answer.body.clone()), ceiling });
     }
+}
+
+/// What every endpoint was answered on the walk, always the same.
+pub async fn answers() -> impl Iterator<Item = (&'static str, u16, Value)> {
+    measure()
+        .await
+        .rows
+        .into_iter()
+        .map(|Row { endpoint, answer: (status, body), .. }| (endpoint, status, body))
 }
 
 const PHONE: &str = "+447700900123";
@@ -158,6 +168,8 @@ async fn measure() -> Measured {
     all.add("GET /api/logs/sms", "one phone, one day", 200, (0.5, 0.0, 1), &answer);
     let answer = app.get("/api/logs/sms").await;
     all.add("GET /api/logs/sms", "all that is kept", 200, (18.0, 0.0, 9), &answer);
+    let answer = app.get("/api/openapi.json").await;
+    all.add("GET /api/openapi.json", "", 200, (0.0, 0.0, 0), &answer);
     let answer = app.get("/api/health").await;
     all.add("GET /api/health", "", 200, (0.5, 0.0, 1), &answer);
     let answer = app.post_as(&token, "/api/auth/logout", json!({})).await;
@@ -319,6 +331,14 @@ async fn chat(app: &TestApp, token: &str, all: &mut Measured) {
     all.add("GET /_matrix/app/v1/rooms/{roomAlias}", "", 404, (0.0, 0.0, 0), &answer);
     let answer = app.send("POST", "/_matrix/app/v1/ping", &[("authorization", &bearer)], b"{}").await;
     all.add("POST /_matrix/app/v1/ping", "", 200, (0.0, 0.0, 0), &answer);
+    let keyed = [("authorization", &*format!("Bearer {token}")), ("idempotency-key", "den-2")];
+    for (case, status, ceiling) in
+        [("with a key", 201, (0.5, 9.0, 4)), ("the same key again", 200, (1.0, 1.0, 3))]
+    {
+        let body = json!({ "name": "Den", "is_private": true }).to_string();
+        let answer = app.send("POST", "/api/auth/chat-room", &keyed, body.as_bytes()).await;
+        all.add(create, case, status, ceiling, &answer);
+    }
 }
 
 async fn coins(app: &TestApp, token: &str, all: &mut Measured) {
@@ -359,7 +379,7 @@ wait for one another; calls that overlap are one round. Regenerate with
 async fn costs_are_as_documented_and_under_their_ceilings() {
     let measured = measure().await;
     let mut text = HEADING.to_owned();
-    for Row { endpoint, case, cost, ceiling } in &measured.rows {
+    for Row { endpoint, case, cost, ceiling, .. } in &measured.rows {
         let Cost { calls, rounds, reads, writes } = cost;
         let _ = writeln!(
             text,

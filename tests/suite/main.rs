@@ -8,6 +8,7 @@
 mod contract;
 mod costs;
 mod http;
+mod openapi;
 mod policy;
 mod real;
 mod samples;

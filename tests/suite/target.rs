@@ -17,6 +17,8 @@ use touchline::ports::random::{Random, SystemRandom};
 use touchline_local::{LocalStack, Options, registration};
 use touchline_testing::SnsStandIn;
 
+use crate::openapi;
+
 static UNDER_TEST: OnceLock<UnderTest> = OnceLock::new();
 
 /// What all tests of the run share.
@@ -142,14 +144,16 @@ impl Target {
         token: Option<&str>,
         body: Option<(&str, String)>,
     ) -> Answer {
-        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        let mut request = self.client.request(method.clone(), format!("{}{path}", self.base));
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
         if let Some((kind, body)) = body {
             request = request.header("content-type", kind).body(body);
         }
-        Self::read(request).await
+        let answer = Self::read(request).await;
+        openapi::check(method.as_str(), path, answer.status.as_u16(), &answer.body);
+        answer
     }
 
     pub async fn send_bytes(&self, path: &str, body: &[u8]) -> Answer {

@@ -1,10 +1,11 @@
 //! The service about itself.
 
+mod description;
 mod health;
 
 use touchline::{App, Router};
 
 #[must_use]
 pub fn router(app: App) -> Router {
-    Router::new(app).on(health::handle)
+    Router::new(app).on(health::handle).on(description::handle)
 }

@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use swagger_ui_dist::{ApiDefinition, OpenApiSource, generate_routes};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
+use touchline::api::Endpoint as _;
+use touchline::api::meta::Description;
 
 /// How far behind a page may fall before it misses something.
 const KEPT: usize = 256;
@@ -21,8 +23,9 @@ const KEPT: usize = 256;
 const SHOWN: usize = 16 * 1024;
 
 /// Nothing comes from elsewhere, and nothing goes there.
-const POLICY: HeaderValue =
-    HeaderValue::from_static("default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'");
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
+);
 
 /// Everybody who watches, told of every request.
 #[derive(Debug, Clone)]
@@ -57,7 +60,9 @@ impl Traffic {
     pub(crate) fn tell(&self, exchange: &Exchange<'_>) {
         let cost = exchange.cost.map(|cost| {
             let parts = cost.split(' ').filter_map(|part| part.split_once('='));
-            parts.filter_map(|(name, value)| Some((name.to_owned(), value.parse::<f64>().ok()?.into()))).collect()
+            parts
+                .filter_map(|(name, value)| Some((name.to_owned(), value.parse::<f64>().ok()?.into())))
+                .collect()
         });
         let event = json!({
             "method": exchange.method,
@@ -113,13 +118,16 @@ fn typed(kind: &'static str, body: impl Into<Body>) -> Response {
 }
 
 /// The pages, and nothing of the API.
-pub(crate) fn routes(traffic: Traffic, stopped: watch::Receiver<bool>) -> Router {
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
+    traffic: Traffic,
+    stopped: watch::Receiver<bool>,
+) -> Router<S> {
     const HTML: &str = include_str!("../console/index.html");
     const STYLE: &str = include_str!("../console/console.css");
     const SCRIPT: &str = include_str!("../console/console.js");
     let explorer = ApiDefinition {
         uri_prefix: "/docs",
-        api_definition: OpenApiSource::Uri("/api/openapi.json"),
+        api_definition: OpenApiSource::Uri(Description::PATH),
         title: Some("Touchline API"),
     };
     Router::new()
@@ -127,5 +135,5 @@ pub(crate) fn routes(traffic: Traffic, stopped: watch::Receiver<bool>) -> Router
         .route("/console.css", get(async || typed("text/css; charset=utf-8", STYLE)))
         .route("/console.js", get(async || typed("text/javascript; charset=utf-8", SCRIPT)))
         .route("/_console/traffic", get(async move || traffic.watch(stopped)))
-        .merge(generate_routes(explorer))
+        .merge(generate_routes(explorer).with_state(()))
 }

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router as AxumRouter;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
@@ -68,12 +67,21 @@ impl Gateway {
         for (path, targets) in by_path {
             routes.insert(path, targets).expect("paths of the template differ");
         }
-        Self { routes, host, streams, clock: SystemClock, random: SystemRandom, traffic: Traffic::default(), quiet }
+        Self {
+            routes,
+            host,
+            streams,
+            clock: SystemClock,
+            random: SystemRandom,
+            traffic: Traffic::default(),
+            quiet,
+        }
     }
 
     pub(crate) async fn serve(self, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
         let pages = console::routes(self.traffic.clone(), stopped.clone());
-        let router = pages.merge(AxumRouter::new().fallback(answer).with_state(Arc::new(self)));
+        // What is none of the pages is the API's, whatever its method.
+        let router = pages.fallback(answer).method_not_allowed_fallback(answer).with_state(Arc::new(self));
         let served = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
             .with_graceful_shutdown(async move {
                 let _ = stopped.wait_for(|stop| *stop).await;
@@ -88,9 +96,7 @@ impl Gateway {
     async fn body(parts: &Parts, body: Body) -> Result<Bytes, Response> {
         let too_large = || match invoke::function_name(&parts.method, parts.uri.path()) {
             Some(_) => invoke::too_large(),
-            None => {
-                plain(StatusCode::PAYLOAD_TOO_LARGE, &json!({ "message": "Request Entity Too Large" }))
-            }
+            None => plain(StatusCode::PAYLOAD_TOO_LARGE, &json!({ "message": "Request Entity Too Large" })),
         };
         match timeout(BODY_TIME, read(body)).await {
             Ok(body) => body.ok_or_else(too_large),
@@ -100,7 +106,14 @@ impl Gateway {
 
     /// Tells whoever watches: the terminal, and the console's page.
     #[expect(clippy::print_stdout, reason = "a line for each request is what a developer watches")]
-    async fn report(&self, parts: &Parts, body: &Bytes, response: Response, ms: i64, calls: Vec<String>) -> Response {
+    async fn report(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+        response: Response,
+        ms: i64,
+        calls: Vec<String>,
+    ) -> Response {
         let (head, answer) = response.into_parts();
         let (method, status) = (parts.method.as_str(), head.status.as_u16());
         let cost = head.headers.get("x-touchline-cost").and_then(|cost| cost.to_str().ok());

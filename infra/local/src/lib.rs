@@ -105,11 +105,9 @@ impl LocalStack {
         } else {
             let file = folder.as_ref().map(|folder| folder.join("dynamodb.sqlite"));
             let address = (options.host, options.dynamodb_port).into();
-            Some(EmbeddedStore::start(file.as_deref(), address).await.map_err(|error| {
-                match error {
-                    EmbeddedStoreError::Port(..) => StartError::StorePort(error),
-                    EmbeddedStoreError::Data(..) => StartError::Data(error),
-                }
+            Some(EmbeddedStore::start(file.as_deref(), address).await.map_err(|error| match error {
+                EmbeddedStoreError::Port(..) => StartError::StorePort(error),
+                EmbeddedStoreError::Data(..) => StartError::Data(error),
             })?)
         };
         let dynamodb = match (&options.dynamodb, &store) {

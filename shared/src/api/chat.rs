@@ -14,41 +14,48 @@ use crate::ports::chat::Credentials;
 
 endpoint! {
     /// Make a room.
-    CreateRoom: POST "/api/auth/chat-room", in "chat", by SignedIn, RoomInput => Message<RoomView>
+    CreateRoom: POST "/api/auth/chat-room", in "chat", by SignedIn, RoomInput => Message<RoomView>,
+        answers [200, 201], refuses ["event_not_found", "no_catalogue", "reference_reused", "chat_unavailable"], keyed by "Idempotency-Key"
 }
 
 endpoint! {
     /// List rooms: those of one's own that are private, then those that anybody may find.
-    ListRooms: GET "/api/auth/chat-rooms", in "chat", by SignedIn, RoomsQuery => Listing<ListedRoom>
+    ListRooms: GET "/api/auth/chat-rooms", in "chat", by SignedIn, RoomsQuery => Listing<ListedRoom>,
+        refuses ["no_catalogue"]
 }
 
 endpoint! {
     /// Join a room.
     JoinRoom: POST "/api/auth/chat-rooms/{matrixRoomId}/join", in "chat", by SignedIn,
-        Nothing => Message<MembershipView>
+        Nothing => Message<MembershipView>,
+        refuses ["room_not_found", "not_allowed", "already_a_member", "chat_unavailable", "no_catalogue"]
 }
 
 endpoint! {
     /// Leave a room, or turn an invitation down.
     LeaveRoom: POST "/api/auth/chat-rooms/{matrixRoomId}/leave", in "chat", by SignedIn,
-        Nothing => Message<MembershipView>
+        Nothing => Message<MembershipView>,
+        refuses ["room_not_found", "not_allowed", "chat_unavailable", "no_catalogue"]
 }
 
 endpoint! {
     /// Invite somebody into a room.
     Invite: POST "/api/auth/chat-rooms/{matrixRoomId}/invite", in "chat", by SignedIn,
-        InviteInput => Message<InvitationView>
+        InviteInput => Message<InvitationView>,
+        refuses ["room_not_found", "user_not_found", "not_a_member", "not_allowed", "chat_unavailable", "no_catalogue"]
 }
 
 endpoint! {
     /// What is known of a room's members.
     MemberStats: GET "/api/auth/chat-rooms/{chatRoom}/member-stats", in "chat", by SignedIn,
-        Nothing => Data<MemberStatsView>
+        Nothing => Data<MemberStatsView>,
+        refuses ["room_not_found", "not_a_member", "no_catalogue"]
 }
 
 endpoint! {
     /// Ask for chat credentials again.
-    ChatCredentials: POST "/api/auth/chat/credentials", in "chat", by SignedIn, Nothing => Data<Credentials>
+    ChatCredentials: POST "/api/auth/chat/credentials", in "chat", by SignedIn, Nothing => Data<Credentials>,
+        refuses ["chat_unavailable", "chat_login_unsupported"]
 }
 
 input! {
@@ -109,6 +116,7 @@ impl fmt::Display for RoomsCursor {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoomView {
     pub room_id: RoomId,
     pub name: String,
@@ -134,6 +142,7 @@ impl From<Room> for RoomView {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ListedRoom {
     pub room_id: RoomId,
     pub name: String,
@@ -147,6 +156,7 @@ pub struct ListedRoom {
 
 /// A room's match, as far as a list of rooms shows it.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoomEvent {
     pub id: u32,
     pub home_team: String,
@@ -188,12 +198,14 @@ impl ListedRoom {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MembershipView {
     pub room_id: RoomId,
     pub membership: Membership,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct InvitationView {
     pub room_id: RoomId,
     pub user_id: UserId,
@@ -201,6 +213,7 @@ pub struct InvitationView {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemberStatsView {
     pub total_members: i64,
     pub active_members: i64,
@@ -211,6 +224,7 @@ pub struct MemberStatsView {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct PredictorView {
     pub user_id: UserId,
     pub username: Username,

@@ -11,12 +11,14 @@ use crate::http::SignedIn;
 
 endpoint! {
     /// Take coins for a purchase or a wager.
-    Deduct: POST "/api/auth/coins/deduct", in "coins", by SignedIn, DeductInput => Message<Deduction>
+    Deduct: POST "/api/auth/coins/deduct", in "coins", by SignedIn, DeductInput => Message<Deduction>,
+        refuses ["insufficient_balance", "reference_reused"], keyed by "Idempotency-Key"
 }
 
 endpoint! {
     /// Claim the bonus of the day.
-    ClaimDaily: POST "/api/auth/daily-coins", in "coins", by SignedIn, Nothing => Message<DailyClaim>
+    ClaimDaily: POST "/api/auth/daily-coins", in "coins", by SignedIn, Nothing => Message<DailyClaim>,
+        refuses ["already_claimed", "rate_limited"]
 }
 
 endpoint! {
@@ -72,6 +74,7 @@ impl fmt::Display for CoinsCursor {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Deduction {
     pub previous_balance: i64,
     pub amount_deducted: i64,
@@ -91,6 +94,7 @@ impl From<Entry> for Deduction {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct DailyClaim {
     pub coins_awarded: i64,
     pub new_balance: i64,
@@ -112,12 +116,14 @@ impl From<Entry> for DailyClaim {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CoinsPage {
     pub data: CoinsView,
     pub meta: NextPage,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CoinsView {
     pub balance: i64,
     pub streak_days: u32,
@@ -138,6 +144,7 @@ impl CoinsView {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct EntryView {
     pub transaction_id: String,
     #[serde(rename = "type")]

@@ -273,6 +273,12 @@ parsed_from_text! {
 
 /// The input of one endpoint. Declared with `input!`.
 pub trait Input: Sized + Send {
+    /// The names of its fields.
+    const NAMES: &'static [&'static str];
+
+    #[cfg(feature = "openapi")]
+    fn fields() -> Vec<super::schema::TakenField>;
+
     fn read(from: &mut Fields<'_>) -> Option<Self>;
 }
 
@@ -281,6 +287,13 @@ pub trait Input: Sized + Send {
 pub struct Nothing;
 
 impl Input for Nothing {
+    const NAMES: &'static [&'static str] = &[];
+
+    #[cfg(feature = "openapi")]
+    fn fields() -> Vec<super::schema::TakenField> {
+        Vec::new()
+    }
+
     fn read(_: &mut Fields<'_>) -> Option<Self> {
         Some(Self)
     }

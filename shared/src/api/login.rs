@@ -10,17 +10,20 @@ use crate::ports::chat::Credentials;
 
 endpoint! {
     /// Request a login code by SMS.
-    RequestCode: POST "/api/code/request", in "login", by Anyone, PhoneOnly => Message<CodeSent>
+    RequestCode: POST "/api/code/request", in "login", by Anyone, PhoneOnly => Message<CodeSent>,
+        refuses ["rate_limited", "sms_unavailable"]
 }
 
 endpoint! {
     /// Verify a code and log in.
-    VerifyCode: POST "/api/code/verify", in "login", by Anyone, PhoneAndCode => LoggedIn
+    VerifyCode: POST "/api/code/verify", in "login", by Anyone, PhoneAndCode => LoggedIn,
+        refuses ["invalid_code"]
 }
 
 endpoint! {
     /// Log in; the same as verifying a code.
-    Login: POST "/api/auth/login", in "login", by Anyone, PhoneAndCode => LoggedIn
+    Login: POST "/api/auth/login", in "login", by Anyone, PhoneAndCode => LoggedIn,
+        refuses ["invalid_code"]
 }
 
 endpoint! {
@@ -60,12 +63,14 @@ input! {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CodeSent {
     /// Seconds.
     pub expires_in: i64,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LoggedIn {
     /// Only where something needs saying: no chat credentials, or another name than the wanted one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,6 +80,7 @@ pub struct LoggedIn {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LoginData {
     pub user: UserSummary,
     pub token: String,
@@ -83,6 +89,7 @@ pub struct LoginData {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct UserSummary {
     pub id: UserId,
     pub phone: Phone,
@@ -91,6 +98,7 @@ pub struct UserSummary {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Availability {
     pub available: bool,
     pub message: String,
@@ -100,6 +108,7 @@ pub struct Availability {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Suggestions {
     pub suggestions: Vec<Username>,
 }

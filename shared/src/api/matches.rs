@@ -10,12 +10,14 @@ use crate::http::SignedIn;
 
 endpoint! {
     /// List matches: live, then upcoming, then finished.
-    ListEvents: GET "/api/auth/events", in "matches", by SignedIn, EventQuery => Paged<EventView>
+    ListEvents: GET "/api/auth/events", in "matches", by SignedIn, EventQuery => Paged<EventView>,
+        refuses ["no_catalogue"]
 }
 
 endpoint! {
     /// One match.
-    OneEvent: GET "/api/auth/events/{event}", in "matches", by SignedIn, Nothing => Data<EventView>
+    OneEvent: GET "/api/auth/events/{event}", in "matches", by SignedIn, Nothing => Data<EventView>,
+        refuses ["event_not_found", "no_catalogue"]
 }
 
 input! {
@@ -30,6 +32,7 @@ input! {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct EventView {
     pub id: u32,
     pub tournament_id: u32,
@@ -47,6 +50,7 @@ pub struct EventView {
 
 /// A team or tournament, as far as others show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Named {
     pub id: u32,
     pub name: String,

@@ -12,6 +12,8 @@ pub mod matches;
 pub mod meta;
 pub mod predictions;
 pub mod profile;
+#[cfg(feature = "openapi")]
+pub mod schema;
 pub mod sms_logs;
 pub mod teams;
 
@@ -38,6 +40,13 @@ pub trait Endpoint: Send + Sync + 'static {
     type Input: Input;
     /// The whole body of a success.
     type Output: Serialize + Send;
+
+    /// The statuses of a success.
+    const ANSWERS: &'static [u16];
+    /// The codes of the errors that are its own, beside those that any endpoint of its kind has.
+    const REFUSES: &'static [&'static str];
+    /// Whether a header `Idempotency-Key` makes it safe to repeat.
+    const IS_KEYED: bool;
 }
 
 /// An endpoint as a row, for everything that walks the table.
@@ -48,6 +57,11 @@ pub struct Route {
     pub function: &'static str,
     pub summary: &'static str,
     pub needs_token: bool,
+    pub answers: &'static [u16],
+    pub is_keyed: bool,
+    /// The names of the fields or parameters that it takes.
+    pub takes: &'static [&'static str],
+    refuses: &'static [&'static str],
 }
 
 impl Route {
@@ -59,7 +73,35 @@ impl Route {
             function: E::FUNCTION,
             summary: E::SUMMARY,
             needs_token: E::Caller::NEEDS_TOKEN,
+            answers: E::ANSWERS,
+            is_keyed: E::IS_KEYED,
+            takes: E::Input::NAMES,
+            refuses: E::REFUSES,
         }
+    }
+
+    /// Whether it takes a body.
+    #[must_use]
+    pub fn has_body(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    /// The code of every error that it answers with.
+    pub fn refuses(&self) -> impl Iterator<Item = &'static str> {
+        let token: &[_] =
+            if self.needs_token { &["token_missing", "token_invalid", "token_expired"] } else { &[] };
+        let body: &[_] = if self.has_body() {
+            &["malformed_json", "body_too_large", "unsupported_media_type"]
+        } else {
+            &[]
+        };
+        // A body that is no object is not valid, even where no field is looked at.
+        let input: &[_] = if self.has_body() || !self.takes.is_empty() || self.is_keyed {
+            &["validation_error"]
+        } else {
+            &[]
+        };
+        [token, body, input, self.refuses, &["busy", "internal"]].into_iter().flatten().copied()
     }
 }
 
@@ -84,51 +126,72 @@ pub fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// Every endpoint there is.
-pub const ALL: &[Route] = &[
-    Route::of::<login::RequestCode>(),
-    Route::of::<login::VerifyCode>(),
-    Route::of::<login::Login>(),
-    Route::of::<login::CheckUsername>(),
-    Route::of::<login::GenerateUsernames>(),
-    Route::of::<login::Logout>(),
-    Route::of::<profile::Me>(),
-    Route::of::<profile::UpdateUserInfo>(),
-    Route::of::<profile::InitiateVerification>(),
-    Route::of::<profile::VerifyPhone>(),
-    Route::of::<profile::ResendCode>(),
-    Route::of::<matches::ListEvents>(),
-    Route::of::<matches::OneEvent>(),
-    Route::of::<teams::ListTeams>(),
-    Route::of::<teams::SavePrimaryTeam>(),
-    Route::of::<teams::SaveOtherTeams>(),
-    Route::of::<predictions::Predict>(),
-    Route::of::<predictions::OwnPredictions>(),
-    Route::of::<predictions::EventPredictions>(),
-    Route::of::<predictions::RoomPredictions>(),
-    Route::of::<coins::Deduct>(),
-    Route::of::<coins::ClaimDaily>(),
-    Route::of::<coins::Coins>(),
-    Route::of::<chat::CreateRoom>(),
-    Route::of::<chat::ListRooms>(),
-    Route::of::<chat::JoinRoom>(),
-    Route::of::<chat::LeaveRoom>(),
-    Route::of::<chat::Invite>(),
-    Route::of::<chat::MemberStats>(),
-    Route::of::<chat::ChatCredentials>(),
-    Route::of::<homeserver::Transaction>(),
-    Route::of::<homeserver::QueryUser>(),
-    Route::of::<homeserver::QueryRoom>(),
-    Route::of::<homeserver::Ping>(),
-    Route::of::<sms_logs::ListSmsLogs>(),
-    Route::of::<meta::Health>(),
-];
+macro_rules! endpoints {
+    ($($endpoint:path),* $(,)?) => {
+        /// Every endpoint there is.
+        pub const ALL: &[Route] = &[$(Route::of::<$endpoint>()),*];
 
-/// Declares an endpoint: `endpoint! { /// doc  Name: GET "/path", in "function", by Caller, Input => Output }`.
+        /// The same, each with what its description says.
+        #[cfg(feature = "openapi")]
+        pub const OPERATIONS: &[fn(&mut schemars::SchemaGenerator) -> schema::Operation] =
+            &[$(schema::Operation::of::<$endpoint>),*];
+    };
+}
+
+endpoints! {
+    login::RequestCode,
+    login::VerifyCode,
+    login::Login,
+    login::CheckUsername,
+    login::GenerateUsernames,
+    login::Logout,
+    profile::Me,
+    profile::UpdateUserInfo,
+    profile::InitiateVerification,
+    profile::VerifyPhone,
+    profile::ResendCode,
+    matches::ListEvents,
+    matches::OneEvent,
+    teams::ListTeams,
+    teams::SavePrimaryTeam,
+    teams::SaveOtherTeams,
+    predictions::Predict,
+    predictions::OwnPredictions,
+    predictions::EventPredictions,
+    predictions::RoomPredictions,
+    coins::Deduct,
+    coins::ClaimDaily,
+    coins::Coins,
+    chat::CreateRoom,
+    chat::ListRooms,
+    chat::JoinRoom,
+    chat::LeaveRoom,
+    chat::Invite,
+    chat::MemberStats,
+    chat::ChatCredentials,
+    homeserver::Transaction,
+    homeserver::QueryUser,
+    homeserver::QueryRoom,
+    homeserver::Ping,
+    sms_logs::ListSmsLogs,
+    meta::Health,
+    meta::Description,
+}
+
+/// Declares an endpoint: `endpoint! { /// doc  Name: GET "/path", in "function", by Caller, Input => Output }`, then
+/// `, answers [201]` where success is not 200, `, refuses ["code"]` for errors of its own, and `, keyed by "Header"` where
+/// one makes it safe to repeat.
 macro_rules! endpoint {
+    (@answers) => { &[200] };
+    (@answers $($status:literal),+) => { &[$($status),+] };
+    (@keyed) => { false };
+    (@keyed $header:literal) => { true };
     (
         $(#[doc = $summary:literal])+
         $name:ident: $method:ident $path:literal, in $function:literal, by $caller:ty, $input:ty => $output:ty
+        $(, answers [$($status:literal),+])?
+        $(, refuses [$($code:literal),+])?
+        $(, keyed by $header:literal)?
     ) => {
         $(#[doc = $summary])+
         #[derive(Debug)]
@@ -142,6 +205,9 @@ macro_rules! endpoint {
             type Caller = $caller;
             type Input = $input;
             type Output = $output;
+            const ANSWERS: &'static [u16] = endpoint!(@answers $($($status),+)?);
+            const REFUSES: &'static [&'static str] = &[$($($code),+)?];
+            const IS_KEYED: bool = endpoint!(@keyed $($header)?);
         }
     };
 }
@@ -149,14 +215,21 @@ pub(crate) use endpoint;
 
 /// Declares an input: a struct whose every field reads itself from the request by its own name.
 macro_rules! input {
-    ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $kind:ty),* $(,)? }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[doc = $doc:literal])* $field:ident: $kind:ty),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Debug, Clone)]
         pub struct $name {
-            $($(#[$field_meta])* pub $field: $kind),*
+            $($(#[doc = $doc])* pub $field: $kind),*
         }
 
         impl $crate::api::Input for $name {
+            const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            #[cfg(feature = "openapi")]
+            fn fields() -> Vec<$crate::api::schema::TakenField> {
+                vec![$($crate::api::schema::TakenField::of::<$kind>(stringify!($field), concat!($($doc),*))),*]
+            }
+
             fn read(from: &mut $crate::api::Fields<'_>) -> Option<Self> {
                 // All fields are read before any is missed, so that an answer names every fault at once.
                 $(let $field = from.take::<$kind>(stringify!($field));)*
@@ -169,12 +242,14 @@ pub(crate) use input;
 
 /// A body that is only `data`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(inline))]
 pub struct Data<T> {
     pub data: T,
 }
 
 /// A body of `message` and `data`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(inline))]
 pub struct Message<T> {
     pub message: String,
     pub data: T,
@@ -182,18 +257,21 @@ pub struct Message<T> {
 
 /// A body that is only `message`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Said {
     pub message: String,
 }
 
 /// A list with what a client needs to ask for the rest.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(inline))]
 pub struct Listing<T> {
     pub data: Vec<T>,
     pub meta: NextPage,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NextPage {
     /// `null` on the last page.
     pub next_cursor: Option<String>,
@@ -201,12 +279,14 @@ pub struct NextPage {
 
 /// A list with page numbers.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(inline))]
 pub struct Paged<T> {
     pub data: Vec<T>,
     pub meta: PageMeta,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct PageMeta {
     pub current_page: usize,
     pub last_page: usize,

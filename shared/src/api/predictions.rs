@@ -17,25 +17,26 @@ use crate::storage::users::Person;
 endpoint! {
     /// Predict a match, or change the prediction, until kick-off.
     Predict: POST "/api/auth/predictions", in "predictions", by SignedIn,
-        PredictionInput => Message<PredictionView>
+        PredictionInput => Message<PredictionView>, answers [200, 201],
+        refuses ["event_not_found", "event_started", "no_catalogue"]
 }
 
 endpoint! {
     /// One's own predictions, newest first.
     OwnPredictions: GET "/api/auth/predictions", in "predictions", by SignedIn,
-        OwnPredictionsQuery => Listing<OwnPrediction>
+        OwnPredictionsQuery => Listing<OwnPrediction>, refuses ["no_catalogue"]
 }
 
 endpoint! {
     /// Everybody's predictions for a match.
     EventPredictions: GET "/api/auth/events/{event}/predictions", in "predictions", by SignedIn,
-        EventPredictionsQuery => EventPredictionList
+        EventPredictionsQuery => EventPredictionList, refuses ["event_not_found", "no_catalogue"]
 }
 
 endpoint! {
     /// The predictions of a room's members for its match.
     RoomPredictions: GET "/api/auth/chat-rooms/{chatRoom}/predictions", in "predictions", by SignedIn,
-        RoomPredictionsQuery => RoomPredictionList
+        RoomPredictionsQuery => RoomPredictionList, refuses ["room_not_found", "not_a_member", "no_catalogue"]
 }
 
 input! {
@@ -168,6 +169,7 @@ impl fmt::Display for RoomCursor {
 
 /// A prediction, to whoever made it.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct PredictionView {
     pub id: u64,
     pub user_id: UserId,
@@ -197,6 +199,7 @@ impl PredictionView {
 
 /// One's own prediction, with its match.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct OwnPrediction {
     #[serde(flatten)]
     pub prediction: PredictionView,
@@ -214,6 +217,7 @@ impl OwnPrediction {
 
 /// A prediction among others.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ListedPrediction {
     pub id: u64,
     pub user: PersonView,
@@ -226,6 +230,7 @@ pub struct ListedPrediction {
 
 /// Somebody, as others see them.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct PersonView {
     pub id: UserId,
     pub username: String,
@@ -259,6 +264,7 @@ impl ListedPrediction {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct EventPredictionList {
     pub data: Vec<ListedPrediction>,
     pub meta: EventPredictionMeta,
@@ -266,6 +272,7 @@ pub struct EventPredictionList {
 
 /// Of the whole match, whatever the filters.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct EventPredictionMeta {
     pub total_predictions: i64,
     pub prediction_distribution: Distribution,
@@ -274,6 +281,7 @@ pub struct EventPredictionMeta {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Distribution {
     pub home: i64,
     pub draw: i64,
@@ -293,6 +301,7 @@ impl EventPredictionMeta {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoomPredictionList {
     pub data: Vec<ListedPrediction>,
     pub meta: RoomPredictionMeta,
@@ -300,6 +309,7 @@ pub struct RoomPredictionList {
 
 /// Of the whole room.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoomPredictionMeta {
     pub total_predictions: i64,
     pub home_predictions: i64,

@@ -18,23 +18,27 @@ endpoint! {
 
 endpoint! {
     /// Update the caller's own record.
-    UpdateUserInfo: POST "/api/auth/update-user-info", in "profile", by SignedIn, UserInfo => Message<UpdatedUser>
+    UpdateUserInfo: POST "/api/auth/update-user-info", in "profile", by SignedIn, UserInfo => Message<UpdatedUser>,
+        refuses ["username_taken", "username_locked"]
 }
 
 endpoint! {
     /// Start verifying a phone.
     InitiateVerification:
-        POST "/api/auth/verify-phone/initiate", in "profile", by SignedIn, PhoneOnly => Message<VerificationStarted>
+        POST "/api/auth/verify-phone/initiate", in "profile", by SignedIn, PhoneOnly => Message<VerificationStarted>,
+        refuses ["phone_taken", "rate_limited", "sms_unavailable"]
 }
 
 endpoint! {
     /// Complete verifying a phone.
-    VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationCode => Message<Verified>
+    VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationCode => Message<Verified>,
+        refuses ["invalid_code", "phone_taken", "phone_mismatch", "no_pending_verification"]
 }
 
 endpoint! {
     /// Send a new code for a pending verification.
-    ResendCode: POST "/api/auth/resend-code", in "profile", by SignedIn, PhoneOnly => Message<CodeSent>
+    ResendCode: POST "/api/auth/resend-code", in "profile", by SignedIn, PhoneOnly => Message<CodeSent>,
+        refuses ["phone_taken", "phone_mismatch", "no_pending_verification", "rate_limited", "sms_unavailable"]
 }
 
 input! {
@@ -52,6 +56,7 @@ input! {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct WholeUser {
     pub id: UserId,
     pub phone: Phone,
@@ -84,6 +89,7 @@ impl WholeUser {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct UpdatedUser {
     pub id: UserId,
     pub name: Option<Name>,
@@ -91,6 +97,7 @@ pub struct UpdatedUser {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct VerificationStarted {
     /// Seconds.
     pub expires_in: i64,
@@ -98,6 +105,7 @@ pub struct VerificationStarted {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Verified {
     pub verified: bool,
     pub phone: Phone,

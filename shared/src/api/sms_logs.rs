@@ -11,7 +11,8 @@ use crate::http::Anyone;
 
 endpoint! {
     /// SMS attempts, newest first. Not found in production.
-    ListSmsLogs: GET "/api/logs/sms", in "sms-logs", by Anyone, SmsLogFilter => Listing<SmsLogView>
+    ListSmsLogs: GET "/api/logs/sms", in "sms-logs", by Anyone, SmsLogFilter => Listing<SmsLogView>,
+        refuses ["not_found"]
 }
 
 input! {
@@ -26,6 +27,7 @@ input! {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SmsLogView {
     pub id: u64,
     pub phone: Phone,

@@ -9,17 +9,20 @@ use crate::http::SignedIn;
 
 endpoint! {
     /// List teams.
-    ListTeams: GET "/api/auth/teams", in "teams", by SignedIn, TeamQuery => Paged<TeamView>
+    ListTeams: GET "/api/auth/teams", in "teams", by SignedIn, TeamQuery => Paged<TeamView>,
+        refuses ["no_catalogue"]
 }
 
 endpoint! {
     /// Save the caller's primary team.
-    SavePrimaryTeam: POST "/api/auth/teams/primary", in "teams", by SignedIn, PrimaryTeam => Message<SavedTeam>
+    SavePrimaryTeam: POST "/api/auth/teams/primary", in "teams", by SignedIn, PrimaryTeam => Message<SavedTeam>,
+        refuses ["team_not_found", "no_catalogue"]
 }
 
 endpoint! {
     /// Save the caller's other favourite teams, in place of those before.
-    SaveOtherTeams: POST "/api/auth/teams/other", in "teams", by SignedIn, OtherTeams => Message<SavedTeams>
+    SaveOtherTeams: POST "/api/auth/teams/other", in "teams", by SignedIn, OtherTeams => Message<SavedTeams>,
+        refuses ["team_not_found", "no_catalogue"]
 }
 
 input! {
@@ -35,6 +38,7 @@ input! {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct TeamView {
     pub id: u32,
     pub name: String,
@@ -48,6 +52,7 @@ pub struct TeamView {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SportView {
     pub id: u32,
     pub name: String,
@@ -73,11 +78,13 @@ impl TeamView {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SavedTeam {
     pub team: Named,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SavedTeams {
     pub teams: Vec<Named>,
 }

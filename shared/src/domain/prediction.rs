@@ -9,6 +9,7 @@ use super::{Reason, UserId, limit};
 
 /// Who wins, or that nobody does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Pick {
     Home,

@@ -1,5 +1,7 @@
 //! The one mapping from what went wrong to what the caller is told.
 
+#[cfg(feature = "openapi")]
+use chrono::DateTime;
 use chrono::TimeDelta;
 use lambda_http::Body;
 use lambda_http::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -258,6 +260,10 @@ impl Error {
         }
     }
 
+    pub(super) fn code(&self) -> &'static str {
+        self.tell().code
+    }
+
     /// The response; what is nobody's business but ours goes to the log.
     pub(super) fn into_response(self) -> Response<Body> {
         let Told { status, code, message, errors, retry_after } = self.tell();
@@ -407,6 +413,65 @@ pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response<Body>
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+/// An error as the description of the API shows it.
+#[cfg(feature = "openapi")]
+#[derive(Debug, Clone)]
+pub struct Example {
+    pub status: u16,
+    pub code: &'static str,
+    pub body: serde_json::Value,
+}
+
+/// One of each code.
+#[cfg(feature = "openapi")]
+#[must_use]
+pub fn examples() -> Vec<Example> {
+    let phone = Invalid::field("phone", "must be in international format, starting with +");
+    let errors = [
+        Error::NotFound,
+        Error::EventNotFound,
+        Error::RoomNotFound,
+        Error::NotAMember,
+        Error::AlreadyAMember,
+        Error::UserNotFound,
+        Error::NotTheHomeserver,
+        Error::TeamNotFound,
+        Error::MalformedJson,
+        Error::BodyTooLarge,
+        Error::UnsupportedMediaType,
+        Error::OutOfTime,
+        Error::PredictionsClosed(Closed),
+        Error::NoCatalogue(NoCatalogue),
+        Error::Invalid(phone),
+        Error::Unauthenticated(Unauthenticated::Missing),
+        Error::Unauthenticated(Unauthenticated::Unknown),
+        Error::Unauthenticated(Unauthenticated::Expired),
+        Error::WrongCode(WrongCode),
+        Error::Limited(Limited { retry_after: TimeDelta::minutes(7) }),
+        Error::Verification(VerificationError::PhoneTaken),
+        Error::Verification(VerificationError::PhoneMismatch),
+        Error::Verification(VerificationError::NothingPending),
+        Error::Rename(RenameError::Taken),
+        Error::Rename(RenameError::Locked),
+        Error::SmsRefused(SmsRefused(String::new())),
+        Error::Chat(ChatError::Forbidden),
+        Error::Chat(ChatError::Unavailable(String::new())),
+        Error::Chat(ChatError::LoginUnsupported),
+        Error::Coins(CoinError::Insufficient { balance: 6, wanted: 10 }),
+        Error::Coins(CoinError::AlreadyClaimed {
+            next_claim_at: DateTime::from_timestamp_nanos(1_794_787_200_000_000_000),
+        }),
+        Error::Coins(CoinError::ReferenceReused { by_header: false }),
+        Error::Broken(""),
+    ];
+    let example = |error: &Error| {
+        let Told { status, code, message, errors, .. } = error.tell();
+        let body = serde_json::json!(Problem { message, code, errors });
+        Example { status: status.as_u16(), code, body }
+    };
+    errors.iter().map(example).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use lambda_http::http::StatusCode;
 
 pub use caller::{Anyone, Caller, Dialect, Homeserver, SignedIn};
 pub use error::Error;
+#[cfg(feature = "openapi")]
+pub use error::{Example, examples};
 pub use router::{Answered, Call, Router};
 
 /// A success: the body, and its status.

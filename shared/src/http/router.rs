@@ -122,7 +122,9 @@ impl Router {
                     drop(request);
                     handler(app, Call { caller, input, address, path, headers }).await
                 };
-                match answered.await {
+                let answered = answered.await;
+                debug_assert!(declares::<E>(&answered), "{}: {:?} is not declared", E::PATH, answered.err());
+                match answered {
                     Ok(Reply { status, body, headers }) => {
                         let mut response = json(status, &body);
                         for (name, value) in headers {
@@ -200,6 +202,14 @@ impl Router {
         }
         .instrument(span)
         .await
+    }
+}
+
+/// Whether an endpoint's declaration, from which its description is made, has such an answer.
+fn declares<E: Endpoint>(answered: &Result<Reply<E::Output>, Error>) -> bool {
+    match answered {
+        Ok(reply) => E::ANSWERS.contains(&reply.status.as_u16()),
+        Err(error) => Route::of::<E>().refuses().any(|code| code == error.code()),
     }
 }
 

@@ -124,6 +124,7 @@ impl Status {
 
 /// The interface's three words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ShownStatus {
     Live,
@@ -143,6 +144,7 @@ impl ShownStatus {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Score {
     pub home: u16,
     pub away: u16,

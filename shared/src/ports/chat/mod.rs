@@ -16,6 +16,7 @@ use crate::domain::room::{Room, RoomId};
 
 /// What a chat client logs in with.
 #[derive(Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Credentials {
     /// `@<username>:<server>`.
     pub user_id: String,
