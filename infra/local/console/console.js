@@ -20,7 +20,9 @@ const state = {
   user: JSON.parse(sessionStorage.getItem("user") ?? "null"),
   tab: "matches",
   filter: "scheduled",
+  /** The match that was opened last: the controls are about it, whatever the app shows meanwhile. */
   match: null,
+  isMatchShown: false,
 };
 
 // Talking to the stack
@@ -181,12 +183,13 @@ function show(...children) {
 
 async function open(tab) {
   state.tab = tab;
+  state.isMatchShown = false;
   const tabs = $("#tabs");
   tabs.hidden = false;
   tabs.replaceChildren(...Object.keys(TABS).map((name) =>
     h("button", {
       type: "button", "aria-current": name === tab ? "page" : null,
-      onclick: doing(() => { say(""); state.match = null; return open(name); }),
+      onclick: doing(() => { say(""); return open(name); }),
     }, TITLES[name])));
   await TABS[tab]();
 }
@@ -222,11 +225,12 @@ async function openMatch(id, focus = true) {
     call("GET", `/api/auth/events/${id}/predictions?user_id=${state.user.id}`),
   ]);
   state.match = match;
+  state.isMatchShown = true;
   drawControls();
   const own = mine.data[0];
   const kept = $("#screen").scrollTop;
   show(
-    h("button", { type: "button", class: "back", onclick: doing(() => { state.match = null; drawControls(); return open("matches"); }) }, "← Matches"),
+    h("button", { type: "button", class: "back", onclick: doing(() => open("matches")) }, "← Matches"),
     h("div", { class: "versus" },
       h("h3", {}, match.home_team.name), h("span", { class: "score" }, score(match)), h("h3", {}, match.away_team.name)),
     h("p", { class: "hint" }, match.tournament.name, " · ", when(match), match.venue ? ` · ${match.venue}` : ""),
@@ -426,6 +430,15 @@ function drawControls() {
     : "Open a match in the app, and run it from here.";
 }
 
+/** Shows what came of it, wherever the app is. */
+async function refresh() {
+  const { id } = state.match;
+  if (state.isMatchShown) return openMatch(id, false);
+  state.match = (await call("GET", `/api/auth/events/${id}`)).data;
+  drawControls();
+  return TABS[state.tab]();
+}
+
 /** Tells `feed` what a results service would. */
 async function report(change) {
   const { id, tournament_id, home_team, away_team, start_time, status, home_score, away_score } = state.match;
@@ -435,7 +448,7 @@ async function report(change) {
   };
   const said = await invoke("feed", { format: "touchline", events: [event] });
   if (said.rejected) throw new Error(`feed: ${said.reasons.map((reason) => reason.reason ?? JSON.stringify(reason)).join("; ")}`);
-  await openMatch(id, false);
+  await refresh();
 }
 
 const goals = (side) => {
@@ -466,7 +479,7 @@ const CONTROLS = {
   points: async () => {
     const { matches: settled } = await invoke("points", { event_id: state.match.id });
     const scored = settled.reduce((sum, one) => sum + one.scored, 0);
-    await openMatch(state.match.id, false);
+    await refresh();
     say(settled.length ? `Points: ${scored} predictions scored.` : "Nothing to score: finish the match first.", !settled.length);
   },
   crowd: async () => {
@@ -480,7 +493,7 @@ const CONTROLS = {
       await call("POST", "/api/auth/predictions", body, { token: data.token });
       say(`${fan + 1} of 12 fans have predicted.`);
     }
-    await openMatch(state.match.id, false);
+    await refresh();
   },
 };
 for (const element of document.querySelectorAll("[data-do]")) {
@@ -520,7 +533,7 @@ function drawRequest({ method, path, status, ms, cost, request, response, calls 
   sums.rcu += cost?.rcu ?? 0;
   sums.wcu += cost?.wcu ?? 0;
   $("#sums").textContent = `${sums.requests} requests · ${sums.rcu} RCU · ${sums.wcu} WCU`;
-  const price = cost ? `${cost.calls} calls · ${cost.rcu} RCU · ${cost.wcu} WCU · ${ms} ms` : `${ms} ms`;
+  const price = cost ? `${cost.calls} ${cost.calls === 1 ? "call" : "calls"} · ${cost.rcu} RCU · ${cost.wcu} WCU · ${ms} ms` : `${ms} ms`;
   const list = $("#traffic");
   $(".empty", list)?.remove();
   list.prepend(h("li", {}, h("details", {},

@@ -1,7 +1,6 @@
 //! Notes which calls each function makes to DynamoDB, as the actions and resources that a role names: for whoever watches
 //! a request, and in a file for the test of the roles.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -16,17 +15,21 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use serde_json::Value;
 
 tokio::task_local! {
-    static WATCHED: RefCell<Vec<String>>;
+    static WATCHED: Arc<Mutex<Vec<String>>>;
 }
 
-/// Runs `work` and lists its calls. Those of work that it spawns are not among them.
+/// Runs `work` and lists its calls.
 pub(crate) async fn watch<F: Future>(work: F) -> (F::Output, Vec<String>) {
-    WATCHED
-        .scope(RefCell::default(), async {
-            let output = work.await;
-            (output, WATCHED.with(RefCell::take))
-        })
-        .await
+    let calls = Arc::<Mutex<Vec<String>>>::default();
+    let output = WATCHED.scope(Arc::clone(&calls), work).await;
+    let calls = std::mem::take(&mut *calls.lock().expect("nobody panics while noting"));
+    (output, calls)
+}
+
+/// `work` for a task of its own, whose calls are listed where this one's are.
+pub(crate) fn watched<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    let calls = WATCHED.try_with(Arc::clone).unwrap_or_default();
+    WATCHED.scope(calls, work)
 }
 
 /// Where calls are noted: a line for each function, action and resource, when it is first seen.
@@ -53,7 +56,11 @@ impl Calls {
             let parts: Vec<_> = actions.iter().map(|(action, on)| format!("{action} {on}")).collect();
             let parts = parts.join(", ");
             let is_whole = actions.len() == 1 && actions[0].0 == operation;
-            calls.borrow_mut().push(if is_whole { parts } else { format!("{operation}: {parts}") });
+            calls.lock().expect("nobody panics while noting").push(if is_whole {
+                parts
+            } else {
+                format!("{operation}: {parts}")
+            });
         });
         let Some(path) = &self.file else { return };
         for (action, resource) in actions {

@@ -24,8 +24,11 @@ const SHOWN: usize = 16 * 1024;
 
 /// Nothing comes from elsewhere, and nothing goes there.
 const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
+    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
 );
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Everybody who watches, told of every request.
 #[derive(Debug, Clone)]
@@ -122,18 +125,21 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
     traffic: Traffic,
     stopped: watch::Receiver<bool>,
 ) -> Router<S> {
-    const HTML: &str = include_str!("../console/index.html");
-    const STYLE: &str = include_str!("../console/console.css");
-    const SCRIPT: &str = include_str!("../console/console.js");
-    let explorer = ApiDefinition {
-        uri_prefix: "/docs",
+    let page = |kind: &'static str, text: &'static str| get(async move || typed(kind, text));
+    let explorer = include_str!("../console/explorer.html");
+    let ui = ApiDefinition {
+        uri_prefix: "/docs/ui",
         api_definition: OpenApiSource::Uri(Description::PATH),
-        title: Some("Touchline API"),
+        title: None::<&str>,
     };
     Router::new()
-        .route("/", get(async || typed("text/html; charset=utf-8", HTML)))
-        .route("/console.css", get(async || typed("text/css; charset=utf-8", STYLE)))
-        .route("/console.js", get(async || typed("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/", page(HTML, include_str!("../console/index.html")))
+        .route("/console.css", page("text/css; charset=utf-8", include_str!("../console/console.css")))
+        .route("/console.js", page(SCRIPT, include_str!("../console/console.js")))
+        .route("/favicon.ico", page("image/svg+xml", include_str!("../console/icon.svg")))
+        .route("/docs", page(HTML, explorer))
+        .route("/docs/", page(HTML, explorer))
+        .route("/docs/explorer.js", page(SCRIPT, include_str!("../console/explorer.js")))
         .route("/_console/traffic", get(async move || traffic.watch(stopped)))
-        .merge(generate_routes(explorer).with_state(()))
+        .merge(generate_routes(ui).with_state(()))
 }

@@ -13,6 +13,8 @@ use lambda_http::{Adapter, Context, LambdaEvent, Service, service_fn};
 use serde_json::{Value, json};
 use touchline::{App, Router};
 
+use crate::calls;
+
 /// What an invocation gives: a payload, or what Lambda would report as the function's error.
 pub type Outcome = Result<Value, Value>;
 
@@ -115,7 +117,7 @@ impl Host {
     /// Runs a function to its end, its panic or its timeout; `None` where there is no such function.
     pub async fn invoke(&self, name: &str, event: Value) -> Option<Outcome> {
         let (timeout, hosted) = self.functions.get(name)?;
-        let running = tokio::spawn(tokio::time::timeout(*timeout, hosted(event)));
+        let running = tokio::spawn(calls::watched(tokio::time::timeout(*timeout, hosted(event))));
         Some(match running.await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => {

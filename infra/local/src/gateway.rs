@@ -131,17 +131,18 @@ impl Gateway {
         Response::from_parts(head, answer.into())
     }
 
-    async fn route(&self, parts: &Parts, body: &Bytes, source: SocketAddr) -> Response {
+    /// The response, and which calls the function made.
+    async fn route(&self, parts: &Parts, body: &Bytes, source: SocketAddr) -> (Response, Vec<String>) {
         let path = parts.uri.path();
         // The gateway proper answers such a request itself, and `lambda_http` would panic on it.
         let host = parts.headers.get("host").map_or(Some("localhost"), |host| host.to_str().ok());
         if host.is_none_or(|host| host.parse::<Authority>().is_err()) {
-            return plain(StatusCode::BAD_REQUEST, &json!({ "message": "Bad Request" }));
+            return (plain(StatusCode::BAD_REQUEST, &json!({ "message": "Bad Request" })), Vec::new());
         }
         if let Some(name) = invoke::function_name(&parts.method, path) {
-            let response = invoke::answer(&self.host, name, &parts.headers, body).await;
+            let answer = calls::watch(invoke::answer(&self.host, name, &parts.headers, body)).await;
             self.streams.drain().await;
-            return response;
+            return answer;
         }
         let found = self.routes.at(path).ok().and_then(|found| {
             let target = found.value.iter().find(|target| target.method == parts.method.as_str())?;
@@ -151,7 +152,7 @@ impl Gateway {
             Some((target, parameters))
         });
         let Some((target, path_parameters)) = found else {
-            return plain(StatusCode::NOT_FOUND, &json!({ "message": "Not Found" }));
+            return (plain(StatusCode::NOT_FOUND, &json!({ "message": "Not Found" })), Vec::new());
         };
         let event = http_event(&HttpRequest {
             method: parts.method.as_str(),
@@ -165,17 +166,18 @@ impl Gateway {
             route: &target.path,
             path_parameters,
         });
-        let outcome = self.host.invoke(&target.function, event).await;
+        let (outcome, calls) = calls::watch(self.host.invoke(&target.function, event)).await;
         // A local client reads its own writes: whatever they set off has happened before it hears back.
         self.streams.drain().await;
-        match outcome {
+        let response = match outcome {
             Some(Ok(payload)) => from_payload(&payload),
             Some(Err(error)) => {
                 tracing::error!(function = target.function, %error, "the function failed");
                 plain(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "message": "Internal Server Error" }))
             }
             None => plain(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "message": "Internal Server Error" })),
-        }
+        };
+        (response, calls)
     }
 }
 
@@ -190,7 +192,7 @@ async fn answer(
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
-    let (response, calls) = calls::watch(gateway.route(&parts, &body, source)).await;
+    let (response, calls) = gateway.route(&parts, &body, source).await;
     let ms = (gateway.clock.now() - started).num_milliseconds();
     gateway.report(&parts, &body, response, ms, calls).await
 }
