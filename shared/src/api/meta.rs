@@ -32,7 +32,13 @@ impl schemars::JsonSchema for Document {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "object", "required": ["openapi", "info", "paths"] })
+        schemars::json_schema!({
+            "type": "object",
+            "properties": {
+                "openapi": { "type": "string" }, "info": { "type": "object" }, "paths": { "type": "object" },
+            },
+            "required": ["openapi", "info", "paths"],
+        })
     }
 }
 
