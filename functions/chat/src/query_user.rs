@@ -32,7 +32,7 @@ mod tests {
         }
         let answer = get("/_matrix/app/v1/rooms/%23touchline-x:touchline.local").await;
         assert_eq!((answer.status.as_u16(), &answer.body["errcode"]), (404, &json!("M_NOT_FOUND")));
-        assert_eq!(app.get("/_matrix/app/v1/users/@fan.1:touchline.local").await.status, 403);
+        assert_eq!(app.get("/_matrix/app/v1/users/@fan.1:touchline.local").await.status, 401);
         let ping = app.send("POST", "/_matrix/app/v1/ping", &[("authorization", &bearer)], b"{}").await;
         assert_eq!(ping.expect(200), json!({}));
     }

@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(answer.body["errcode"], "M_FORBIDDEN", "{}", answer.body);
         }
         let answer = app.send("PUT", "/_matrix/app/v1/transactions/1", &[], b"{}").await;
-        assert_eq!((answer.status.as_u16(), &answer.body["errcode"]), (403, &json!("M_FORBIDDEN")));
+        assert_eq!((answer.status.as_u16(), &answer.body["errcode"]), (401, &json!("M_MISSING_TOKEN")));
         // Where no token is configured, nobody is.
         let app = builder().variable("CHAT_HS_TOKEN", "").start().await;
         assert_eq!(push_as(&app, "", "1", b"{}").await.status, 403);

@@ -57,7 +57,8 @@ impl<'a> Raw<'a> {
     fn integer(self) -> Result<i64, Reason> {
         match self {
             Self::Text(text) => text.parse().ok(),
-            Self::Json(value) => value.as_i64(),
+            // Some clients write whole numbers as 32.0, and JSON knows no difference.
+            Self::Json(value) => value.as_i64().or_else(|| whole(value.as_f64()?)),
         }
         .ok_or_else(|| "must be an integer".into())
     }
@@ -71,6 +72,13 @@ impl<'a> Raw<'a> {
         }
         .ok_or_else(|| "must be true or false".into())
     }
+}
+
+/// A number without a fraction, as far as such a one holds every integer.
+fn whole(number: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole, and within range")]
+    (number.fract() == 0.0 && number.abs() < EXACT).then_some(number as i64)
 }
 
 /// A type that reads itself from one field.
@@ -365,6 +373,15 @@ mod tests {
         assert_eq!(errors.keys().collect::<Vec<_>>(), ["code", "loud", "phone", "username"]);
         assert_eq!(errors["code"], ["is required"]);
         assert_eq!(errors["phone"], ["must be a string"]);
+    }
+
+    #[test]
+    fn whole_numbers_are_integers_however_they_are_written() {
+        let read = |value: Value| Raw::Json(&value).integer().ok();
+        assert_eq!((read(json!(32)), read(json!(32.0)), read(json!(-0.0))), (Some(32), Some(32), Some(0)));
+        for value in [json!(32.5), json!(1e300), json!("32"), json!(null), json!(u64::MAX)] {
+            assert_eq!(read(value.clone()), None, "{value}");
+        }
     }
 
     #[test]

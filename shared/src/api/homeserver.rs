@@ -9,25 +9,25 @@ use crate::http::Homeserver;
 endpoint! {
     /// The homeserver tells what happened in rooms.
     Transaction: PUT "/_matrix/app/v1/transactions/{txnId}", in "chat", by Homeserver, Pushed => Empty,
-        refuses ["not_the_homeserver"]
+        refuses ["token_missing", "not_the_homeserver"]
 }
 
 endpoint! {
     /// The homeserver asks whether a user exists.
     QueryUser: GET "/_matrix/app/v1/users/{userId}", in "chat", by Homeserver, Nothing => Empty,
-        refuses ["not_the_homeserver", "user_not_found"]
+        refuses ["token_missing", "not_the_homeserver", "user_not_found"]
 }
 
 endpoint! {
     /// The homeserver asks whether a room exists under an alias.
     QueryRoom: GET "/_matrix/app/v1/rooms/{roomAlias}", in "chat", by Homeserver, Nothing => Empty,
-        refuses ["not_the_homeserver", "room_not_found"]
+        refuses ["token_missing", "not_the_homeserver", "room_not_found"]
 }
 
 endpoint! {
     /// The homeserver asks whether anybody is here.
     Ping: POST "/_matrix/app/v1/ping", in "chat", by Homeserver, Nothing => Empty,
-        refuses ["not_the_homeserver"]
+        refuses ["token_missing", "not_the_homeserver"]
 }
 
 input! {

@@ -74,7 +74,10 @@ impl Caller for Homeserver {
     const MAX_BODY: usize = 6 * 1024 * 1024;
 
     async fn identify(app: &App, headers: &HeaderMap) -> Result<Self, Error> {
-        let shown = bearer(headers).map_err(|_| Error::NotTheHomeserver)?;
+        let shown = bearer(headers).map_err(|error| match error {
+            Unauthenticated::Missing => error.into(),
+            Unauthenticated::Unknown | Unauthenticated::Expired => Error::NotTheHomeserver,
+        })?;
         let expected = app.config.chat.hs_token.as_ref().ok_or(Error::NotTheHomeserver)?;
         let same: bool = shown.as_bytes().ct_eq(expected.reveal().as_bytes()).into();
         if same { Ok(Self) } else { Err(Error::NotTheHomeserver) }

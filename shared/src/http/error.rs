@@ -295,6 +295,7 @@ impl Error {
             tracing::error!(error = %self, code, "a request of the homeserver's failed");
         }
         let (status, errcode) = match status {
+            StatusCode::UNAUTHORIZED => (status, "M_MISSING_TOKEN"),
             StatusCode::FORBIDDEN => (status, "M_FORBIDDEN"),
             StatusCode::NOT_FOUND => (status, "M_NOT_FOUND"),
             StatusCode::UNPROCESSABLE_ENTITY => (StatusCode::BAD_REQUEST, "M_BAD_JSON"),
