@@ -34,7 +34,7 @@ fn shorten(value: &mut Value) {
 /// What the samples ask, and what the walk over all endpoints was answered.
 async fn seen() -> Seen {
     let mut seen = Seen::default();
-    for sample in samples::read(&root()).unwrap() {
+    for sample in samples::read(root()).unwrap() {
         // The ping's body is Matrix's, and is not looked at.
         if sample.file == "chat/ping.json" {
             continue;

@@ -7,7 +7,7 @@ use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<Deduct>) -> Result<Reply<Message<Deduction>>, Error> {
     let header = call.header("idempotency-key").map(ReferenceId::parse).transpose();
-    let header = header.map_err(|reason| Invalid::field("Idempotency-Key", reason));
+    let header = header.map_err(|reason| Invalid::field("Idempotency-Key", reason))?;
     let (input, user) = (call.input, call.caller.user);
     let reason = input.reason.0;
     let reasons = &app.config.coins.reasons;
@@ -16,8 +16,8 @@ pub async fn handle(app: App, call: Call<Deduct>) -> Result<Reply<Message<Deduct
     }
     let key = match input.reference_id {
         Some(reference) => EntryKey::Reference(reference),
-        // The header serves only without a reference; with one, nobody looks at it.
-        None => match header? {
+        // The header serves only without a reference.
+        None => match header {
             Some(header) => EntryKey::Header(header),
             None => EntryKey::Alone(limit::mark(app.clock.now(), app.random.number())),
         },

@@ -533,7 +533,8 @@ function drawRequest({ method, path, status, ms, cost, request, response, calls 
   sums.rcu += cost?.rcu ?? 0;
   sums.wcu += cost?.wcu ?? 0;
   $("#sums").textContent = `${sums.requests} requests · ${sums.rcu} RCU · ${sums.wcu} WCU`;
-  const price = cost ? `${cost.calls} ${cost.calls === 1 ? "call" : "calls"} · ${cost.rcu} RCU · ${cost.wcu} WCU · ${ms} ms` : `${ms} ms`;
+  const price = cost ? `${cost.calls} ${cost.calls === 1 ? "call" : "calls"} · ${cost.rcu} RCU · ${cost.wcu} WCU · ${ms} ms`
+    : calls?.length ? `${calls.length} calls · ${ms} ms` : `${ms} ms`;
   const list = $("#traffic");
   $(".empty", list)?.remove();
   list.prepend(h("li", {}, h("details", {},

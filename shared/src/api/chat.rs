@@ -35,14 +35,14 @@ endpoint! {
     /// Leave a room, or turn an invitation down.
     LeaveRoom: POST "/api/auth/chat-rooms/{matrixRoomId}/leave", in "chat", by SignedIn,
         Nothing => Message<MembershipView>,
-        refuses ["room_not_found", "not_allowed", "chat_unavailable", "no_catalogue"]
+        refuses ["room_not_found", "not_a_member", "not_allowed", "chat_unavailable", "no_catalogue"]
 }
 
 endpoint! {
     /// Invite somebody into a room.
     Invite: POST "/api/auth/chat-rooms/{matrixRoomId}/invite", in "chat", by SignedIn,
         InviteInput => Message<InvitationView>,
-        refuses ["room_not_found", "user_not_found", "not_a_member", "not_allowed", "chat_unavailable", "no_catalogue"]
+        refuses ["room_not_found", "user_not_found", "not_a_member", "not_allowed", "already_a_member", "chat_unavailable", "no_catalogue"]
 }
 
 endpoint! {
