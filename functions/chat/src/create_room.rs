@@ -93,7 +93,7 @@ async fn make(
     // Another call for the same room was quicker.
     let room =
         app.store.room(&room.room_id).await?.ok_or(Error::Broken("a room that is known and is not"))?;
-    Ok(view(room, StatusCode::OK))
+    Ok(view(room, StatusCode::OK).with_header("idempotency-replayed", "true"))
 }
 
 fn view(room: Room, status: StatusCode) -> Reply<Message<RoomView>> {

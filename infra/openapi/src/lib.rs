@@ -20,17 +20,18 @@ const INTRODUCTION: &str = "The backend of a sports-match social app: people log
 predict matches, talk in rooms and collect coins.\n\nLog in with `POST /api/code/request` and `POST /api/code/verify`; send \
 the token of the answer as `Authorization: Bearer <token>`. Every error has the same shape: `code` is a stable word for \
 programs, `message` a sentence for people, `errors` names the fields of a 422. A 429 or 503 says in `Retry-After` when to try \
-again.";
+again. An answer without `code` is API Gateway's own: a path that does not exist, a burst over its limit, a function that failed.";
 
 /// Functions, as the groups of endpoints that they are.
-const TAGS: [(&str, &str); 9] = [
+const TAGS: [(&str, &str); 10] = [
     ("login", "Logging in and out, and usernames"),
     ("profile", "One's own record, and verifying a phone"),
     ("matches", "Matches"),
     ("teams", "Teams and favourites"),
     ("predictions", "Predictions, and points after the match"),
     ("coins", "Coins"),
-    ("chat", "Chat rooms, and what the homeserver tells"),
+    ("chat", "Chat rooms"),
+    ("homeserver", "What the Matrix homeserver tells and asks; not for apps"),
     ("sms-logs", "The development log of codes, not in production"),
     ("meta", "The service about itself"),
 ];
@@ -114,8 +115,8 @@ fn described(
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
             "description": "The caller's own name for this call: the same again is the same call, answered with \
-                            `Idempotency-Replayed: true`.",
-            "schema": { "type": "string", "pattern": "^[ -~]{1,64}$", "examples": ["5f0c2c1e"] },
+                            `Idempotency-Replayed: true`. A `reference_id` in the body goes before it.",
+            "schema": { "type": "string", "pattern": "^[!-~]([ -~]{0,62}[!-~])?$", "examples": ["5f0c2c1e"] },
         }));
     }
     let security = match (dialect, route.needs_token) {
@@ -132,12 +133,12 @@ fn described(
     let mut description = json!({
         "operationId": first_lower(name),
         "summary": route.summary.trim_end_matches('.'),
-        "tags": [route.function],
+        "tags": [if *dialect == Dialect::Matrix { "homeserver" } else { route.function }],
         "security": security,
         "parameters": parameters,
         "responses": responses,
     });
-    if route.has_body() {
+    if !fields.is_empty() && route.has_body() {
         description["requestBody"] = body(fields, seen.requests.get(&key));
     }
     description
@@ -163,17 +164,26 @@ fn path_parameter(name: &str) -> Value {
 fn query_parameter(field: &TakenField) -> Value {
     let TakenField { name, is_required, schema, .. } = field;
     let mut parameter = json!({ "name": name, "in": "query", "required": is_required, "schema": schema });
-    if !field.description.is_empty() {
-        parameter["description"] = field.description.into();
+    let description = told(field);
+    if !description.is_empty() {
+        parameter["description"] = description.into();
+        parameter["schema"].as_object_mut().map(|schema| schema.remove("description"));
     }
     parameter
+}
+
+/// What a field is for, then what it takes.
+fn told(field: &TakenField) -> String {
+    let kind = field.schema["description"].as_str().unwrap_or_default();
+    format!("{} {kind}", field.description).trim().to_owned()
 }
 
 fn body(fields: &[TakenField], example: Option<&Value>) -> Value {
     let property = |field: &TakenField| {
         let mut schema = field.schema.clone();
-        if !field.description.is_empty() {
-            schema["description"] = field.description.into();
+        let description = told(field);
+        if !description.is_empty() {
+            schema["description"] = description.into();
         }
         // Absent and null are the same.
         if !field.is_required {
@@ -253,7 +263,7 @@ fn meaning(route: &Route, status: u16) -> &'static str {
     match (status, route.is_keyed, route.answers.len()) {
         (201, ..) => "Made",
         (200, true, 2..) => "Made before, by the same `Idempotency-Key`",
-        (200, _, 2..) => "Changed",
+        (200, _, 2..) => "Replaced, or the same as before",
         _ => "Done",
     }
 }
@@ -338,8 +348,11 @@ fn tidy(value: &mut Value, shorter: &dyn Fn(&str) -> Option<String>) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| tidy(value, shorter)),
         Value::Object(map) => {
-            if map.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
-                map.remove("format");
+            // OpenAPI knows no unsigned numbers; what needs more than 32 bits has to say so, or clients cut it off.
+            if let Some(Value::String(format)) = map.get_mut("format")
+                && let Some(bits) = format.strip_prefix("uint")
+            {
+                *format = if matches!(bits, "8" | "16") { "int32".into() } else { "int64".into() };
             }
             if let Some(Value::String(reference)) = map.get_mut("$ref")
                 && let Some(name) = reference.strip_prefix("#/components/schemas/").and_then(shorter)

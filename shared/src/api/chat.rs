@@ -20,29 +20,28 @@ endpoint! {
 
 endpoint! {
     /// List rooms: those of one's own that are private, then those that anybody may find.
-    ListRooms: GET "/api/auth/chat-rooms", in "chat", by SignedIn, RoomsQuery => Listing<ListedRoom>,
-        refuses ["no_catalogue"]
+    ListRooms: GET "/api/auth/chat-rooms", in "chat", by SignedIn, RoomsQuery => Listing<ListedRoom>
 }
 
 endpoint! {
     /// Join a room.
     JoinRoom: POST "/api/auth/chat-rooms/{matrixRoomId}/join", in "chat", by SignedIn,
         Nothing => Message<MembershipView>,
-        refuses ["room_not_found", "not_allowed", "already_a_member", "chat_unavailable", "no_catalogue"]
+        refuses ["room_not_found", "not_allowed", "already_a_member", "chat_unavailable"]
 }
 
 endpoint! {
     /// Leave a room, or turn an invitation down.
     LeaveRoom: POST "/api/auth/chat-rooms/{matrixRoomId}/leave", in "chat", by SignedIn,
         Nothing => Message<MembershipView>,
-        refuses ["room_not_found", "not_a_member", "not_allowed", "chat_unavailable", "no_catalogue"]
+        refuses ["room_not_found", "not_a_member", "chat_unavailable"]
 }
 
 endpoint! {
     /// Invite somebody into a room.
     Invite: POST "/api/auth/chat-rooms/{matrixRoomId}/invite", in "chat", by SignedIn,
         InviteInput => Message<InvitationView>,
-        refuses ["room_not_found", "user_not_found", "not_a_member", "not_allowed", "already_a_member", "chat_unavailable", "no_catalogue"]
+        refuses ["room_not_found", "user_not_found", "not_a_member", "not_allowed", "already_a_member", "chat_unavailable"]
 }
 
 endpoint! {
@@ -64,6 +63,7 @@ input! {
 
 input! {
     RoomsQuery {
+        /// `true`: those that one has joined alone.
         joined: Option<bool>,
         event_id: Option<Number>,
         search: Option<SearchText>,
@@ -73,7 +73,12 @@ input! {
 }
 
 input! {
-    InviteInput { user_id: Option<UserId>, username: Option<Username> }
+    InviteInput {
+        /// Whom to invite: this, or `username`.
+        user_id: Option<UserId>,
+        /// Whom to invite: this, or `user_id`.
+        username: Option<Username>,
+    }
 }
 
 /// A place in a list of rooms.
@@ -124,6 +129,7 @@ pub struct RoomView {
     pub event_id: Option<u32>,
     pub creator_id: Option<UserId>,
     pub is_encrypted: bool,
+    /// `public` or `invite`.
     pub join_rule: &'static str,
 }
 
@@ -218,7 +224,7 @@ pub struct MemberStatsView {
     pub total_members: i64,
     pub active_members: i64,
     pub predictions_made: i64,
-    /// Members by team, under its slug, and those for none of them under `neutral`.
+    /// Members by team, under its slug with `_` for `-`, and those for none of them under `neutral`.
     pub team_distribution: BTreeMap<String, i64>,
     pub top_predictors: Vec<PredictorView>,
 }

@@ -15,7 +15,7 @@ endpoint! {
 endpoint! {
     /// The homeserver asks whether a user exists.
     QueryUser: GET "/_matrix/app/v1/users/{userId}", in "chat", by Homeserver, Nothing => Empty,
-        refuses ["token_missing", "not_the_homeserver", "user_not_found"]
+        refuses ["token_missing", "not_the_homeserver", "user_not_found", "chat_unavailable"]
 }
 
 endpoint! {

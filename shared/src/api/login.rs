@@ -69,6 +69,7 @@ pub struct CodeSent {
     pub expires_in: i64,
 }
 
+/// A login.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LoggedIn {

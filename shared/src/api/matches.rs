@@ -23,7 +23,9 @@ endpoint! {
 input! {
     EventQuery {
         tournament_id: Option<Number>,
+        /// Home or away.
         team_id: Option<Number>,
+        /// The UTC day of the start.
         date: Option<NaiveDate>,
         status: Option<ShownStatus>,
         page: PageNumber,

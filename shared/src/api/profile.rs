@@ -13,7 +13,8 @@ use crate::http::SignedIn;
 
 endpoint! {
     /// The caller's own record.
-    Me: GET "/api/auth/me", in "profile", by SignedIn, Nothing => Data<WholeUser>
+    Me: GET "/api/auth/me", in "profile", by SignedIn, Nothing => Data<WholeUser>,
+        refuses ["no_catalogue"]
 }
 
 endpoint! {
@@ -32,13 +33,13 @@ endpoint! {
 endpoint! {
     /// Complete verifying a phone.
     VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationCode => Message<Verified>,
-        refuses ["invalid_code", "phone_taken", "phone_mismatch", "no_pending_verification"]
+        refuses ["invalid_code", "phone_taken", "phone_mismatch"]
 }
 
 endpoint! {
     /// Send a new code for a pending verification.
     ResendCode: POST "/api/auth/resend-code", in "profile", by SignedIn, PhoneOnly => Message<CodeSent>,
-        refuses ["phone_taken", "phone_mismatch", "no_pending_verification", "rate_limited", "sms_unavailable"]
+        refuses ["no_pending_verification", "rate_limited", "sms_unavailable"]
 }
 
 input! {

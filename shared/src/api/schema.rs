@@ -83,7 +83,9 @@ const INK: &str = r"[^\u0000-\u001F\u007F-\u009F \u00A0\u1680\u2000-\u200A\u2028
 /// Text of a line, trimmed, of so many characters at most.
 fn line(most: usize, example: &str) -> Value {
     let pattern = format!("^{WHITE}{INK}({PLAIN}{{0,{}}}{INK})?{WHITE}$", most - 2);
-    json!({ "type": "string", "minLength": 1, "pattern": pattern, "examples": [example] })
+    json!({ "type": "string", "minLength": 1, "pattern": pattern, "examples": [example],
+        "description": format!("1 to {most} characters, trimmed; no control characters."),
+    })
 }
 
 /// A place in a list that an earlier answer gave; of another list it is refused.
@@ -94,13 +96,13 @@ fn cursor(pattern: &str) -> Value {
 fn username() -> Value {
     json!({
         "type": "string", "pattern": format!("^{WHITE}[A-Za-z0-9_.]{{3,30}}{WHITE}$"), "examples": ["alice"],
-        "description": "Letters a to z, digits, `_` and `.`, 3 to 30 of them, kept in lower case.",
+        "description": "Letters a to z, digits, `_` and `.`, 3 to 30 of them, kept in lower case. Some names are reserved.",
     })
 }
 
 /// A number or an id. One that no row can have is taken, and is nobody's.
 fn number() -> Value {
-    json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX })
+    json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX })
 }
 
 fn rows(default: usize) -> Value {
@@ -133,10 +135,11 @@ takes! {
         "type": "string", "pattern": format!("^{WHITE}({INK}({PLAIN}{{0,498}}{INK})?)?{WHITE}$"),
         "examples": ["Set pieces"],
     }),
-    Base => json!({
-        "type": "string", "minLength": 1, "maxLength": 100, "examples": ["José García"],
-        "description": "Whatever a person typed; it needs a letter or a digit of any script.",
-    }),
+    Base => {
+        let mut schema = line(100, "José García");
+        schema["description"] = "Whatever a person typed; it needs a letter or a digit of any script.".into();
+        schema
+    },
     Phone => json!({
         "type": "string", "maxLength": 40, "examples": ["+447700900123"],
         "pattern": r"^[ ()\-]*\+[ ()\-]*[1-9]([ ()\-]*[0-9]){6,14}[ ()\-]*$",
@@ -147,7 +150,7 @@ takes! {
     }),
     Username => username(),
     ChosenUsername => username(),
-    Email => json!({ "type": "string", "format": "email", "maxLength": 254, "examples": ["ada@example.org"] }),
+    Email => json!({ "type": "string", "format": "idn-email", "maxLength": 254, "examples": ["ada@example.org"] }),
     BirthDate => json!({
         "type": "string", "format": "date", "examples": ["1990-05-17"],
         "description": "1900-01-01 or later, and at least 13 years ago.",
@@ -169,14 +172,14 @@ takes! {
     TeamIds => json!({ "type": "array", "items": number(), "maxItems": 5, "uniqueItems": true }),
     Amount => json!({ "type": "integer", "minimum": 1, "maximum": Amount::MOST }),
     ReasonWord => json!({
-        "type": "string", "enum": ["purchase", "wager", "gift", "other"],
-        "description": "The operator may have set other words (`CoinReasons`).",
+        "type": "string", "examples": ["purchase", "wager", "gift", "other"],
+        "description": "One of the words that the operator has set (`CoinReasons`): these, unless changed.",
     }),
     ReferenceId => json!({
         "type": "string", "pattern": format!("^{PLAIN}{{1,64}}$"), "examples": ["order-1"],
         "description": "The caller's own name for the movement: the same again is the same movement.",
     }),
-    Events => json!({ "type": "array", "description": "Matrix events." }),
+    Events => json!({ "type": "array", "items": {}, "description": "Matrix events." }),
     EventCursor => cursor(&format!(r"^e{COUNT}\.{COUNT}$")),
     OwnCursor => cursor(&format!(r"^o{COUNT}\.[0-9]{{13}}-[0-9a-f]{{8}}$")),
     RoomCursor => cursor(&format!(r"^r[0-9a-f]{{8}}\.{COUNT}$")),
@@ -205,11 +208,11 @@ macro_rules! shows {
 }
 
 shows! {
-    UserId => { "type": "integer", "minimum": 1 },
+    UserId => { "type": "integer", "format": "int64", "minimum": 1 },
     Phone => { "type": "string", "pattern": r"^\+[1-9][0-9]{6,14}$" },
     Username => { "type": "string", "pattern": "^[a-z0-9_.]{3,30}$" },
     Name => { "type": "string" },
-    Email => { "type": "string", "format": "email" },
+    Email => { "type": "string", "format": "idn-email" },
     RoomId => { "type": "string", "pattern": "^!" },
     ReferenceId => { "type": "string" },
     Timestamp => { "type": "string", "format": "date-time", "pattern": "Z$" },

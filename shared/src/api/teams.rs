@@ -22,7 +22,7 @@ endpoint! {
 endpoint! {
     /// Save the caller's other favourite teams, in place of those before.
     SaveOtherTeams: POST "/api/auth/teams/other", in "teams", by SignedIn, OtherTeams => Message<SavedTeams>,
-        refuses ["team_not_found", "no_catalogue"]
+        refuses ["no_catalogue"]
 }
 
 input! {

@@ -170,7 +170,7 @@ impl Error {
             Self::NotAMember => told(
                 S::FORBIDDEN,
                 "not_a_member",
-                "This room is private. Only its members see what is in it.",
+                "This is for members of the room. Join it first; a private one is joined by invitation.",
             ),
             Self::AlreadyAMember => {
                 told(S::CONFLICT, "already_a_member", "Already a member of this chat room.")
@@ -242,7 +242,7 @@ impl Error {
             Self::Rename(RenameError::Locked) => told(
                 S::CONFLICT,
                 "username_locked",
-                "The username can no longer be changed: it is your name in chat rooms.",
+                "The username can no longer be changed: it is your name in chat rooms, or was changed ten times.",
             ),
             Self::SmsRefused(_) => told(
                 S::SERVICE_UNAVAILABLE,

@@ -122,7 +122,7 @@ impl Router {
                     drop(request);
                     handler(app, Call { caller, input, address, path, headers }).await
                 };
-                let answered = answered.await;
+                let answered = timeout(TIME, answered).await.unwrap_or(Err(Error::OutOfTime));
                 debug_assert!(declares::<E>(&answered), "{}: {:?} is not declared", E::PATH, answered.err());
                 match answered {
                     Ok(Reply { status, body, headers }) => {
@@ -180,8 +180,7 @@ impl Router {
         let started = self.app.clock.now();
         let work = handler(self.app.clone(), Arc::new(request), parameters);
         async {
-            let in_time = async { timeout(TIME, work).await.unwrap_or(Err(Error::OutOfTime)) };
-            let (result, cost) = meter::measure(in_time).await;
+            let (result, cost) = meter::measure(work).await;
             let mut response = result.unwrap_or_else(Error::into_response);
             tracing::info!(
                 status = response.status().as_u16(),

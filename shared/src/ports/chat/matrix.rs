@@ -203,13 +203,14 @@ impl MatrixChat {
             Some(creator) => self.ask_as(creator, Method::POST, "createRoom", body).await,
             None => self.ask(Method::POST, "createRoom", None, body).await,
         };
-        match made {
+        let made = match made {
             Ok(Ok(answer)) => room_id(&answer),
             Ok(Err(refusal)) if refusal.is("M_ROOM_IN_USE") => self.under_alias(creator, alias).await,
             Ok(Err(refusal)) => Err(refusal.into()),
             // The answer may be all that was lost.
             Err(error) => self.under_alias(creator, alias).await.map_err(|_| error),
-        }
+        };
+        made.map_err(not_now)
     }
 
     /// The room that an earlier try made. The alias comes first of all, and the name among the last things:
@@ -223,6 +224,14 @@ impl MatrixChat {
             Ok(_) => Ok(id),
             Err(_) => Err(ChatError::Unavailable("the room is still being made".into())),
         }
+    }
+}
+
+/// A refusal that is about no room: whoever asked can do nothing about it but ask again.
+fn not_now(error: ChatError) -> ChatError {
+    match error {
+        ChatError::Forbidden | ChatError::NotFound => ChatError::Unavailable("it does not do it".into()),
+        error => error,
     }
 }
 
@@ -279,7 +288,7 @@ impl Chat for MatrixChat {
     }
 
     fn introduce<'a>(&'a self, username: &'a Username) -> Answer<'a, Result<(), ChatError>> {
-        Box::pin(async move { self.register(username).await.map(|_| ()) })
+        Box::pin(async move { self.register(username).await.map(|_| ()).map_err(not_now) })
     }
 
     fn match_room<'a>(&'a self, event: u32, name: &'a str) -> Answer<'a, Result<RoomId, ChatError>> {
