@@ -6,8 +6,13 @@ export SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=eu-west-1
 work=$(mktemp -d)
 pids=()
 finish() {
-  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-  rm -rf "$work"
+  for pid in "${pids[@]}"; do
+    kill "$pid" 2>/dev/null || true
+    # One that a test froze hears nothing before it goes on.
+    kill -CONT "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+  done
+  rm -rf "$work" || true
 }
 trap finish EXIT
 
@@ -20,6 +25,15 @@ environment() {
     python3 -m venv "$TOUCHLINE_CACHE/$1"
     "$TOUCHLINE_CACHE/$1/bin/pip" install --quiet --disable-pip-version-check -r "tests/$1.txt"
     cp "tests/$1.txt" "$TOUCHLINE_CACHE/$1/installed.txt"
+  fi
+}
+
+# built: fails where tests/build has not been run since the last change
+built() {
+  if [ ! -f .aws-sam/build/template.yaml ] ||
+    [ -n "$(find template.yaml Cargo.lock functions shared -newer .aws-sam/build/template.yaml -type f -print -quit)" ]; then
+    echo "What is built is not what is here: run tests/build first." >&2
+    exit 1
   fi
 }
 

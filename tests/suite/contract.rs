@@ -135,7 +135,7 @@ fn the_template_gives_each_function_its_configuration() {
         .unwrap_or_else(|error| panic!("{}: {error}", function.name));
         assert!(!config.environment.shows_codes(), "the default is production");
         // Another one makes a new version of a function; that is all it does.
-        let read = function.environment.keys().filter(|variable| *variable != "SECRETS_REVISION");
+        let read = function.environment.keys().filter(|variable| *variable != "REVISION");
         for variable in read {
             assert!(
                 asked.borrow().contains(variable),

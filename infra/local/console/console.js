@@ -53,7 +53,12 @@ async function call(method, path, body, { token = state.token, headers = {} } = 
 }
 
 /** Runs one of the functions that have no route, as `aws lambda invoke` does. */
-const invoke = (name, payload) => call("POST", `/2015-03-31/functions/${name}/invocations`, payload, { token: null });
+async function invoke(name, payload) {
+  const said = await call("POST", `/2015-03-31/functions/${name}/invocations`, payload, { token: null });
+  // A function that fails is a success to whoever invoked it.
+  if (said?.errorType) throw new Error(`${name} failed: ${said.errorMessage}`);
+  return said;
+}
 
 function say(text, isBad = false) {
   const notice = $("#notice");
@@ -61,17 +66,22 @@ function say(text, isBad = false) {
   notice.classList.toggle("bad", isBad);
 }
 
+const busy = new Set();
+
 /** Wraps what a button does: it is off meanwhile, and what goes wrong is said. */
 const doing = (action) => async (event) => {
   event.preventDefault();
   const element = event.currentTarget;
   const button = event.submitter ?? element;
+  if (busy.has(element)) return;
+  busy.add(element);
   button.disabled = true;
   try {
     await action(element, event);
   } catch (error) {
     say(error.message, true);
   } finally {
+    busy.delete(element);
     button.disabled = false;
   }
 };
@@ -173,15 +183,32 @@ async function pickName() {
 const TABS = { matches, predictions, coins, teams, me };
 const TITLES = { matches: "Matches", predictions: "Mine", coins: "Coins", teams: "Teams", me: "Me" };
 
-/** Puts a screen up and, where somebody asked for it, moves the reader there. */
+/** Raised by whoever goes somewhere: an answer that comes after that is not shown any more. */
+let turn = 0;
+
+/** Puts a screen up. Where somebody went there, they are moved to it; where it only changed, they stay where they are. */
 function show(...children) {
-  $("#screen").replaceChildren(...children);
-  $("#screen").scrollTop = 0;
-  const first = $("#screen input, #screen button.primary");
-  (first ?? $("#app")).focus({ preventScroll: true });
+  const screen = $("#screen");
+  const [place, kept] = [screen.dataset.place, screen.scrollTop];
+  const named = (element) => element.getAttribute("aria-label") ?? element.textContent;
+  const held = screen.contains(document.activeElement) && named(document.activeElement);
+  const where = `${state.tab} ${state.isMatchShown ? state.match.id : ""} ${children[0]?.className ?? ""}`;
+  screen.replaceChildren(...children.filter(Boolean));
+  screen.dataset.place = where;
+  if (place === where) {
+    screen.scrollTop = kept;
+    if (held) [...screen.querySelectorAll("button")].find((one) => named(one) === held)?.focus({ preventScroll: true });
+    return;
+  }
+  screen.scrollTop = 0;
+  const title = $("h2, h3", screen);
+  const first = $("form.welcome input", screen) ?? title ?? $("#app");
+  if (first === title) title.tabIndex = -1;
+  first.focus({ preventScroll: true });
 }
 
 async function open(tab) {
+  turn += 1;
   state.tab = tab;
   state.isMatchShown = false;
   const tabs = $("#tabs");
@@ -200,7 +227,9 @@ const when = (match) =>
   match.status === "live" ? h("span", { class: "live" }, "● live") : `${match.status} · ${clock.format(new Date(match.start_time))}`;
 
 async function matches() {
+  const mine = turn;
   const { data } = await call("GET", `/api/auth/events?status=${state.filter}&per_page=20`);
+  if (mine !== turn) return;
   const filters = { live: "Live", scheduled: "Upcoming", finished: "Finished" };
   show(
     h("h2", {}, "Matches"),
@@ -218,17 +247,18 @@ async function matches() {
   );
 }
 
-async function openMatch(id, focus = true) {
+async function openMatch(id) {
+  const asked = (turn += 1);
   const [{ data: match }, crowd, mine] = await Promise.all([
     call("GET", `/api/auth/events/${id}`),
     call("GET", `/api/auth/events/${id}/predictions?per_page=10`),
     call("GET", `/api/auth/events/${id}/predictions?user_id=${state.user.id}`),
   ]);
+  if (asked !== turn) return;
   state.match = match;
   state.isMatchShown = true;
   drawControls();
   const own = mine.data[0];
-  const kept = $("#screen").scrollTop;
   show(
     h("button", { type: "button", class: "back", onclick: doing(() => open("matches")) }, "← Matches"),
     h("div", { class: "versus" },
@@ -243,7 +273,6 @@ async function openMatch(id, focus = true) {
         h("span", {}, row.user.username, h("small", {}, ` ${told(row)} · ${row.confidence} %`)),
         row.points_earned != null && h("span", { class: "points" }, `${row.points_earned} pts`))))),
   );
-  if (!focus) $("#screen").scrollTop = kept;
 }
 
 const told = (row) =>
@@ -272,7 +301,7 @@ function predictForm(match, own) {
       if (home !== "" && away !== "") body.score_prediction = { home: Number(home), away: Number(away) };
       const { message } = await call("POST", "/api/auth/predictions", body);
       say(message);
-      await openMatch(match.id, false);
+      await openMatch(match.id);
     }),
   },
     h("fieldset", {}, h("legend", {}, "Who wins?"),
@@ -314,7 +343,9 @@ async function join(match) {
 }
 
 async function predictions() {
+  const mine = turn;
   const { data } = await call("GET", "/api/auth/predictions");
+  if (mine !== turn) return;
   show(
     h("h2", {}, "My predictions"),
     h("ul", { class: "list" }, data.map((row) =>
@@ -326,8 +357,13 @@ async function predictions() {
   );
 }
 
+/** A name for a purchase that no other has. `randomUUID` is for secure pages alone, and a phone sees this one by its address. */
+const name = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
 async function coins() {
+  const mine = turn;
   const { data } = await call("GET", "/api/auth/coins");
+  if (mine !== turn) return;
   show(
     h("h2", {}, "Coins"),
     h("section", { class: "card", "aria-label": "Balance" },
@@ -345,7 +381,7 @@ async function coins() {
     h("button", {
       type: "button",
       onclick: doing(async () => {
-        const order = { amount: 5, reason: "gift", reference_id: crypto.randomUUID() };
+        const order = { amount: 5, reason: "gift", reference_id: name() };
         const { data: spent } = await call("POST", "/api/auth/coins/deduct", order);
         say(`5 coins given away; ${spent.new_balance} left.`);
         await coins();
@@ -360,12 +396,17 @@ async function coins() {
 }
 
 async function teams() {
+  const mine = turn;
   const { data: user } = await call("GET", "/api/auth/me");
+  if (mine !== turn) return;
   const others = new Map(user.other_teams.map((team) => [team.id, team]));
   const list = h("ul", { class: "list" });
+  let asked = 0;
   const fill = async (search) => {
     const query = search ? `&search=${encodeURIComponent(search)}` : "";
+    const number = (asked += 1);
     const { data } = await call("GET", `/api/auth/teams?per_page=30${query}`);
+    if (number !== asked) return;
     list.replaceChildren(...data.map((team) => h("li", { class: "card between" },
       h("span", {}, h("b", {}, team.name), h("small", {}, ` ${team.sport.name} · ${team.country ?? ""}`)),
       h("span", { class: "chips" },
@@ -397,7 +438,7 @@ async function teams() {
     h("label", { for: "search" }, "Search"),
     h("input", {
       id: "search", type: "search",
-      oninput: (event) => { clearTimeout(waiting); waiting = setTimeout(() => fill(event.target.value.trim()), 200); },
+      oninput: (event) => { clearTimeout(waiting); waiting = setTimeout(() => fill(event.target.value.trim()).catch((error) => say(error.message, true)), 200); },
     }),
     list,
   );
@@ -405,7 +446,9 @@ async function teams() {
 }
 
 async function me() {
+  const mine = turn;
   const { data } = await call("GET", "/api/auth/me");
+  if (mine !== turn) return;
   show(
     h("h2", {}, data.username),
     h("section", { class: "card", "aria-label": "My record" },
@@ -433,7 +476,7 @@ function drawControls() {
 /** Shows what came of it, wherever the app is. */
 async function refresh() {
   const { id } = state.match;
-  if (state.isMatchShown) return openMatch(id, false);
+  if (state.isMatchShown) return openMatch(id);
   state.match = (await call("GET", `/api/auth/events/${id}`)).data;
   drawControls();
   return TABS[state.tab]();
@@ -477,19 +520,20 @@ const CONTROLS = {
     say(`Corrected to ${result.home_score} : ${result.away_score}. Run points again.`);
   },
   points: async () => {
-    const { matches: settled } = await invoke("points", { event_id: state.match.id });
-    const scored = settled.reduce((sum, one) => sum + one.scored, 0);
+    const { matches: [settled] } = await invoke("points", { event_id: state.match.id });
     await refresh();
-    say(settled.length ? `Points: ${scored} predictions scored.` : "Nothing to score: finish the match first.", !settled.length);
+    if (state.match.status !== "finished") throw new Error("Nothing to score: finish the match first.");
+    say(`Points: ${settled.scored} predictions scored.`);
   },
   crowd: async () => {
+    const { id } = state.match;
     const picks = ["home", "home", "home", "draw", "away", "away"];
     for (let fan = 0; fan < 12; fan += 1) {
       const phone = `+4479${String(Math.floor(Math.random() * 1e8)).padStart(8, "0")}`;
       await call("POST", "/api/code/request", { phone }, { token: null });
       const { data: [sms] } = await messages(`?phone=${encodeURIComponent(phone)}`);
       const { data } = await call("POST", "/api/code/verify", { phone, code: sms.code }, { token: null });
-      const body = { event_id: state.match.id, prediction: picks[fan % picks.length], confidence: 30 + 5 * fan };
+      const body = { event_id: id, prediction: picks[fan % picks.length], confidence: 30 + 5 * fan };
       await call("POST", "/api/auth/predictions", body, { token: data.token });
       say(`${fan + 1} of 12 fans have predicted.`);
     }
@@ -497,7 +541,15 @@ const CONTROLS = {
   },
 };
 for (const element of document.querySelectorAll("[data-do]")) {
-  element.addEventListener(element.tagName === "FORM" ? "submit" : "click", doing((it) => CONTROLS[it.dataset.do](it)));
+  element.addEventListener(element.tagName === "FORM" ? "submit" : "click", doing(async (it) => {
+    // One thing at a time: each begins from the score that the one before left.
+    $("#controls").inert = true;
+    try {
+      await CONTROLS[it.dataset.do](it);
+    } finally {
+      $("#controls").inert = false;
+    }
+  }));
 }
 
 // Behind the app: the inbox and the traffic
@@ -510,7 +562,7 @@ async function drawInbox() {
     const input = $("#code");
     if (!input) return;
     input.value = code;
-    input.form.requestSubmit();
+    input.form.requestSubmit($("button.primary", input.form));
   };
   const items = data.map(({ phone, code }) => h("li", {},
     h("span", {}, h("small", {}, phone), h("br"), h("b", {}, code)),
@@ -547,10 +599,13 @@ function drawRequest({ method, path, status, ms, cost, request, response, calls 
 
 function listen() {
   const traffic = new EventSource("/_console/traffic");
+  const title = $("#traffic-title");
+  traffic.onopen = () => { title.removeAttribute("data-away"); drawInbox().catch(() => {}); };
+  traffic.onerror = () => title.setAttribute("data-away", "");
   traffic.onmessage = ({ data }) => {
     const entry = JSON.parse(data);
     drawRequest(entry);
-    if (/code|verify-phone/.test(entry.path) && entry.method === "POST") drawInbox();
+    if (/code|verify-phone/.test(entry.path) && entry.method === "POST") drawInbox().catch(() => {});
   };
 }
 
@@ -574,6 +629,5 @@ $("#theme").addEventListener("click", () => {
 });
 
 listen();
-drawInbox().catch(() => {});
+askForCode();
 if (state.token) open("matches").catch((error) => say(error.message, true));
-else askForCode();

@@ -139,6 +139,12 @@ impl Gateway {
         if host.is_none_or(|host| host.parse::<Authority>().is_err()) {
             return (plain(StatusCode::BAD_REQUEST, &json!({ "message": "Bad Request" })), Vec::new());
         }
+        // No other site speaks to this machine's stack through somebody's browser.
+        if is_from_elsewhere(&parts.headers, host.unwrap_or_default()) {
+            let message =
+                "Requests of other web sites are refused. Use the page that this stack serves itself.";
+            return (plain(StatusCode::FORBIDDEN, &json!({ "message": message })), Vec::new());
+        }
         if let Some(name) = invoke::function_name(&parts.method, path) {
             let answer = calls::watch(invoke::answer(&self.host, name, &parts.headers, body)).await;
             self.streams.drain().await;
@@ -195,6 +201,14 @@ async fn answer(
     let (response, calls) = gateway.route(&parts, &body, source).await;
     let ms = (gateway.clock.now() - started).num_milliseconds();
     gateway.report(&parts, &body, response, ms, calls).await
+}
+
+/// Whether a browser sent it for a page that is not ours. Programs say neither where they are nor where they come from.
+fn is_from_elsewhere(headers: &HeaderMap, host: &str) -> bool {
+    let said = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let own = |origin: &str| origin.split_once("://").is_some_and(|(_, authority)| authority == host);
+    said("origin").is_some_and(|origin| !own(origin))
+        || said("sec-fetch-site").is_some_and(|site| matches!(site, "cross-site" | "same-site"))
 }
 
 /// A body, or `None` where it is too large. That one is read to its end all the same, within reason: a
@@ -254,4 +268,25 @@ fn from_payload(payload: &Value) -> Response {
         }
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_others_are_told_from_ours_and_from_programs() {
+        let from = |name: &'static str, value: &'static str| {
+            let headers =
+                HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static(value))]);
+            is_from_elsewhere(&headers, "127.0.0.1:3000")
+        };
+        assert!(!is_from_elsewhere(&HeaderMap::new(), "127.0.0.1:3000"));
+        assert!(!from("origin", "http://127.0.0.1:3000") && !from("sec-fetch-site", "same-origin"));
+        assert!(!from("sec-fetch-site", "none"), "typed by somebody");
+        for origin in ["http://evil.example", "http://127.0.0.1:3001", "null", ""] {
+            assert!(from("origin", origin), "{origin}");
+        }
+        assert!(from("sec-fetch-site", "cross-site"));
+    }
 }

@@ -64,7 +64,12 @@ fn welcome(stack: &LocalStack, options: &Options) {
         None => format!("kept in {}", options.data.display()),
     };
     println!("Touchline is running. Ctrl-C stops it.");
+    if !options.host.is_loopback() {
+        println!("Everybody on this network can reach it, the codes and the DynamoDB among it.");
+    }
     println!();
+    println!("  Console    http://{api}");
+    println!("  Explorer   http://{api}/docs");
     println!("  API        http://{api}");
     println!("  SMS log    http://{api}{}", ListSmsLogs::PATH);
     match &options.homeserver {
