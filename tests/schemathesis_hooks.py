@@ -11,6 +11,7 @@ URL = os.environ["TOUCHLINE_TEST_URL"]
 HOMESERVER = os.environ["TOUCHLINE_TEST_HS_TOKEN"]
 dice = random.Random(20261115)
 numbers = itertools.count(dice.randrange(10_000_000))
+own_rooms = []
 
 
 def log_in():
@@ -18,12 +19,18 @@ def log_in():
     requests.post(f"{URL}/api/code/request", json={"phone": phone}, timeout=10).raise_for_status()
     log = requests.get(f"{URL}/api/logs/sms", params={"phone": phone}, timeout=10).json()
     login = {"phone": phone, "code": log["data"][0]["code"]}
-    return requests.post(f"{URL}/api/code/verify", json=login, timeout=10).json()["data"]["token"]
+    return requests.post(f"{URL}/api/code/verify", json=login, timeout=10).json()["data"]
 
 
 class LoggedIn:
     def get(self, case, context):
-        return log_in()
+        token = log_in()["token"]
+        # A room of one's own, which nothing here leaves: there people can be invited.
+        made = requests.post(
+            f"{URL}/api/auth/chat-room", json={"name": "Den"}, headers={"Authorization": f"Bearer {token}"}, timeout=10
+        )
+        own_rooms.append(made.json()["data"]["room_id"])
+        return token
 
     def set(self, case, data, context):
         case.headers = {**(case.headers or {}), "Authorization": f"Bearer {data}"}
@@ -39,8 +46,9 @@ schemathesis.auth(refresh_interval=86_400).apply_to(path_regex="^/api/auth/(?!lo
 schemathesis.auth(refresh_interval=None).apply_to(path="/api/auth/logout")(LoggedIn)
 schemathesis.auth().apply_to(path_regex="^/_matrix")(TheHomeserver)
 
+guest = log_in()
 match = requests.get(
-    f"{URL}/api/auth/events", params={"status": "scheduled"}, headers={"Authorization": f"Bearer {log_in()}"}, timeout=10
+    f"{URL}/api/auth/events", params={"status": "scheduled"}, headers={"Authorization": f"Bearer {guest['token']}"}, timeout=10
 ).json()["data"][0]
 REAL = {"event": match["id"], "chatRoom": match["chat_room_id"], "matrixRoomId": match["chat_room_id"]}
 
@@ -58,6 +66,10 @@ def before_call(context, case, kwargs):
             case.path_parameters[name] = REAL.get(name, case.path_parameters[name])
         if isinstance(case.body, dict) and "event_id" in case.body:
             case.body["event_id"] = match["id"]
+        if case.operation.path.endswith("/invite"):
+            # The first is that of the token which all but logouts share.
+            case.path_parameters["matrixRoomId"] = own_rooms[0]
+            case.body = {"username": guest["user"]["username"]}
 
 
 @schemathesis.hook
