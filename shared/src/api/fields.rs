@@ -125,9 +125,8 @@ impl Field for PerPage {
 impl Field for Phone {
     fn read(raw: Raw<'_>) -> Result<Self, Reason> {
         match raw {
-            // In a query string a bare + means a space, and people forget to escape it.
-            Raw::Text(text) if text.starts_with(' ') => Self::parse(&format!("+{}", text.trim_start())),
-            _ => Self::parse(raw.text()?),
+            Raw::Text(text) => Self::parse_query(text),
+            Raw::Json(_) => Self::parse(raw.text()?),
         }
     }
 }

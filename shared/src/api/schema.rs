@@ -141,9 +141,8 @@ takes! {
         schema
     },
     Phone => json!({
-        "type": "string", "maxLength": 40, "examples": ["+447700900123"],
-        "pattern": r"^[ ()\-]*\+[ ()\-]*[1-9]([ ()\-]*[0-9]){6,14}[ ()\-]*$",
-        "description": "International format; spaces, hyphens and parentheses are passed over.",
+        "type": "string", "maxLength": Phone::MAX_LENGTH, "pattern": Phone::PATTERN, "examples": ["+447700900123"],
+        "description": "A phone number with its country code. Spaces, dashes and brackets are stripped. So is a `(0)` after the country code.",
     }),
     OneTimeCode => json!({
         "type": "string", "pattern": format!("^{WHITE}[0-9]{{6}}{WHITE}$"), "examples": ["123456"],
@@ -209,7 +208,7 @@ macro_rules! shows {
 
 shows! {
     UserId => { "type": "integer", "format": "int64", "minimum": 1 },
-    Phone => { "type": "string", "pattern": r"^\+[1-9][0-9]{6,14}$" },
+    Phone => { "type": "string", "pattern": (Phone::CANONICAL_PATTERN) },
     Username => { "type": "string", "pattern": "^[a-z0-9_.]{3,30}$" },
     Name => { "type": "string" },
     Email => { "type": "string", "format": "idn-email" },
