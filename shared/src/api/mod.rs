@@ -14,6 +14,8 @@ pub mod predictions;
 pub mod profile;
 #[cfg(feature = "openapi")]
 pub mod schema;
+#[cfg(all(test, feature = "openapi"))]
+mod schema_tests;
 pub mod sms_logs;
 pub mod teams;
 
