@@ -112,7 +112,7 @@ bench-final:
 bench-rooms:
     cargo run --profile bench -p touchline-bench --bin rooms-bench
 
-# Measure cold starts beside an empty function and Node
+# Measure cold starts, with an empty function and Node for comparison
 bench-cold-start:
     cargo build --release -p meta -p login
     cargo build --release -p touchline-bench --bin empty-function
