@@ -3,7 +3,7 @@ use std::collections::{HashMap, HashSet};
 use futures_util::future::try_join;
 use touchline::api::chat::{ListRooms, ListedRoom, RoomsCursor, RoomsQuery};
 use touchline::api::{Invalid, Listing, NextPage};
-use touchline::domain::catalog::Catalogue;
+use touchline::domain::catalog::Catalog;
 use touchline::domain::room::Membership;
 use touchline::domain::{Room, RoomId};
 use touchline::storage::directory::{Needle, Shelf};
@@ -18,10 +18,10 @@ const LOOKED_AT: usize = 1_000;
 pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<Listing<ListedRoom>>, Error> {
     let user = call.caller.user;
     let places = async { app.store.places(user).await.map_err(Error::from) };
-    // Without a catalogue rooms are listed all the same, without their matches.
-    let catalogue = async { Ok(app.catalogue().await.ok()) };
-    let (places, catalogue) = try_join(places, catalogue).await?;
-    let mut page = Page::new(&app, &call.input, &places, catalogue.as_deref());
+    // Without a catalog rooms are listed all the same, without their matches.
+    let catalog = async { Ok(app.catalog().await.ok()) };
+    let (places, catalog) = try_join(places, catalog).await?;
+    let mut page = Page::new(&app, &call.input, &places, catalog.as_deref());
     let next = page.fill(call.input.cursor.clone()).await?;
     let next_cursor = next.map(|cursor| cursor.to_string());
     Ok(Listing { data: page.rooms, meta: NextPage { next_cursor } }.into())
@@ -34,17 +34,12 @@ struct Page<'a> {
     needle: Option<Needle>,
     own: Vec<&'a Place>,
     joined: HashSet<&'a RoomId>,
-    catalogue: Option<&'a Catalogue>,
+    catalog: Option<&'a Catalog>,
     rooms: Vec<ListedRoom>,
 }
 
 impl<'a> Page<'a> {
-    fn new(
-        app: &'a App,
-        query: &'a RoomsQuery,
-        places: &'a [Place],
-        catalogue: Option<&'a Catalogue>,
-    ) -> Self {
+    fn new(app: &'a App, query: &'a RoomsQuery, places: &'a [Place], catalog: Option<&'a Catalog>) -> Self {
         let only_joined = query.joined == Some(true);
         let wanted = |place: &&Place| {
             let about = query.event_id.is_none_or(|event| place.event_id == Some(event.0));
@@ -64,7 +59,7 @@ impl<'a> Page<'a> {
             needle: query.search.as_ref().and_then(|search| Needle::new(&search.0)),
             own,
             joined: joined.map(|place| &place.room_id).collect(),
-            catalogue,
+            catalog,
             rooms: Vec::new(),
         }
     }
@@ -104,7 +99,7 @@ impl<'a> Page<'a> {
     fn add(&mut self, room: Room, counts: &HashMap<RoomId, i64>) {
         let members = counts.get(&room.room_id).copied().unwrap_or(0);
         let is_joined = self.joined.contains(&room.room_id);
-        self.rooms.push(ListedRoom::of(room, members, is_joined, self.catalogue));
+        self.rooms.push(ListedRoom::of(room, members, is_joined, self.catalog));
     }
 
     async fn add_own(&mut self, after: Option<&RoomId>) -> Result<Option<RoomId>, Error> {

@@ -48,7 +48,7 @@ pub enum PointsError {
 }
 
 /// A request that decided to write just before the result came may still be at it: a scheduled run waits
-/// until it must be over. The import publishes within seconds, catalogues are a second old or whatever is
+/// until it must be over. The import publishes within seconds, catalogs are a second old or whatever is
 /// configured, and requests end after 10 seconds at the latest.
 const SETTLING: TimeDelta = TimeDelta::seconds(20);
 

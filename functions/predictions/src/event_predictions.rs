@@ -12,8 +12,8 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
     let id = call.path_number("event").ok_or(Error::EventNotFound)?;
     let (input, caller) = (call.input, call.caller.user);
     let counts = async { app.store.event_counts(id).await.map_err(Error::from) };
-    let (catalogue, counts) = try_join(app.catalogue(), counts).await?;
-    let event = catalogue.event(id).ok_or(Error::EventNotFound)?;
+    let (catalog, counts) = try_join(app.catalog(), counts).await?;
+    let event = catalog.event(id).ok_or(Error::EventNotFound)?;
     let after = input.cursor.map(|cursor| cursor.within(id)).transpose()?;
 
     let secret =

@@ -71,7 +71,7 @@ mod testing {
         if store.user(UserId(user)).await.unwrap().is_none() {
             app.register(user).await;
         }
-        let shards = app.app.catalogue().await.unwrap().event(event).unwrap().shards;
+        let shards = app.app.catalog().await.unwrap().event(event).unwrap().shards;
         let new = NewPrediction {
             event_id: event,
             shards,

@@ -9,14 +9,13 @@ pub async fn handle(app: App, call: Call<OwnPredictions>) -> Result<Reply<Listin
     let rows = async {
         app.store.own_predictions(user, before.as_ref(), input.per_page.0).await.map_err(Error::from)
     };
-    let (catalogue, (rows, more)) = try_join(app.catalogue(), rows).await?;
+    let (catalog, (rows, more)) = try_join(app.catalog(), rows).await?;
 
     let ids: Vec<u32> = rows.iter().map(|row| row.event_id).collect();
     let counts = app.store.prediction_counts(&ids).await?;
     let count = |id| counts.get(&id).copied().unwrap_or(0);
     let next = rows.last().filter(|_| more).map(|row| OwnCursor::new(user, row.created.clone()));
-    let data =
-        rows.iter().filter_map(|row| OwnPrediction::of(row, &catalogue, count(row.event_id))).collect();
+    let data = rows.iter().filter_map(|row| OwnPrediction::of(row, &catalog, count(row.event_id))).collect();
     Ok(Listing { data, meta: NextPage { next_cursor: next.map(|cursor| cursor.to_string()) } }.into())
 }
 

@@ -9,8 +9,8 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
     let input = call.input;
     let forecast = Forecast::new(input.prediction, input.score_prediction)
         .map_err(|reason| Invalid::field("score_prediction", reason))?;
-    let catalogue = app.catalogue().await?;
-    let event = catalogue.event(input.event_id.0).ok_or(Error::EventNotFound)?;
+    let catalog = app.catalog().await?;
+    let event = catalog.event(input.event_id.0).ok_or(Error::EventNotFound)?;
     let now = app.clock.now();
     event.admits_predictions(now)?;
 
@@ -211,7 +211,7 @@ mod tests {
             let _ = price(&app, &token).await;
         }
         let token = app.token("+447700900555").await;
-        // The catalogue is still fresh: the session and the row.
+        // The catalog is still fresh: the session and the row.
         assert_eq!(price(&app, &token).await, "calls=2 rounds=2 rcu=0.5 wcu=2");
         assert_eq!(price(&app, &token).await, "calls=2 rounds=2 rcu=0.5 wcu=1");
         assert!(alone.0.ends_with("wcu=2") && alone.1.ends_with("wcu=1"), "{alone:?}");

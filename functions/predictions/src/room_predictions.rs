@@ -12,11 +12,11 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let (input, caller) = (call.input, call.caller.user);
     let room = async { app.store.room(&id).await.map_err(Error::from) };
     let counts = async { app.store.room_counts(&id).await.map_err(Error::from) };
-    let (catalogue, room, counts) = try_join3(app.catalogue(), room, counts).await?;
+    let (catalog, room, counts) = try_join3(app.catalog(), room, counts).await?;
     let room = room.ok_or(Error::RoomNotFound)?;
     rooms::look_into(&app, &room, caller).await?;
     let after = input.cursor.map(|cursor| cursor.within(&id)).transpose()?;
-    let Some(event) = room.event_id.and_then(|event| catalogue.event(event)) else {
+    let Some(event) = room.event_id.and_then(|event| catalog.event(event)) else {
         return Ok(
             RoomPredictionList { data: Vec::new(), meta: RoomPredictionMeta::of(&counts, None) }.into()
         );

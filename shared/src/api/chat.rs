@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Data, Listing, Message, Nothing, Number, PerPage, SearchText, endpoint, input};
-use crate::domain::catalog::Catalogue;
+use crate::domain::catalog::Catalog;
 use crate::domain::room::{Membership, Room, RoomId, RoomName, Topic};
 use crate::domain::{Reason, Timestamp, UserId, Username};
 use crate::http::SignedIn;
@@ -172,9 +172,9 @@ pub struct RoomEvent {
 
 impl RoomEvent {
     #[must_use]
-    pub fn of(catalogue: &Catalogue, event: u32) -> Option<Self> {
-        let event = catalogue.event(event)?;
-        let team = |id| Some(catalogue.team(id)?.name.clone());
+    pub fn of(catalog: &Catalog, event: u32) -> Option<Self> {
+        let event = catalog.event(event)?;
+        let team = |id| Some(catalog.team(id)?.name.clone());
         Some(Self {
             id: event.id,
             home_team: team(event.home_team_id)?,
@@ -186,12 +186,9 @@ impl RoomEvent {
 
 impl ListedRoom {
     #[must_use]
-    pub fn of(room: Room, member_count: i64, is_joined: bool, catalogue: Option<&Catalogue>) -> Self {
+    pub fn of(room: Room, member_count: i64, is_joined: bool, catalog: Option<&Catalog>) -> Self {
         Self {
-            event: room
-                .event_id
-                .zip(catalogue)
-                .and_then(|(event, catalogue)| RoomEvent::of(catalogue, event)),
+            event: room.event_id.zip(catalog).and_then(|(event, catalog)| RoomEvent::of(catalog, event)),
             member_count,
             is_joined,
             is_encrypted: room.is_private,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Data, Nothing, Number, PageMeta, PageNumber, PageSize, Paged, endpoint, input};
 use crate::domain::Timestamp;
-use crate::domain::catalog::{Catalogue, Match, ShownStatus};
+use crate::domain::catalog::{Catalog, Match, ShownStatus};
 use crate::http::SignedIn;
 
 endpoint! {
@@ -62,28 +62,28 @@ pub struct Named {
 
 impl Named {
     #[must_use]
-    pub fn team(catalogue: &Catalogue, id: u32) -> Option<Self> {
-        let team = catalogue.team(id)?;
+    pub fn team(catalog: &Catalog, id: u32) -> Option<Self> {
+        let team = catalog.team(id)?;
         Some(Self { id, name: team.name.clone(), logo: team.logo.clone() })
     }
 
     #[must_use]
-    pub fn tournament(catalogue: &Catalogue, id: u32) -> Option<Self> {
-        let tournament = catalogue.tournament(id)?;
+    pub fn tournament(catalog: &Catalog, id: u32) -> Option<Self> {
+        let tournament = catalog.tournament(id)?;
         Some(Self { id, name: tournament.name.clone(), logo: tournament.logo.clone() })
     }
 }
 
 impl EventView {
-    /// `None` for a match whose teams or tournament are not in the catalogue, which no import makes.
+    /// `None` for a match whose teams or tournament are not in the catalog, which no import makes.
     #[must_use]
-    pub fn of(event: &Match, catalogue: &Catalogue, predictions_count: u64) -> Option<Self> {
+    pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         Some(Self {
             id: event.id,
             tournament_id: event.tournament_id,
-            tournament: Named::tournament(catalogue, event.tournament_id)?,
-            home_team: Named::team(catalogue, event.home_team_id)?,
-            away_team: Named::team(catalogue, event.away_team_id)?,
+            tournament: Named::tournament(catalog, event.tournament_id)?,
+            home_team: Named::team(catalog, event.home_team_id)?,
+            away_team: Named::team(catalog, event.away_team_id)?,
             start_time: event.start.into(),
             status: event.status.shown(),
             venue: event.venue.as_deref().map(str::to_owned),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::matches::EventView;
 use super::{Invalid, Listing, Message, Number, PerPage, endpoint, input};
-use crate::domain::catalog::{Catalogue, Score};
+use crate::domain::catalog::{Catalog, Score};
 use crate::domain::prediction::{Confidence, Mark};
 use crate::domain::tally::{EventCounts, RoomCounts};
 use crate::domain::{Pick, Prediction, Reason, RoomId, Timestamp, UserId};
@@ -207,10 +207,10 @@ pub struct OwnPrediction {
 }
 
 impl OwnPrediction {
-    /// `None` for a match that is not in the catalogue, which no import takes away.
+    /// `None` for a match that is not in the catalog, which no import takes away.
     #[must_use]
-    pub fn of(row: &Prediction, catalogue: &Catalogue, predictions_count: u64) -> Option<Self> {
-        let event = EventView::of(catalogue.event(row.event_id)?, catalogue, predictions_count)?;
+    pub fn of(row: &Prediction, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
+        let event = EventView::of(catalog.event(row.event_id)?, catalog, predictions_count)?;
         Some(Self { prediction: PredictionView::of(row), event })
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::login::{CodeSent, PhoneOnly};
 use super::matches::Named;
 use super::{Data, Message, Nothing, endpoint, input};
-use crate::domain::catalog::Catalogue;
+use crate::domain::catalog::Catalog;
 use crate::domain::username::ChosenUsername;
 use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Timestamp, User, UserId, Username};
 use crate::http::SignedIn;
@@ -71,10 +71,10 @@ pub struct WholeUser {
 }
 
 impl WholeUser {
-    /// With the teams as the catalogue names them; one that is no longer there is left out.
+    /// With the teams as the catalog names them; one that is no longer there is left out.
     #[must_use]
-    pub fn of(user: User, catalogue: Option<&Catalogue>) -> Self {
-        let named = |id: u32| catalogue.and_then(|catalogue| Named::team(catalogue, id));
+    pub fn of(user: User, catalog: Option<&Catalog>) -> Self {
+        let named = |id: u32| catalog.and_then(|catalog| Named::team(catalog, id));
         Self {
             id: user.id,
             phone: user.phone,

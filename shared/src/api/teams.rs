@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::matches::Named;
 use super::{Message, Number, PageNumber, PageSize, Paged, SearchText, TeamIds, endpoint, input};
-use crate::domain::catalog::{Catalogue, Team};
+use crate::domain::catalog::{Catalog, Team};
 use crate::http::SignedIn;
 
 endpoint! {
@@ -60,10 +60,10 @@ pub struct SportView {
 }
 
 impl TeamView {
-    /// `None` for a team whose sport is not in the catalogue, which no import makes.
+    /// `None` for a team whose sport is not in the catalog, which no import makes.
     #[must_use]
-    pub fn of(team: &Team, catalogue: &Catalogue) -> Option<Self> {
-        let sport = catalogue.sport(team.sport_id)?;
+    pub fn of(team: &Team, catalog: &Catalog) -> Option<Self> {
+        let sport = catalog.sport(team.sport_id)?;
         Some(Self {
             id: team.id,
             name: team.name.clone(),

@@ -9,7 +9,7 @@ use lambda_http::http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
 use crate::api::Invalid;
-use crate::catalog::NoCatalogue;
+use crate::domain::catalog::CatalogMissing;
 use crate::domain::code::{VerificationError, WrongCode};
 use crate::domain::coins::CoinError;
 use crate::domain::limit::Limited;
@@ -50,7 +50,7 @@ pub enum Error {
     #[error(transparent)]
     Coins(#[from] CoinError),
     #[error(transparent)]
-    NoCatalogue(#[from] NoCatalogue),
+    CatalogMissing(#[from] CatalogMissing),
     #[error("the body is not JSON")]
     MalformedJson,
     #[error("the body is too large")]
@@ -193,7 +193,7 @@ impl Error {
                 "Predictions for this match are closed: it has started, is over or will not be played.",
             ),
             Self::Coins(error) => coins(*error),
-            Self::NoCatalogue(NoCatalogue) => told(
+            Self::CatalogMissing(CatalogMissing) => told(
                 S::SERVICE_UNAVAILABLE,
                 "no_catalogue",
                 "Matches and teams have not been imported yet. Try again later.",
@@ -444,7 +444,7 @@ pub fn examples() -> Vec<Example> {
         Error::UnsupportedMediaType,
         Error::OutOfTime,
         Error::PredictionsClosed(Closed),
-        Error::NoCatalogue(NoCatalogue),
+        Error::CatalogMissing(CatalogMissing),
         Error::Invalid(phone),
         Error::Unauthenticated(Unauthenticated::Missing),
         Error::Unauthenticated(Unauthenticated::Unknown),

@@ -100,7 +100,7 @@ pub fn sms_log(day: NaiveDate, phone: &Phone, position: &Position) -> Key {
     key(sms_log_day(day, sms_log_shard(phone)), position.as_str())
 }
 
-/// The sort key of every row of the catalogue.
+/// The sort key of every row of the catalog.
 pub const CATALOG_ROW: &str = "row";
 
 /// `catalog`: a sport, team, tournament or match.

@@ -71,7 +71,7 @@ pub struct NewPrediction {
 pub enum Predicted {
     Created(Prediction),
     Updated(Prediction),
-    /// It has points already: too late, whatever the caller's copy of the catalogue says.
+    /// It has points already: too late, whatever the caller's copy of the catalog says.
     Settled,
 }
 

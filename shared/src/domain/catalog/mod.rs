@@ -1,4 +1,4 @@
-//! The catalogue: sports, teams, tournaments and matches, held in memory.
+//! The catalog: sports, teams, tournaments and matches, held in memory.
 //!
 //! It is small and changes seldom, so listing, filtering, searching and counting are pure functions over
 //! a slice, and any page costs the same.
@@ -180,9 +180,14 @@ impl Match {
     }
 }
 
+/// No snapshot has been published yet. An error, because an empty list would be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no catalog yet")]
+pub struct CatalogMissing;
+
 /// Everything, ready to be asked.
 #[derive(Debug, Clone, Default)]
-pub struct Catalogue {
+pub struct Catalog {
     chunks: BTreeMap<ChunkName, Arc<Chunk>>,
     rows: Vec<Row>,
     team_names: Vec<(String, u32)>,
@@ -201,8 +206,8 @@ struct Row {
     status: ShownStatus,
 }
 
-impl Catalogue {
-    /// Puts chunks together. Those that did not change are shared with the catalogue before.
+impl Catalog {
+    /// Puts chunks together. Those that did not change are shared with the catalog before.
     #[must_use]
     pub fn new(chunks: BTreeMap<ChunkName, Arc<Chunk>>) -> Self {
         let mut rows: Vec<Row> = chunks
