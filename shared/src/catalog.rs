@@ -6,11 +6,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use tokio::sync::Mutex;
 
-use crate::App;
 use crate::domain::catalog::{Catalog, CatalogMissing, ChunkName};
-use crate::http::Error;
 use crate::storage::catalog::{ChunkRef, Head, Index};
 use crate::storage::{Reads, Store, StoreError};
+use crate::{App, Error};
 
 /// A catalog, and what it was made from.
 #[derive(Debug, Clone)]
