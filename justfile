@@ -64,8 +64,8 @@ bank *arguments:
 real-components:
     tests/real-components
 
-# Test the API description with a linter, a generated client and Schemathesis, and the console in Chromium
-api-and-console *folder:
+# Test the API description and the console, or only the parts named: lint, client, browser, schemathesis
+api-and-console *parts:
     tests/api-and-console "$@"
 
 # Build every function as it is deployed, with `sam build`; arguments go to it
