@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Reason;
+use super::{Field, Raw, Reason};
 
 /// How many digits a number has, with its country code.
 const MIN_DIGITS: usize = 7;
@@ -75,6 +75,27 @@ impl Phone {
         prefixes.is_empty() || prefixes.iter().any(|prefix| self.0.starts_with(prefix))
     }
 }
+
+impl Field for Phone {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match raw {
+            Raw::Text(text) => Self::parse_query(text),
+            Raw::Json(_) => Self::parse(raw.text()?),
+        }
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "maxLength": Self::MAX_LENGTH, "pattern": Self::PATTERN, "examples": ["+447700900123"],
+            "description": "A phone number with its country code. Spaces, dashes and brackets are stripped. \
+                            So is a `(0)` after the country code.",
+        })
+    }
+}
+
+#[cfg(feature = "openapi")]
+super::field::shown_as!(Phone, { "type": "string", "pattern": (Phone::CANONICAL_PATTERN) });
 
 impl fmt::Debug for Phone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
