@@ -154,33 +154,8 @@ pub struct Replacement<T> {
 struct PartItem {
     pk: String,
     sk: String,
-    bytes: StoredBytes,
-}
-
-/// Bytes, which serde would otherwise read as a list of numbers.
-#[derive(Debug)]
-struct StoredBytes(Vec<u8>);
-
-impl<'de> Deserialize<'de> for StoredBytes {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl serde::de::Visitor<'_> for Bytes {
-            type Value = StoredBytes;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("bytes")
-            }
-
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<StoredBytes, E> {
-                Ok(StoredBytes(bytes.to_vec()))
-            }
-
-            fn visit_byte_buf<E>(self, bytes: Vec<u8>) -> Result<StoredBytes, E> {
-                Ok(StoredBytes(bytes))
-            }
-        }
-        deserializer.deserialize_byte_buf(Bytes)
-    }
+    #[serde(with = "serde_bytes")]
+    bytes: Vec<u8>,
 }
 
 impl Store {
@@ -214,7 +189,7 @@ impl Store {
         for items in try_join_all(batches).await? {
             for item in items {
                 let part: PartItem = from_item(item)?;
-                parts.insert((part.pk, part.sk), part.bytes.0);
+                parts.insert((part.pk, part.sk), part.bytes);
             }
         }
         let mut chunks = Vec::with_capacity(wanted.len());
