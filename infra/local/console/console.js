@@ -71,7 +71,7 @@ function showNotice(text, isBad = false) {
 
 const busy = new Set();
 
-/** Returns an event handler that runs `action`. It disables the button meanwhile and shows errors. */
+/** Returns an event handler that runs `action`. The button is disabled while it runs, and an error appears as a notice. */
 const handler = (action) => async (event) => {
   event.preventDefault();
   const element = event.currentTarget;
@@ -144,10 +144,10 @@ async function chooseUsername() {
     id: "username", name: "username", value: state.user.username, autocomplete: "username",
     "aria-describedby": "availability", required: true,
   });
-  let waiting;
+  let timer;
   const check = () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(async () => {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
       try {
         const { message } = await call("POST", "/api/auth/username/check", { username: input.value });
         availability.textContent = message;
@@ -435,13 +435,13 @@ async function teams() {
           }),
         }, "Follow")))));
   };
-  let waiting;
+  let timer;
   show(
     h("h2", {}, "Teams"),
     h("label", { for: "search" }, "Search"),
     h("input", {
       id: "search", type: "search",
-      oninput: (event) => { clearTimeout(waiting); waiting = setTimeout(() => load(event.target.value.trim()).catch((error) => showNotice(error.message, true)), 200); },
+      oninput: (event) => { clearTimeout(timer); timer = setTimeout(() => load(event.target.value.trim()).catch((error) => showNotice(error.message, true)), 200); },
     }),
     list,
   );
