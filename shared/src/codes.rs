@@ -6,7 +6,7 @@ use crate::domain::code::{self, Sending, WrongCode};
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, CodeKey, OneTimeCode, Phone, Purpose, UserId, limit};
 use crate::http::Error;
-use crate::storage::users::{Attempt, Issue, KeptCode};
+use crate::storage::users::{Attempt, Issue, StoredCode};
 
 /// Keeps a new code, sends it and logs the attempt. Returns for how many seconds it is valid.
 ///
@@ -30,7 +30,7 @@ pub async fn send(
     }
     let free_the_address = async {
         match address {
-            Some(address) => app.store.give_back_address(address, settings.per_address, &id).await,
+            Some(address) => app.store.release_address(address, settings.per_address, &id).await,
             None => Ok(()),
         }
     };
@@ -60,7 +60,7 @@ pub async fn send(
             note(app.store.log_sms(&entry).await);
             Ok(code::VALID_FOR.num_seconds())
         }
-        Err(refused) => {
+        Err(failed) => {
             let (withdrawn, freed, logged) = futures_util::join!(
                 app.store.withdraw_code(&issue),
                 free_the_address,
@@ -69,7 +69,7 @@ pub async fn send(
             for done in [withdrawn, freed, logged] {
                 note(done);
             }
-            Err(refused.into())
+            Err(failed.into())
         }
     }
 }
@@ -88,7 +88,7 @@ pub async fn check(
     purpose: Purpose,
     user: Option<UserId>,
     code: &OneTimeCode,
-) -> Result<KeptCode, Error> {
+) -> Result<StoredCode, Error> {
     let nonce = app.random.word(16);
     let attempt = Attempt { phone, purpose, user, nonce: &nonce };
     let kept = app.store.reserve_attempt(&attempt, app.clock.now()).await?;

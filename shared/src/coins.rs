@@ -165,15 +165,15 @@ impl Request {
                 // It may be done all the same, and only the answers lost. Whoever hears 503 asks again; for
                 // what has no reference, that would be another movement.
                 Err(error @ StoreError::Busy { .. }) => match app.store.entry(self.user, key).await {
-                    Ok(Some(entry)) if entry.mark == self.mark => Posted::Now(entry),
+                    Ok(Some(entry)) if entry.mark == self.mark => Posted::Applied(entry),
                     _ => return Err(error.into()),
                 },
                 posted => posted?,
             };
             match posted {
-                Posted::Now(entry) => return Ok(Receipt { entry, is_replay: false }),
-                Posted::Before(entry) => return Ok(Receipt { entry, is_replay: true }),
-                Posted::Changed(now) => wallet = now,
+                Posted::Applied(entry) => return Ok(Receipt { entry, is_replay: false }),
+                Posted::Duplicate(entry) => return Ok(Receipt { entry, is_replay: true }),
+                Posted::WalletChanged(now) => wallet = now,
             }
             // A wait of any length up to one that grows, so that those who met once do not meet again.
             let longest = 8_u32 << retry.failed().min(7);

@@ -207,11 +207,15 @@ async fn predictions(app: &TestApp, token: &str, all: &mut Measured) {
                 user_id: user,
                 forecast: Forecast::new(Pick::Draw, None).unwrap(),
                 confidence: Confidence::default(),
-                mark: Mark::new(app.app.clock.now(), user.0),
+                stamp: Mark::new(app.app.clock.now(), user.0),
             };
             app.app.store.predict(&new).await.unwrap();
         }
-        app.app.store.told_membership(&room, user, Membership::Join, app.app.clock.now()).await.unwrap();
+        app.app
+            .store
+            .apply_homeserver_membership(&room, user, Membership::Join, app.app.clock.now())
+            .await
+            .unwrap();
     }
     let tables = &app.app.config.tables;
     for table in [&tables.predictions, &tables.rooms, &tables.rooms] {

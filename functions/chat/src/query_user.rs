@@ -7,7 +7,7 @@ pub async fn handle(app: App, call: Call<QueryUser>) -> Result<Reply<Empty>, Err
     let name = call.path("userId").and_then(|id| push::ours(id, &app.config.chat.server));
     let name = name.ok_or(Error::UserNotFound)?;
     app.store.user_named(&name).await?.ok_or(Error::UserNotFound)?;
-    app.chat.introduce(&name).await?;
+    app.chat.ensure_user(&name).await?;
     Ok(Empty {}.into())
 }
 

@@ -190,7 +190,7 @@ mod tests {
             user_id: UserId(user),
             forecast: Forecast::new(pick, score).unwrap(),
             confidence: Confidence::default(),
-            mark: Mark::new(app.app.clock.now(), user),
+            stamp: Mark::new(app.app.clock.now(), user),
         };
         app.app.store.predict(&new).await.unwrap()
     }

@@ -20,7 +20,7 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
         user_id: call.caller.user,
         forecast,
         confidence: input.confidence,
-        mark: Mark::new(now, app.random.number()),
+        stamp: Mark::new(now, app.random.number()),
     };
     let (status, message, row) = match app.store.predict(&new).await? {
         Predicted::Created(row) => (StatusCode::CREATED, "Your prediction is in.", row),

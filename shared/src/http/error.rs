@@ -17,7 +17,7 @@ use crate::domain::prediction::Closed;
 use crate::domain::profile::RenameError;
 use crate::domain::session::Unauthenticated;
 use crate::ports::chat::ChatError;
-use crate::ports::sms::SmsRefused;
+use crate::ports::sms::SmsFailed;
 use crate::storage::StoreError;
 use crate::storage::users::{IssueError, RenameFailed, ReserveError};
 use crate::storage::wallets::AdmitError;
@@ -70,7 +70,7 @@ pub enum Error {
     #[error(transparent)]
     Rename(#[from] RenameError),
     #[error("the message was not sent: {0}")]
-    SmsRefused(#[from] SmsRefused),
+    SmsFailed(#[from] SmsFailed),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the request took too long")]
@@ -112,7 +112,7 @@ impl From<ReserveError> for Error {
 impl From<RenameFailed> for Error {
     fn from(error: RenameFailed) -> Self {
         match error {
-            RenameFailed::Refused(error) => error.into(),
+            RenameFailed::Rejected(error) => error.into(),
             RenameFailed::Store(error) => error.into(),
         }
     }
@@ -244,7 +244,7 @@ impl Error {
                 "username_locked",
                 "The username can no longer be changed: it is your name in chat rooms, or was changed ten times.",
             ),
-            Self::SmsRefused(_) => told(
+            Self::SmsFailed(_) => told(
                 S::SERVICE_UNAVAILABLE,
                 "sms_unavailable",
                 "The code could not be sent. Try again in a moment.",
@@ -456,7 +456,7 @@ pub fn examples() -> Vec<Example> {
         Error::Verification(VerificationError::NothingPending),
         Error::Rename(RenameError::Taken),
         Error::Rename(RenameError::Locked),
-        Error::SmsRefused(SmsRefused(String::new())),
+        Error::SmsFailed(SmsFailed(String::new())),
         Error::Chat(ChatError::Forbidden),
         Error::Chat(ChatError::Unavailable(String::new())),
         Error::Chat(ChatError::LoginUnsupported),

@@ -61,7 +61,7 @@ fn prediction(event_id: u32, user: u32) -> NewPrediction {
         user_id: UserId(user),
         forecast: Forecast::new(Pick::of(score), Some(score)).expect("a forecast"),
         confidence: Confidence::new(i64::from(user % 101)).expect("a confidence"),
-        mark: Mark::new(at("2026-11-15T14:55:00Z"), user),
+        stamp: Mark::new(at("2026-11-15T14:55:00Z"), user),
     }
 }
 
