@@ -3,8 +3,9 @@ use touchline::api::Message;
 use touchline::api::profile::{InitiateVerification, VerificationStarted};
 use touchline::domain::code::VerificationError;
 use touchline::domain::{Phone, Sending};
+use touchline::flows::codes;
 use touchline::storage::Reads;
-use touchline::{App, Call, Error, Reply, codes};
+use touchline::{App, Call, Error, Reply};
 
 use crate::NO_RECORD;
 

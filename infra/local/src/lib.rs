@@ -164,12 +164,12 @@ impl LocalStack {
 
         // The API answers already; only lists of matches wait for this, and only the first time.
         if !options.no_demo && host.has("feed") {
-            // A catalogue that cannot be read is built anew by the import itself.
+            // A catalog that cannot be read is built anew by the import itself.
             let loaded =
                 touchline::catalog::load_now(&Store::new(client.clone(), names), None).await.ok().flatten();
             let unfinished: Vec<u32> = loaded
                 .iter()
-                .flat_map(|loaded| loaded.catalogue.events())
+                .flat_map(|loaded| loaded.catalog.events())
                 .filter(|event| event.status.shown() != ShownStatus::Finished)
                 .map(|event| event.id)
                 .collect();

@@ -1,7 +1,8 @@
 use futures_util::future::BoxFuture;
 use touchline::domain::Username;
+use touchline::domain::chat::Credentials;
 use touchline::domain::room::{Room, RoomId};
-use touchline::ports::chat::{Chat, ChatError, Credentials, NewRoom};
+use touchline::ports::chat::{Chat, ChatError, NewRoom};
 
 /// A chat network that does not answer.
 #[derive(Debug)]

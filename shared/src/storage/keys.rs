@@ -10,7 +10,7 @@ use chrono::NaiveDate;
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::coins::EntryKey;
-use crate::domain::sms::Position;
+use crate::domain::sms::LogPosition;
 use crate::domain::{Address, Phone, Room, RoomId, UserId, Username, prediction};
 
 fn key(pk: impl Into<String>, sk: impl Into<String>) -> Key {
@@ -108,7 +108,7 @@ pub fn sms_log_shard(phone: &Phone) -> u32 {
 
 /// A log entry.
 #[must_use]
-pub fn sms_log(day: NaiveDate, phone: &Phone, position: &Position) -> Key {
+pub fn sms_log(day: NaiveDate, phone: &Phone, position: &LogPosition) -> Key {
     key(sms_log_day(day, sms_log_shard(phone)), position.as_str())
 }
 

@@ -11,7 +11,7 @@ use super::keys;
 use super::pages::{self, Page, PageQuery};
 use super::store::{Reads, Store};
 use crate::domain::catalog::Score;
-use crate::domain::prediction::{Confidence, Forecast, Mark};
+use crate::domain::prediction::{Confidence, Forecast, Stamp};
 use crate::domain::{Pick, Prediction, UserId};
 
 /// The index of predictions by user and creation.
@@ -25,9 +25,9 @@ struct Row {
     home: Option<u16>,
     away: Option<u16>,
     confidence: Confidence,
-    created: Mark,
+    created: Stamp,
     /// Missing in the oldest rows.
-    changed: Option<Mark>,
+    changed: Option<Stamp>,
     edits: u32,
     points: Option<u32>,
     #[serde(default)]
@@ -66,7 +66,7 @@ pub struct NewPrediction {
     pub forecast: Forecast,
     pub confidence: Confidence,
     /// The stamp of the request. The row keeps the stamp of its first request as `created`.
-    pub stamp: Mark,
+    pub stamp: Stamp,
 }
 
 /// The result of [`Store::predict`].
@@ -191,7 +191,7 @@ impl Store {
     pub async fn own_predictions(
         &self,
         user: UserId,
-        before: Option<&Mark>,
+        before: Option<&Stamp>,
         limit: usize,
     ) -> Result<(Vec<Prediction>, bool), StoreError> {
         let query = self

@@ -10,7 +10,7 @@ use super::error::StoreError;
 use super::item::{from_item, text, to_item};
 use super::keys;
 use super::store::Store;
-use crate::domain::sms::{Position, SmsLogEntry, SmsStatus};
+use crate::domain::sms::{LogPosition, SmsLogEntry, SmsStatus};
 use crate::domain::{IssueId, OneTimeCode, Phone};
 
 /// How long entries are kept.
@@ -58,13 +58,13 @@ pub struct Filter {
     pub date: Option<NaiveDate>,
     pub status: Option<SmsStatus>,
     /// Only entries older than this one.
-    pub before: Option<Position>,
+    pub before: Option<LogPosition>,
 }
 
 impl Store {
     /// Stores a log entry.
     pub async fn log_sms(&self, entry: &SmsLogEntry) -> Result<(), StoreError> {
-        let key = keys::sms_log(entry.created_at.date_naive(), &entry.phone, &Position::of(entry));
+        let key = keys::sms_log(entry.created_at.date_naive(), &entry.phone, &LogPosition::of(entry));
         let item = LogItem {
             id: entry.id,
             issue: entry.issue.clone(),
@@ -96,7 +96,7 @@ impl Store {
     ) -> Result<Vec<SmsLogEntry>, StoreError> {
         let oldest = today - KEPT_FOR;
         // The clock of another instance may be ahead of ours.
-        let newest = filter.before.as_ref().and_then(Position::day).unwrap_or(today + Days::new(1));
+        let newest = filter.before.as_ref().and_then(LogPosition::day).unwrap_or(today + Days::new(1));
         let days: Vec<NaiveDate> = match filter.date {
             // DynamoDB deletes expired items late, so older entries may still exist.
             Some(day) if day < oldest => Vec::new(),
@@ -112,7 +112,7 @@ impl Store {
             let missing = limit - entries.len();
             let reads = shards.iter().map(|shard| self.shard_entries(filter, day, *shard, missing));
             let mut found: Vec<_> = try_join_all(reads).await?.into_iter().flatten().collect();
-            found.sort_by_key(|entry| std::cmp::Reverse(Position::of(entry)));
+            found.sort_by_key(|entry| std::cmp::Reverse(LogPosition::of(entry)));
             entries.extend(found.into_iter().take(missing));
             if entries.len() == limit {
                 break;

@@ -166,7 +166,7 @@ impl Store {
             .client
             .transact_write_items()
             // The SDK's own token comes from a random source that is not meant for keys.
-            .client_request_token(format!("{}-{}", entry.mark, entry.sequence))
+            .client_request_token(format!("{}-{}", entry.request_id, entry.sequence))
             .transact_items(
                 TransactWriteItem::builder().update(balance.update_expression(set).build()?).build(),
             )
@@ -177,7 +177,7 @@ impl Store {
         if let Some(item) = write_that_failed_condition(&error, 1) {
             let found: Entry = from_item(item)?;
             // With our own request id, the response to our write was lost and the SDK retried it.
-            let is_ours = found.mark == entry.mark;
+            let is_ours = found.request_id == entry.request_id;
             return Ok(if is_ours { Posted::Applied(found) } else { Posted::Duplicate(found) });
         }
         match write_that_failed_condition(&error, 0) {

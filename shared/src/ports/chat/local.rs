@@ -5,8 +5,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
 
-use super::{Chat, ChatError, Credentials, NewRoom};
+use super::{Chat, ChatError, NewRoom};
 use crate::domain::Username;
+use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
 use crate::ports::random::Random;
 

@@ -3,32 +3,16 @@
 mod local;
 mod matrix;
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 
 use futures_util::future::BoxFuture;
-use serde::Serialize;
 
 pub use local::LocalChat;
 pub use matrix::MatrixChat;
 
 use crate::domain::Username;
+use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
-
-/// The credentials of a chat client.
-#[derive(Clone, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct Credentials {
-    /// `@<username>:<server>`.
-    pub user_id: String,
-    pub access_token: String,
-    pub device_id: String,
-}
-
-impl Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Credentials({}, hidden)", self.user_id)
-    }
-}
 
 /// A failed request to the chat network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

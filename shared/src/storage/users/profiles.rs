@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::names::NameOwner;
 use super::phones::PhoneOwner;
 use super::sessions::Session;
-use crate::domain::profile::RenameError;
+use crate::domain::profile::{Person, RenameError};
 use crate::domain::{Email, Name, Phone, Token, User, UserId, Username};
 use crate::storage::error::{
     StoreError, condition_held, item_that_failed_condition, write_that_failed_condition,
@@ -82,14 +82,6 @@ impl From<ProfileItem> for User {
             chat_since: item.chat_since,
         }
     }
-}
-
-/// The public part of a profile.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Person {
-    pub id: UserId,
-    pub username: Username,
-    pub name: Option<Name>,
 }
 
 /// A user to register at their first login.

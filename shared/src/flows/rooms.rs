@@ -1,20 +1,19 @@
-//! Who may look into a room, and becoming known in rooms.
+//! Access to rooms.
 
-use crate::App;
 use crate::domain::room::{Member, Room};
 use crate::domain::{User, UserId};
-use crate::http::Error;
 use crate::storage::{Reads, StoreError};
+use crate::{App, Error};
 
-/// What is in a private room is its members' business.
-pub async fn look_into(app: &App, room: &Room, user: UserId) -> Result<(), Error> {
+/// Fails with `not_a_member` for users who are not in a private room.
+pub async fn require_read_access(app: &App, room: &Room, user: UserId) -> Result<(), Error> {
     let may = !room.is_private
         || app.store.member(room, user, Reads::Eventual).await?.as_ref().is_some_and(Member::has_joined);
     if may { Ok(()) } else { Err(Error::NotAMember) }
 }
 
-/// Sees to it that somebody's username stays what it is, before it becomes known in a room.
-pub async fn introduce(app: &App, user: &User) -> Result<(), StoreError> {
+/// Locks the username before other members of a room see it.
+pub async fn lock_username(app: &App, user: &User) -> Result<(), StoreError> {
     if user.chat_since.is_none() {
         app.store.lock_username(user, app.clock.now()).await?;
     }
