@@ -1,4 +1,4 @@
-//! A function's copy of the catalogue: loaded once, checked often, reloaded in parts.
+//! A function's copy of the catalog: loaded once, checked often, reloaded in parts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,23 +6,17 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use tokio::sync::Mutex;
 
-use crate::App;
-use crate::domain::catalog::{Catalogue, ChunkName};
-use crate::http::Error;
+use crate::domain::catalog::{Catalog, CatalogMissing, ChunkName};
 use crate::storage::catalog::{ChunkRef, Head, Index};
 use crate::storage::{Reads, Store, StoreError};
+use crate::{App, Error};
 
-/// No snapshot has been published yet: better no answer than an empty list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no catalogue yet")]
-pub struct NoCatalogue;
-
-/// A catalogue, and what it was made from.
+/// A catalog, and what it was made from.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub head: Head,
     pub index: Index,
-    pub catalogue: Arc<Catalogue>,
+    pub catalog: Arc<Catalog>,
     places: BTreeMap<ChunkName, ChunkRef>,
 }
 
@@ -39,29 +33,29 @@ impl Loaded {
 pub struct Cache(Mutex<Option<(DateTime<Utc>, Loaded)>>);
 
 impl App {
-    /// The catalogue, at most [`crate::config::Config::catalog_max_age`] old.
+    /// The catalog, at most [`crate::config::Config::catalog_max_age`] old.
     ///
     /// Where the store is in trouble, the copy at hand is better than no answer.
-    pub async fn catalogue(&self) -> Result<Arc<Catalogue>, Error> {
+    pub async fn catalog(&self) -> Result<Arc<Catalog>, Error> {
         let mut cached = self.catalog_cache.0.lock().await;
         let now = self.clock.now();
         if let Some((checked_at, loaded)) = &*cached
             && now - *checked_at < self.config.catalog_max_age
         {
-            return Ok(Arc::clone(&loaded.catalogue));
+            return Ok(Arc::clone(&loaded.catalog));
         }
         let before = cached.as_ref().map(|(_, loaded)| loaded);
         match load(&self.store, before).await {
             Ok(Some(loaded)) => {
-                let catalogue = Arc::clone(&loaded.catalogue);
+                let catalog = Arc::clone(&loaded.catalog);
                 *cached = Some((now, loaded));
-                Ok(catalogue)
+                Ok(catalog)
             }
-            Ok(None) => Err(NoCatalogue.into()),
+            Ok(None) => Err(CatalogMissing.into()),
             Err(error) => match before {
                 Some(loaded) => {
-                    tracing::warn!(%error, "the catalogue could not be checked; the last copy serves");
-                    Ok(Arc::clone(&loaded.catalogue))
+                    tracing::warn!(%error, "the catalog could not be checked; the last copy serves");
+                    Ok(Arc::clone(&loaded.catalog))
                 }
                 None => Err(error.into()),
             },
@@ -70,8 +64,8 @@ impl App {
 }
 
 impl App {
-    /// The current catalogue and what it was made from, for whoever publishes the next one.
-    pub async fn catalogue_now(&self) -> Result<Option<Loaded>, StoreError> {
+    /// The current catalog and what it was made from, for whoever publishes the next one.
+    pub async fn latest_catalog(&self) -> Result<Option<Loaded>, StoreError> {
         let mut cached = self.catalog_cache.0.lock().await;
         let before = cached.as_ref().map(|(_, loaded)| loaded);
         let loaded = load_now(&self.store, before).await?;
@@ -80,7 +74,7 @@ impl App {
     }
 }
 
-/// The current catalogue, with every write that was answered; of `before`, the chunks that did not change
+/// The current catalog, with every write that was answered; of `before`, the chunks that did not change
 /// are kept.
 pub async fn load_now(store: &Store, before: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
     for _ in 0..5 {
@@ -92,7 +86,7 @@ pub async fn load_now(store: &Store, before: Option<&Loaded>) -> Result<Option<L
     Err(moved())
 }
 
-/// The current catalogue; of `before`, the chunks that did not change are kept. `None` where there is none.
+/// The current catalog; of `before`, the chunks that did not change are kept. `None` where there is none.
 pub async fn load(store: &Store, before: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
     // Cheap reads first. They may be older than each other, or the head may move while they are made:
     // then again, and truly.
@@ -129,7 +123,7 @@ async fn assemble(
     for (name, place) in &places {
         let kept = before
             .filter(|before| before.places.get(name) == Some(place))
-            .and_then(|before| before.catalogue.chunks().get(name));
+            .and_then(|before| before.catalog.chunks().get(name));
         match kept {
             Some(chunk) => {
                 chunks.insert(*name, Arc::clone(chunk));
@@ -139,5 +133,5 @@ async fn assemble(
     }
     let Some(loaded) = store.catalog_chunks(&wanted, reads).await? else { return Ok(None) };
     chunks.extend(loaded.into_iter().map(|(name, chunk)| (name, Arc::new(chunk))));
-    Ok(Some(Loaded { head, index, catalogue: Arc::new(Catalogue::new(chunks)), places }))
+    Ok(Some(Loaded { head, index, catalog: Arc::new(Catalog::new(chunks)), places }))
 }

@@ -28,7 +28,7 @@ pub struct Config {
     pub tables: Tables,
     pub codes: CodeSettings,
     pub session_length: TimeDelta,
-    /// How long a function trusts its copy of the catalogue before it looks at the head again.
+    /// How long a function trusts its copy of the catalog before it looks at the head again.
     pub catalog_max_age: TimeDelta,
     /// Whether anybody sees what others predict before kick-off.
     pub picks_visible: PicksVisible,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use touchline::App;
 use touchline::catalog::Loaded;
-use touchline::domain::catalog::{Catalogue, Key, Kind, Match, Score, Sport, Status, Team, Tournament, fold};
+use touchline::domain::catalog::{Catalog, Key, Kind, Match, Score, Sport, Status, Team, Tournament, fold};
 use touchline::domain::{Room, RoomId};
 use touchline::storage::catalog::{Head, Index, Replacement, Row, Written};
 use touchline::storage::settlements::Due;
@@ -39,7 +39,7 @@ pub async fn import(app: &App, document: Document) -> Result<Report, FeedError> 
         now,
         as_of: document.as_of.unwrap_or(now),
         is_dated: document.as_of.is_some(),
-        catalogue: loaded.known(),
+        catalog: loaded.known(),
         rows: Rows::default(),
         refused: HashSet::new(),
         report: Report::default(),
@@ -78,24 +78,24 @@ enum Base {
     /// There is a snapshot that cannot be read, say of another version of this program: the rows then.
     Rows {
         head: Option<Head>,
-        catalogue: Arc<Catalogue>,
+        catalog: Arc<Catalog>,
     },
 }
 
 impl Base {
     /// What an import can refer to.
-    fn known(&self) -> Arc<Catalogue> {
+    fn known(&self) -> Arc<Catalog> {
         match self {
             Self::Nothing => Arc::default(),
-            Self::Snapshot(loaded) => Arc::clone(&loaded.catalogue),
-            Self::Rows { catalogue, .. } => Arc::clone(catalogue),
+            Self::Snapshot(loaded) => Arc::clone(&loaded.catalog),
+            Self::Rows { catalog, .. } => Arc::clone(catalog),
         }
     }
 
     /// What is published, as far as it can be read.
-    fn published(&self) -> Arc<Catalogue> {
+    fn published(&self) -> Arc<Catalog> {
         match self {
-            Self::Snapshot(loaded) => Arc::clone(&loaded.catalogue),
+            Self::Snapshot(loaded) => Arc::clone(&loaded.catalog),
             Self::Nothing | Self::Rows { .. } => Arc::default(),
         }
     }
@@ -110,7 +110,7 @@ impl Base {
 }
 
 async fn load(app: &App) -> Result<Base, StoreError> {
-    match app.catalogue_now().await {
+    match app.latest_catalog().await {
         Ok(Some(loaded)) => Ok(Base::Snapshot(loaded)),
         Ok(None) => Ok(Base::Nothing),
         Err(StoreError::Unreadable(what)) => {
@@ -123,9 +123,9 @@ async fn load(app: &App) -> Result<Base, StoreError> {
 
 async fn from_rows(app: &App) -> Result<Base, StoreError> {
     let head = app.store.catalog_head(Reads::Consistent).await?;
-    let chunks = changed_chunks(&Catalogue::default(), &all_rows(app).await?);
+    let chunks = changed_chunks(&Catalog::default(), &all_rows(app).await?);
     let chunks = chunks.into_iter().filter_map(|(name, chunk)| Some((name, Arc::new(chunk?)))).collect();
-    Ok(Base::Rows { head, catalogue: Arc::new(Catalogue::new(chunks)) })
+    Ok(Base::Rows { head, catalog: Arc::new(Catalog::new(chunks)) })
 }
 
 async fn all_rows(app: &App) -> Result<Rows, StoreError> {
@@ -143,7 +143,7 @@ struct Import<'a> {
     as_of: DateTime<Utc>,
     /// Whether the document says itself of when it is.
     is_dated: bool,
-    catalogue: Arc<Catalogue>,
+    catalog: Arc<Catalog>,
     /// What the snapshot must show, of what the document names.
     rows: Rows,
     /// Rows of the document that were not taken: nothing of the same document may point to them.
@@ -197,12 +197,12 @@ impl Import<'_> {
         events: &[NewEvent],
     ) -> Result<(Ids, Vec<NewSport>), StoreError> {
         let mut ids = Ids { source: source.to_owned(), by_key: HashMap::new() };
-        let catalogue = &self.catalogue;
+        let catalog = &self.catalog;
         let mut new_sports = Vec::new();
         for sport in sports {
             let key = sport.reference.key(source, Kind::Sport);
             let wanted = sport.slug.clone().unwrap_or_else(|| slug(&sport.name));
-            let known = catalogue.sports().find(|other| other.slug == wanted && other.key != key);
+            let known = catalog.sports().find(|other| other.slug == wanted && other.key != key);
             match (&sport.reference, known) {
                 (Reference::External(_), Some(known)) => {
                     ids.by_key.insert((Kind::Sport, key), known.id);
@@ -214,22 +214,22 @@ impl Import<'_> {
             (
                 Kind::Sport,
                 new_sports.iter().map(|row| &row.reference).collect::<Vec<_>>(),
-                catalogue.sports().map(|row| (row.key, row.id)).collect::<HashMap<_, _>>(),
+                catalog.sports().map(|row| (row.key, row.id)).collect::<HashMap<_, _>>(),
             ),
             (
                 Kind::Tournament,
                 tournaments.iter().map(|row| &row.reference).collect(),
-                catalogue.tournaments().map(|row| (row.key, row.id)).collect(),
+                catalog.tournaments().map(|row| (row.key, row.id)).collect(),
             ),
             (
                 Kind::Team,
                 teams.iter().map(|row| &row.reference).collect(),
-                catalogue.teams().map(|row| (row.key, row.id)).collect(),
+                catalog.teams().map(|row| (row.key, row.id)).collect(),
             ),
             (
                 Kind::Event,
                 events.iter().map(|row| &row.reference).collect(),
-                catalogue.events().map(|row| (row.key, row.id)).collect(),
+                catalog.events().map(|row| (row.key, row.id)).collect(),
             ),
         ] {
             let last = known.values().copied().filter(|id| *id < OWN_IDS).max().unwrap_or(0);
@@ -254,7 +254,7 @@ impl Import<'_> {
     }
 
     async fn sports(&mut self, ids: &Ids, sports: Vec<NewSport>) -> Result<(), StoreError> {
-        let mut slugs = Slugs::of(self.catalogue.sports().map(|sport| (sport.slug.clone(), sport.id)));
+        let mut slugs = Slugs::of(self.catalog.sports().map(|sport| (sport.slug.clone(), sport.id)));
         let wanted: Vec<_> = sports
             .into_iter()
             .map(|new| {
@@ -288,19 +288,19 @@ impl Import<'_> {
     }
 
     async fn teams(&mut self, ids: &Ids, teams: Vec<NewTeam>) -> Result<(), StoreError> {
-        let mut slugs = Slugs::of(self.catalogue.teams().map(|team| (team.slug.clone(), team.id)));
+        let mut slugs = Slugs::of(self.catalog.teams().map(|team| (team.slug.clone(), team.id)));
         let mut wanted = Vec::with_capacity(teams.len());
         for new in teams {
             let (id, key) = ids.of(Kind::Team, &new.reference);
             let (sport_id, _) = ids.of(Kind::Sport, &new.sport);
-            let known = self.rows.sports.contains_key(&sport_id) || self.catalogue.sport(sport_id).is_some();
+            let known = self.rows.sports.contains_key(&sport_id) || self.catalog.sport(sport_id).is_some();
             if !known || self.refused.contains(&(Kind::Sport, sport_id)) {
                 self.refused.insert((Kind::Team, id));
                 self.reject(new.name, format!("sport {sport_id} is not known"));
                 continue;
             }
             // A slug, once given, stays, unless the source itself names another.
-            let kept = self.catalogue.team(id).filter(|team| team.key == key).map(|team| team.slug.clone());
+            let kept = self.catalog.team(id).filter(|team| team.key == key).map(|team| team.slug.clone());
             let row = Team {
                 id,
                 slug: slugs.claim(id, &new.slug.or(kept).unwrap_or_else(|| slug(&new.name))),
@@ -322,21 +322,21 @@ impl Import<'_> {
     /// ours by its number is another team.
     fn team(&self, ids: &Ids, reference: &Reference) -> Option<u32> {
         let (id, key) = ids.of(Kind::Team, reference);
-        let team = self.rows.teams.get(&id).or_else(|| self.catalogue.team(id))?;
+        let team = self.rows.teams.get(&id).or_else(|| self.catalog.team(id))?;
         let meant = matches!(reference, Reference::Given(_)) || team.key == key;
         (meant && !self.refused.contains(&(Kind::Team, id))).then_some(id)
     }
 
     fn tournament(&self, ids: &Ids, reference: &Reference) -> Option<&Tournament> {
         let (id, key) = ids.of(Kind::Tournament, reference);
-        let tournament = self.rows.tournaments.get(&id).or_else(|| self.catalogue.tournament(id))?;
+        let tournament = self.rows.tournaments.get(&id).or_else(|| self.catalog.tournament(id))?;
         let meant = matches!(reference, Reference::Given(_)) || tournament.key == key;
         (meant && !self.refused.contains(&(Kind::Tournament, id))).then_some(tournament)
     }
 
     async fn events(&mut self, ids: &Ids, events: Vec<NewEvent>) -> Result<(), StoreError> {
         let rooms: HashMap<(u32, Key), Box<str>> =
-            self.catalogue.events().map(|event| ((event.id, event.key), event.room.clone())).collect();
+            self.catalog.events().map(|event| ((event.id, event.key), event.room.clone())).collect();
         let mut wanted = Vec::with_capacity(events.len());
         for new in events {
             let (id, key) = ids.of(Kind::Event, &new.reference);
@@ -589,9 +589,9 @@ async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), StoreE
         if let Base::Rows { .. } = base {
             rows = all_rows(app).await?;
         }
-        let catalogue = base.published();
-        part_slugs(app, &catalogue, &mut rows).await?;
-        let changed = changed_chunks(&catalogue, &rows);
+        let catalog = base.published();
+        part_slugs(app, &catalog, &mut rows).await?;
+        let changed = changed_chunks(&catalog, &rows);
         let nothing_to_show = matches!(base, Base::Nothing) && rows.is_empty();
         if nothing_to_show || (matches!(base, Base::Snapshot(_)) && changed.is_empty()) {
             return Ok(());
@@ -639,8 +639,8 @@ async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), StoreE
 }
 
 /// Two imports at once may have given two teams the same slug: whoever publishes second gives way.
-async fn part_slugs(app: &App, catalogue: &Catalogue, rows: &mut Rows) -> Result<(), StoreError> {
-    let mut slugs = Slugs::of(catalogue.teams().map(|team| (team.slug.clone(), team.id)));
+async fn part_slugs(app: &App, catalog: &Catalog, rows: &mut Rows) -> Result<(), StoreError> {
+    let mut slugs = Slugs::of(catalog.teams().map(|team| (team.slug.clone(), team.id)));
     for team in rows.teams.values_mut() {
         let slug = slugs.claim(team.id, &team.slug);
         if slug != team.slug {
@@ -670,7 +670,7 @@ mod tests {
     use serde_json::{Value, json};
     use touchline::App;
     use touchline::catalog;
-    use touchline::domain::catalog::{Catalogue, Chunk, EventFilter, Key, Kind, Match, Paging, Status, Team};
+    use touchline::domain::catalog::{Catalog, Chunk, EventFilter, Key, Kind, Match, Paging, Status, Team};
     use touchline::storage::Store;
     use touchline::storage::catalog::{Replacement, Written};
     use touchline_testing::{Fault, TestApp, at_once};
@@ -685,8 +685,8 @@ mod tests {
         crate::handle(app.app.clone(), document.clone()).await.unwrap()
     }
 
-    async fn catalogue(app: &TestApp) -> Arc<Catalogue> {
-        catalog::load_now(&app.app.store, None).await.unwrap().unwrap().catalogue
+    async fn catalog(app: &TestApp) -> Arc<Catalog> {
+        catalog::load_now(&app.app.store, None).await.unwrap().unwrap().catalog
     }
 
     fn counts(report: &Value) -> [u64; 4] {
@@ -727,13 +727,13 @@ mod tests {
     async fn every_match_is_whole() {
         let app = app().await;
         run(&app, &sample()).await;
-        let catalogue = catalogue(&app).await;
-        let event = catalogue.event(3).unwrap();
+        let catalog = catalog(&app).await;
+        let event = catalog.event(3).unwrap();
         assert_eq!((event.status, event.revision, event.shards), (Status::Finished, 1, 64));
         assert_eq!(&*event.room, "!match3:touchline.local");
         assert_eq!(event.venue.as_deref(), Some("Cliff Road"));
-        assert_eq!(catalogue.team(2).unwrap().slug, "sao-miguel-atletico");
-        assert_eq!(catalogue.event(4).unwrap().status, Status::Postponed);
+        assert_eq!(catalog.team(2).unwrap().slug, "sao-miguel-atletico");
+        assert_eq!(catalog.event(4).unwrap().status, Status::Postponed);
     }
 
     #[tokio::test]
@@ -744,12 +744,12 @@ mod tests {
         assert_eq!(counts(&run(&app, &newer).await)[1], 1);
         let after = run(&app, &sample()).await;
         assert_eq!(counts(&after)[1], 0, "{after}");
-        assert_eq!(catalogue(&app).await.event(2).unwrap().score.unwrap().home, 3);
+        assert_eq!(catalog(&app).await.event(2).unwrap().score.unwrap().home, 3);
 
         // A newer document confirmed the score; one from in between must not bring another.
         run(&app, &changed("2026-11-15T12:03:00Z", 1, "home_score", json!(3))).await;
         run(&app, &changed("2026-11-15T12:02:00Z", 1, "home_score", json!(2))).await;
-        assert_eq!(catalogue(&app).await.event(2).unwrap().score.unwrap().home, 3);
+        assert_eq!(catalog(&app).await.event(2).unwrap().score.unwrap().home, 3);
     }
 
     /// Documents may hold one match each, and leagues one document each: an older one about something else
@@ -770,7 +770,7 @@ mod tests {
         };
         run(&app, &goal("2026-11-15T12:00:10Z", 0)).await;
         assert_eq!(counts(&run(&app, &goal("2026-11-15T12:00:05Z", 2)).await)[1], 1);
-        assert_eq!(catalogue(&app).await.event(3).unwrap().venue.as_deref(), Some("Moved"));
+        assert_eq!(catalog(&app).await.event(3).unwrap().venue.as_deref(), Some("Moved"));
     }
 
     #[tokio::test]
@@ -808,7 +808,7 @@ mod tests {
             event["id"] = json!(event["id"].as_u64().unwrap() + 900);
         }
         let report = run(&app, &document).await;
-        assert_eq!(catalogue(&app).await.events().count(), 3, "{report}");
+        assert_eq!(catalog(&app).await.events().count(), 3, "{report}");
         let reasons = report["reasons"].to_string();
         assert!(reasons.contains("another source") && reasons.contains("team 1 is not known"), "{reasons}");
     }
@@ -823,7 +823,7 @@ mod tests {
         ] {
             run(&app, &serde_json::from_str(text).unwrap()).await;
         }
-        assert_eq!(catalogue(&app).await.sports().count(), 1);
+        assert_eq!(catalog(&app).await.sports().count(), 1);
     }
 
     /// More rows than one batch, one transaction or one part of a chunk takes.
@@ -843,8 +843,8 @@ mod tests {
             "document": { "name": "Season", "matches": matches } });
         assert_eq!(counts(&run(&app, &document).await), [402, 0, 0, 0]);
         assert_eq!(counts(&run(&app, &document).await), [0, 0, 402, 0]);
-        let catalogue = catalogue(&app).await;
-        let ids: std::collections::BTreeSet<u32> = catalogue.events().map(|event| event.id).collect();
+        let catalog = catalog(&app).await;
+        let ids: std::collections::BTreeSet<u32> = catalog.events().map(|event| event.id).collect();
         assert_eq!(ids, (1..=380).collect(), "small and without gaps");
     }
 
@@ -853,7 +853,7 @@ mod tests {
     async fn a_large_chunk_is_stored_in_parts() {
         let app = app().await;
         run(&app, &sample()).await;
-        let one = catalogue(&app).await.event(1).unwrap().clone();
+        let one = catalog(&app).await.event(1).unwrap().clone();
         let mut chunk = Chunk::default();
         for id in 1..=40_000_u32 {
             // A digest does not compress.
@@ -870,7 +870,7 @@ mod tests {
         assert!(store.publish_index(Some(&loaded.head), "2.large", &index).await.unwrap());
         let parts = app.dump().await.matches(&format!("S(\"{name}#")).count();
         assert_eq!(parts, bytes.len().div_ceil(part) + 1, "and the one before");
-        assert_eq!(catalogue(&app).await.chunks()[&name].matches.len(), 40_000);
+        assert_eq!(catalog(&app).await.chunks()[&name].matches.len(), 40_000);
     }
 
     /// A snapshot that cannot be read is built anew from the rows, by any import or by asking for it.
@@ -931,7 +931,7 @@ mod tests {
             async move { run(&app, &changed("2026-11-15T12:04:00Z", 2, "home_score", json!(n + 10))).await }
         })
         .await;
-        assert_eq!(catalogue(&app).await.event(3).unwrap().revision, 7, "one before, six now");
+        assert_eq!(catalog(&app).await.event(3).unwrap().revision, 7, "one before, six now");
     }
 
     #[tokio::test]
@@ -946,7 +946,7 @@ mod tests {
             document["document"]["matches"][0]["utcDate"] = json!(date);
             document
         };
-        let hour = async || catalogue(&app).await.event(1).unwrap().start.format("%H:%M").to_string();
+        let hour = async || catalog(&app).await.event(1).unwrap().start.format("%H:%M").to_string();
         run(&app, &with("2026-11-14T10:00:00Z", "2026-11-15T20:00:00Z")).await;
         assert_eq!(hour().await, "20:00");
         run(&app, &with("2026-11-14T09:00:00Z", "2026-11-15T18:00:00Z")).await;
@@ -957,7 +957,7 @@ mod tests {
     async fn results_have_revisions_and_nothing_else_has() {
         let app = app().await;
         run(&app, &sample()).await;
-        let revision = async || catalogue(&app).await.event(3).unwrap().revision;
+        let revision = async || catalog(&app).await.event(3).unwrap().revision;
         assert_eq!(revision().await, 1);
         run(&app, &changed("2026-11-15T12:00:30Z", 2, "venue", json!("Elsewhere"))).await;
         assert_eq!(revision().await, 1);
@@ -977,9 +977,9 @@ mod tests {
             "start_time": "2027-02-01T15:00:00Z", "status": "scheduled",
         }] });
         assert_eq!(counts(&run(&app, &moved).await), [0, 1, 0, 0]);
-        let catalogue = catalogue(&app).await;
-        assert_eq!(catalogue.events().count(), 4);
-        assert_eq!(catalogue.event(1).unwrap().start.to_rfc3339(), "2027-02-01T15:00:00+00:00");
+        let catalog = catalog(&app).await;
+        assert_eq!(catalog.events().count(), 4);
+        assert_eq!(catalog.event(1).unwrap().start.to_rfc3339(), "2027-02-01T15:00:00+00:00");
     }
 
     #[tokio::test]
@@ -1015,7 +1015,7 @@ mod tests {
         ] {
             assert!(reasons.contains(word), "{word} in {reasons}");
         }
-        assert_eq!(catalogue(&app).await.events().count(), 4);
+        assert_eq!(catalog(&app).await.events().count(), 4);
     }
 
     #[tokio::test]
@@ -1049,10 +1049,10 @@ mod tests {
         let foreign: Value =
             serde_json::from_str(include_str!("../../../events/feed/openfootball.json")).unwrap();
         run(&app, &foreign).await;
-        let catalogue = catalogue(&app).await;
-        assert_eq!(catalogue.events().count(), 7);
-        let slugs: std::collections::HashSet<_> = catalogue.teams().map(|team| team.slug.clone()).collect();
-        assert_eq!(slugs.len(), catalogue.teams().count(), "slugs are unique");
+        let catalog = catalog(&app).await;
+        assert_eq!(catalog.events().count(), 7);
+        let slugs: std::collections::HashSet<_> = catalog.teams().map(|team| team.slug.clone()).collect();
+        assert_eq!(slugs.len(), catalog.teams().count(), "slugs are unique");
         // An id that a foreign row has cannot be claimed.
         let mut claim = sample();
         claim["events"][0]["id"] = json!(5);
@@ -1074,14 +1074,14 @@ mod tests {
 
     /// The bytes of every chunk, by name.
     async fn bytes(app: &TestApp) -> Vec<(String, Vec<u8>)> {
-        let catalogue = catalogue(app).await;
-        catalogue.chunks().iter().map(|(name, chunk)| (name.to_string(), chunk.encode().unwrap())).collect()
+        let catalog = catalog(app).await;
+        catalog.chunks().iter().map(|(name, chunk)| (name.to_string(), chunk.encode().unwrap())).collect()
     }
 
-    /// `feed` dies after each of its writes in turn: readers see the old catalogue or the new one, whole,
+    /// `feed` dies after each of its writes in turn: readers see the old catalog or the new one, whole,
     /// and the next run ends as if nothing had happened.
     #[tokio::test]
-    async fn dying_after_any_write_leaves_a_whole_catalogue() {
+    async fn dying_after_any_write_leaves_a_whole_catalog() {
         let foreign: Value =
             serde_json::from_str(include_str!("../../../events/feed/openfootball.json")).unwrap();
         let undisturbed = app().await;
@@ -1105,7 +1105,7 @@ mod tests {
             let finished = crate::handle(app.app.clone(), foreign.clone()).await.is_ok();
             app.faults.clear();
             let seen = bytes(&app).await;
-            assert!(seen == before || seen == after, "after {steps} writes the catalogue is neither");
+            assert!(seen == before || seen == after, "after {steps} writes the catalog is neither");
             run(&app, &foreign).await;
             assert_eq!(bytes(&app).await, after, "after {steps} writes and another run");
             if finished {
@@ -1144,7 +1144,7 @@ mod tests {
             }
         })
         .await;
-        assert_eq!(catalogue(&app).await.events().count(), 16);
+        assert_eq!(catalog(&app).await.events().count(), 16);
     }
 
     /// The head moved, the answer was lost, another import published on top, and only then the SDK asks
@@ -1183,7 +1183,7 @@ mod tests {
             catalog_cache: Arc::default(),
             ..app.app.clone()
         };
-        while catalog::load_now(&other.store, None).await.unwrap().unwrap().catalogue.event(50).is_none() {
+        while catalog::load_now(&other.store, None).await.unwrap().unwrap().catalog.event(50).is_none() {
             assert!(!first.is_finished(), "its head's answer was not the one that was lost");
             tokio::task::yield_now().await;
         }
@@ -1201,7 +1201,7 @@ mod tests {
             let delete = app.client().delete_item().table_name(&tables.catalog).set_key(Some(key.into()));
             delete.send().await.unwrap();
         }
-        assert_eq!(catalogue(&app).await.events().count(), 6);
+        assert_eq!(catalog(&app).await.events().count(), 6);
     }
 
     /// Documents of different age, all at once: the newest one's score is what remains.
@@ -1215,7 +1215,7 @@ mod tests {
                 async move { run(&app, &changed(&at, 1, "home_score", json!(n + 10))).await }
             })
             .await;
-            assert_eq!(catalogue(&app).await.event(2).unwrap().score.unwrap().home, 17);
+            assert_eq!(catalog(&app).await.event(2).unwrap().score.unwrap().home, 17);
         }
     }
 
@@ -1229,10 +1229,10 @@ mod tests {
             async move { run(&app, &document).await }
         })
         .await;
-        let catalogue = catalogue(&app).await;
-        let slugs: std::collections::HashSet<_> = catalogue.teams().map(|team| &team.slug).collect();
-        assert_eq!(slugs.len(), catalogue.teams().count());
-        for team in catalogue.teams() {
+        let catalog = catalog(&app).await;
+        let slugs: std::collections::HashSet<_> = catalog.teams().map(|team| &team.slug).collect();
+        assert_eq!(slugs.len(), catalog.teams().count());
+        for team in catalog.teams() {
             let stored = app.app.store.catalog_rows::<Team>(&[team.id]).await.unwrap();
             assert_eq!(stored[&team.id].slug, team.slug, "the snapshot shows what is stored");
         }
@@ -1248,9 +1248,9 @@ mod tests {
             async move { run(&app, &document).await }
         })
         .await;
-        let catalogue = catalogue(&app).await;
-        assert_eq!((catalogue.events().count(), catalogue.teams().count()), (3, 4));
+        let catalog = catalog(&app).await;
+        assert_eq!((catalog.events().count(), catalog.teams().count()), (3, 4));
         let all = Paging { page: 1, per_page: 100 };
-        assert_eq!(catalogue.list_events(&EventFilter::default(), all).total, 3);
+        assert_eq!(catalog.list_events(&EventFilter::default(), all).total, 3);
     }
 }

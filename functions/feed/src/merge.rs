@@ -1,8 +1,8 @@
-//! From a catalogue and changed rows to the chunks that must be written anew. Pure.
+//! From a catalog and changed rows to the chunks that must be written anew. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use touchline::domain::catalog::{Catalogue, Chunk, ChunkName, Match, Sport, Team, Tournament};
+use touchline::domain::catalog::{Catalog, Chunk, ChunkName, Match, Sport, Team, Tournament};
 use touchline::storage::catalog::Row;
 
 /// Rows as they shall be, by id.
@@ -24,10 +24,10 @@ impl Rows {
 }
 
 /// The chunks that differ once `rows` are in: with their new content, or `None` where nothing is left.
-pub fn changed_chunks(catalogue: &Catalogue, rows: &Rows) -> BTreeMap<ChunkName, Option<Chunk>> {
+pub fn changed_chunks(catalog: &Catalog, rows: &Rows) -> BTreeMap<ChunkName, Option<Chunk>> {
     let mut next: BTreeMap<ChunkName, Chunk> = BTreeMap::new();
     let copy =
-        |name: ChunkName| catalogue.chunks().get(&name).map(|chunk| (**chunk).clone()).unwrap_or_default();
+        |name: ChunkName| catalog.chunks().get(&name).map(|chunk| (**chunk).clone()).unwrap_or_default();
 
     let mut base = copy(ChunkName::Base);
     put_all(&mut base.sports, &rows.sports);
@@ -36,7 +36,7 @@ pub fn changed_chunks(catalogue: &Catalogue, rows: &Rows) -> BTreeMap<ChunkName,
     next.insert(ChunkName::Base, base);
 
     // A match that moved to another month leaves the one it was in.
-    let touched: BTreeSet<ChunkName> = catalogue
+    let touched: BTreeSet<ChunkName> = catalog
         .events()
         .filter(|event| rows.events.get(&event.id).is_some_and(|row| row != *event))
         .map(Match::chunk)
@@ -50,7 +50,7 @@ pub fn changed_chunks(catalogue: &Catalogue, rows: &Rows) -> BTreeMap<ChunkName,
         next.insert(name, chunk);
     }
     next.into_iter()
-        .filter(|(name, chunk)| catalogue.chunks().get(name).is_none_or(|before| **before != *chunk))
+        .filter(|(name, chunk)| catalog.chunks().get(name).is_none_or(|before| **before != *chunk))
         .map(|(name, chunk)| {
             let empty = name != ChunkName::Base && chunk.matches.is_empty();
             (name, (!empty).then_some(chunk))

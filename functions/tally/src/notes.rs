@@ -108,7 +108,7 @@ async fn joined(app: &App, place: &Key, member: &Member) -> Result<(), StoreErro
 /// What a member predicts for the room's match.
 async fn prediction(app: &App, member: &Member) -> Result<Option<Prediction>, StoreError> {
     let Some(event) = member.event_id else { return Ok(None) };
-    // From the row itself: a copy of the catalogue may not know it yet.
+    // From the row itself: a copy of the catalog may not know it yet.
     let Some(event) = app.store.catalog_rows::<Match>(&[event]).await?.remove(&event) else {
         return Ok(None);
     };

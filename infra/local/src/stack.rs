@@ -174,7 +174,7 @@ async fn import_demo_league(host: &Host, store: &Store) -> Result<(), StartError
     let loaded = touchline::catalog::load_now(store, None).await.ok().flatten();
     let unfinished: Vec<u32> = loaded
         .iter()
-        .flat_map(|loaded| loaded.catalogue.events())
+        .flat_map(|loaded| loaded.catalog.events())
         .filter(|event| event.status.shown() != ShownStatus::Finished)
         .map(|event| event.id)
         .collect();

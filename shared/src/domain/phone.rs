@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Reason;
+use super::{Field, Raw, Reason};
 
 /// A phone number in international form: `+`, then 7 to 15 digits, the first not zero.
 ///
@@ -45,6 +45,28 @@ impl Phone {
         prefixes.is_empty() || prefixes.iter().any(|prefix| self.0.starts_with(prefix))
     }
 }
+
+impl Field for Phone {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match raw {
+            // In a query string a bare + means a space, and clients forget to escape it.
+            Raw::Text(text) if text.starts_with(' ') => Self::parse(&format!("+{}", text.trim_start())),
+            _ => Self::parse(raw.text()?),
+        }
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "maxLength": 40, "examples": ["+447700900123"],
+            "pattern": r"^[ ()\-]*\+[ ()\-]*[1-9]([ ()\-]*[0-9]){6,14}[ ()\-]*$",
+            "description": "A phone number in international format. Spaces, hyphens and parentheses are ignored.",
+        })
+    }
+}
+
+#[cfg(feature = "openapi")]
+super::field::shown_as!(Phone, { "type": "string", "pattern": r"^\+[1-9][0-9]{6,14}$" });
 
 impl fmt::Debug for Phone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 //!
 //! Rows are the truth. The snapshot is made from them: chunks under keys that are never written again,
 //! an index that names the chunks, and a head that names the index. Moving the head is the one write that
-//! readers notice, so that they see the old catalogue or the new one, never a mixture.
+//! readers notice, so that they see the old catalog or the new one, never a mixture.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -28,7 +28,7 @@ const PART: usize = 350 * 1024;
 /// How many calls are under way at once while a snapshot is loaded or rows are written.
 const AT_ONCE: usize = 16;
 
-/// Which catalogue is the current one.
+/// Which catalog is the current one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub version: u64,
@@ -36,7 +36,7 @@ pub struct Head {
     at: String,
 }
 
-/// What the catalogue consists of.
+/// What the catalog consists of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
     /// Which rows the chunks hold, and how they are written: another program's may not be readable.
@@ -86,7 +86,7 @@ impl Index {
     }
 }
 
-/// A row of the catalogue: what all kinds have in common.
+/// A row of the catalog: what all kinds have in common.
 pub trait Row: Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync {
     const KIND: Kind;
     fn id(&self) -> u32;
@@ -193,7 +193,7 @@ impl Store {
         self.get(&self.tables.catalog, keys::snapshot_index(&head.at), reads).await
     }
 
-    /// Chunks as stored. `None` where one is gone: the catalogue has moved on meanwhile.
+    /// Chunks as stored. `None` where one is gone: the catalog has moved on meanwhile.
     pub async fn catalog_chunks(
         &self,
         wanted: &[(ChunkName, ChunkRef)],

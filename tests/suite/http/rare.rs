@@ -67,10 +67,10 @@ async fn a_change_that_cannot_be_read_is_set_aside() {
     }
 }
 
-/// A catalogue whose snapshot cannot be read, and a number that is somebody else's. On a stack of its own: nobody else
+/// A catalog whose snapshot cannot be read, and a number that is somebody else's. On a stack of its own: nobody else
 /// could list a match meanwhile.
 #[tokio::test]
-async fn a_catalogue_is_built_anew() {
+async fn a_catalog_is_built_anew() {
     let mut arguments =
         vec!["touchline", "--quiet", "--memory", "--no-demo", "--port", "0", "--dynamodb-port", "0"];
     let calls = std::env::var("TOUCHLINE_TEST_CALLS");

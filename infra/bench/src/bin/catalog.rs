@@ -1,4 +1,4 @@
-//! The catalogue at 100,000 matches: what a page costs, first or last, with filters or without; what a
+//! The catalog at 100,000 matches: what a page costs, first or last, with filters or without; what a
 //! cold function pays to load it all.
 //!
 //! The store runs in a process of its own, and so does the cold function, so that memory is their own.
@@ -33,18 +33,18 @@ async fn main() {
     }
 }
 
-/// What a function does between its first request and the catalogue in its hands.
+/// What a function does between its first request and the catalog in its hands.
 async fn cold(url: &str) {
     let (config, _) = config(url);
     let app = App::new(config);
     app.store.ping().await.expect("a store");
     let before = memory("VmRSS:");
     let started = Instant::now();
-    let catalogue = app.catalogue().await.expect("a catalogue");
+    let catalog = app.catalog().await.expect("a catalog");
     let took = started.elapsed();
     println!(
         "{} matches loaded in {:.0} ms; the process held {before:.1} MB before and {:.1} MB at most",
-        catalogue.events().count(),
+        catalog.events().count(),
         took.as_secs_f64() * 1000.0,
         memory("VmHWM:"),
     );
@@ -141,9 +141,8 @@ async fn measure() {
         Command::new(&itself).args(["cold", url]).status().await.expect("a run");
     }
 
-    let catalogue =
-        catalog::load_now(&app.store, None).await.expect("a read").expect("a catalogue").catalogue;
-    app.catalogue().await.expect("a catalogue");
+    let catalog = catalog::load_now(&app.store, None).await.expect("a read").expect("a catalog").catalog;
+    app.catalog().await.expect("a catalog");
     println!("\nA page of 20, warm:\n");
     println!("| page | CPU, mean of 200 | DynamoDB calls | read units | rounds |");
     println!("|---|---|---|---|---|");
@@ -172,12 +171,12 @@ async fn measure() {
         let paging = Paging { page, per_page: 20 };
         let started = Instant::now();
         for _ in 0..200 {
-            std::hint::black_box(catalogue.list_events(std::hint::black_box(&filter), paging));
+            std::hint::black_box(catalog.list_events(std::hint::black_box(&filter), paging));
         }
         let each = started.elapsed().as_secs_f64() * 1_000.0 / 200.0;
         let (_, cost) = meter::measure(async {
-            let catalogue = app.catalogue().await.expect("a catalogue");
-            let page = catalogue.list_events(&filter, paging);
+            let catalog = app.catalog().await.expect("a catalog");
+            let page = catalog.list_events(&filter, paging);
             let ids: Vec<u32> = page.rows.iter().map(|event| event.id).collect();
             app.store.prediction_counts(&ids).await.expect("counts")
         })
