@@ -1,12 +1,12 @@
-// functions/meta, for Node: the client and its first connection during init, then one read for the request.
+// functions/meta for Node. Init creates the client and opens its connection; the request makes one read.
 import { DynamoDBClient, GetItemCommand } from "@aws-sdk/client-dynamodb";
 
 const client = new DynamoDBClient({});
-const nothing = { TableName: process.env.USERS_TABLE, Key: { pk: { S: "-" }, sk: { S: "-" } } };
-await client.send(new GetItemCommand(nothing));
+const missing = { TableName: process.env.USERS_TABLE, Key: { pk: { S: "-" }, sk: { S: "-" } } };
+await client.send(new GetItemCommand(missing));
 
 export async function handler() {
-  await client.send(new GetItemCommand(nothing));
+  await client.send(new GetItemCommand(missing));
   return {
     statusCode: 200,
     headers: { "content-type": "application/json" },
