@@ -83,7 +83,7 @@ fn print_banner(stack: &LocalStack, options: &Options) {
     match &options.homeserver {
         Some(url) => println!("  Chat       {url}"),
         None => {
-            println!("  Chat       rooms without messages; docs/chat.md explains how to add a homeserver")
+            println!("  Chat       no messages; docs/chat.md explains how to add a homeserver")
         }
     }
     println!("  DynamoDB   {} ({data}; tables {})", stack.dynamodb, stack.tables.join(", "));
