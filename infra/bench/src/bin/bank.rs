@@ -29,10 +29,10 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
-        let Played { schedules, calls, faults, deaths, entries } = total;
+        let Played { schedules, calls, faults, crashes, entries } = total;
         let seconds = started.elapsed().as_secs();
         println!(
-            "{schedules} schedules, {calls} calls, {faults} faults, {deaths} deaths, {entries} entries: sound ({seconds} s)"
+            "{schedules} schedules, {calls} calls, {faults} faults, {crashes} crashes, {entries} entries: sound ({seconds} s)"
         );
         from = to;
     }
