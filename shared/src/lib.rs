@@ -5,7 +5,6 @@
 
 pub mod api;
 pub mod app;
-pub mod catalog;
 pub mod codes;
 pub mod coins;
 pub mod config;

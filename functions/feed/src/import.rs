@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use touchline::App;
-use touchline::catalog::Loaded;
 use touchline::domain::catalog::{Catalog, Key, Kind, Match, Score, Sport, Status, Team, Tournament, fold};
 use touchline::domain::{Room, RoomId};
-use touchline::storage::catalog::{Head, Index, Replacement, Row, Written};
+use touchline::storage::catalog::{Head, Index, Loaded, Replacement, Row, Written};
 use touchline::storage::settlements::Due;
 use touchline::storage::{Reads, StoreError};
 
@@ -246,7 +245,7 @@ impl Import<'_> {
                     None => {}
                 }
             }
-            for (key, id) in self.app.store.give_ids(kind, &missing, last).await? {
+            for (key, id) in self.app.store.assign_ids(kind, &missing, last).await? {
                 ids.by_key.insert((kind, key), id);
             }
         }
@@ -451,7 +450,7 @@ impl Import<'_> {
                     Decision::Refuse(reason) => {
                         self.refused.insert((T::KIND, id));
                         // A number that was drawn and is somebody else's would stand in the way for ever.
-                        self.app.store.forget_id(T::KIND, row.key(), id).await?;
+                        self.app.store.release_id(T::KIND, row.key(), id).await?;
                         self.reject(label, reason);
                     }
                 }
@@ -625,7 +624,7 @@ async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), StoreE
         base = load(app).await?;
         if let Base::Snapshot(loaded) = &base {
             // Unless ours went through after all, its answer was lost, and theirs is built upon it.
-            ours.retain(|(name, place)| !loaded.names(*name, place));
+            ours.retain(|(name, place)| !loaded.lists(*name, place));
         }
         app.store.expire_chunks(&ours, None, end).await?;
         rows = Rows {
@@ -669,10 +668,9 @@ mod tests {
     use aws_sdk_dynamodb::types::AttributeValue;
     use serde_json::{Value, json};
     use touchline::App;
-    use touchline::catalog;
     use touchline::domain::catalog::{Catalog, Chunk, EventFilter, Key, Kind, Match, Paging, Status, Team};
     use touchline::storage::Store;
-    use touchline::storage::catalog::{Replacement, Written};
+    use touchline::storage::catalog::{Replacement, Written, load_latest};
     use touchline_testing::{Fault, TestApp, at_once};
 
     use crate::FeedError;
@@ -686,7 +684,7 @@ mod tests {
     }
 
     async fn catalog(app: &TestApp) -> Arc<Catalog> {
-        catalog::load_now(&app.app.store, None).await.unwrap().unwrap().catalog
+        load_latest(&app.app.store, None).await.unwrap().unwrap().catalog
     }
 
     fn counts(report: &Value) -> [u64; 4] {
@@ -716,10 +714,10 @@ mod tests {
             let app = app().await;
             let first = counts(&run(&app, &document).await);
             assert!(first[0] > 5 && first[1] == 0 && first[2] == 0, "{first:?}");
-            let version = catalog::load_now(&app.app.store, None).await.unwrap().unwrap().head.version;
+            let version = load_latest(&app.app.store, None).await.unwrap().unwrap().head.version;
             let second = counts(&run(&app, &document).await);
             assert_eq!(second, [0, 0, first[0], first[3]]);
-            assert_eq!(catalog::load_now(&app.app.store, None).await.unwrap().unwrap().head.version, version);
+            assert_eq!(load_latest(&app.app.store, None).await.unwrap().unwrap().head.version, version);
         }
     }
 
@@ -789,7 +787,7 @@ mod tests {
             json!({ "format": "football-data.org/v4", "document": { "matches": [] } }),
         ] {
             run(&app, &document).await;
-            assert!(catalog::load_now(&app.app.store, None).await.unwrap().is_none());
+            assert!(load_latest(&app.app.store, None).await.unwrap().is_none());
         }
     }
 
@@ -864,7 +862,7 @@ mod tests {
         let part = 350 * 1024;
         assert!(bytes.len() > part, "{} bytes are one part", bytes.len());
         let (name, store) = (one.chunk(), &app.app.store);
-        let loaded = catalog::load_now(store, None).await.unwrap().unwrap();
+        let loaded = load_latest(store, None).await.unwrap().unwrap();
         let mut index = loaded.index.clone();
         index.set(name, store.put_chunk("2.large", name, &bytes).await.unwrap());
         assert!(store.publish_index(Some(&loaded.head), "2.large", &index).await.unwrap());
@@ -895,7 +893,7 @@ mod tests {
                         .unwrap();
                 }
             }
-            assert!(catalog::load_now(&app.app.store, None).await.is_err());
+            assert!(load_latest(&app.app.store, None).await.is_err());
         };
         spoil().await;
         // A new process: one that has a copy would not notice.
@@ -1039,7 +1037,7 @@ mod tests {
             refused(json!({ "format": "football-data.org/v4" })).await,
             FeedError::WrongShape(..)
         ));
-        assert!(catalog::load_now(&app.app.store, None).await.unwrap().is_none(), "nothing was published");
+        assert!(load_latest(&app.app.store, None).await.unwrap().is_none(), "nothing was published");
     }
 
     #[tokio::test]
@@ -1173,7 +1171,7 @@ mod tests {
             }
             Fault::None
         });
-        let version = async || catalog::load_now(&app.app.store, None).await.unwrap().unwrap().head.version;
+        let version = async || load_latest(&app.app.store, None).await.unwrap().unwrap().head.version;
         let first = {
             let (app, document) = (Arc::clone(&app), one_match(50, "03"));
             tokio::spawn(async move { run(&app, &document).await })
@@ -1183,7 +1181,7 @@ mod tests {
             catalog_cache: Arc::default(),
             ..app.app.clone()
         };
-        while catalog::load_now(&other.store, None).await.unwrap().unwrap().catalog.event(50).is_none() {
+        while load_latest(&other.store, None).await.unwrap().unwrap().catalog.event(50).is_none() {
             assert!(!first.is_finished(), "its head's answer was not the one that was lost");
             tokio::task::yield_now().await;
         }

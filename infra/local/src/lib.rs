@@ -165,8 +165,10 @@ impl LocalStack {
         // The API answers already; only lists of matches wait for this, and only the first time.
         if !options.no_demo && host.has("feed") {
             // A catalog that cannot be read is built anew by the import itself.
-            let loaded =
-                touchline::catalog::load_now(&Store::new(client.clone(), names), None).await.ok().flatten();
+            let loaded = touchline::storage::catalog::load_latest(&Store::new(client.clone(), names), None)
+                .await
+                .ok()
+                .flatten();
             let unfinished: Vec<u32> = loaded
                 .iter()
                 .flat_map(|loaded| loaded.catalog.events())

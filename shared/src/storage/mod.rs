@@ -3,6 +3,7 @@
 //! Nothing of DynamoDB leaves this module: a failed condition becomes a word of the domain at the call
 //! that set the condition, and every other failure becomes [`StoreError`].
 
+mod batch;
 pub mod catalog;
 mod client;
 pub mod directory;

@@ -12,11 +12,10 @@ use std::time::Instant;
 use chrono::{DateTime, Datelike as _, NaiveDate, TimeDelta, Utc};
 use tokio::process::Command;
 use touchline::App;
-use touchline::catalog;
 use touchline::domain::catalog::{
     Chunk, ChunkName, EventFilter, Key, Kind, Match, Paging, ShownStatus, Sport, Status, Team, Tournament,
 };
-use touchline::storage::catalog::Index;
+use touchline::storage::catalog::{Index, load_latest};
 use touchline::storage::{Store, meter};
 use touchline_bench::{StoreProcess, config, memory, serve_store};
 
@@ -141,7 +140,7 @@ async fn measure() {
         Command::new(&itself).args(["cold", url]).status().await.expect("a run");
     }
 
-    let catalog = catalog::load_now(&app.store, None).await.expect("a read").expect("a catalog").catalog;
+    let catalog = load_latest(&app.store, None).await.expect("a read").expect("a catalog").catalog;
     app.catalog().await.expect("a catalog");
     println!("\nA page of 20, warm:\n");
     println!("| page | CPU, mean of 200 | DynamoDB calls | read units | rounds |");
