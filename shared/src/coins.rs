@@ -9,8 +9,8 @@ use crate::domain::UserId;
 use crate::domain::coins::{Amount, Claim, CoinError, Entry, EntryKey, EntryKind, ReferenceId, Wallet};
 use crate::domain::limit;
 use crate::http::Error;
-use crate::storage::StoreError;
 use crate::storage::wallets::{Movement, Posted};
+use crate::storage::{Retry, StoreError};
 
 /// An entry, and whether it was made by an earlier request.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Receipt {
 
 /// How often a movement starts over from the wallet as it is by then. With the waits between, that is about
 /// five seconds: time for two hundred at once, and no phone sends that many.
-const TRIES: u32 = 16;
+const ATTEMPTS: u32 = 16;
 
 /// Takes coins out of a wallet, once for each key.
 pub async fn deduct(
@@ -136,7 +136,8 @@ impl Request {
         mut wallet: Wallet,
         decide: impl Fn(&Wallet) -> Result<Decision, CoinError>,
     ) -> Result<Receipt, Error> {
-        for attempt in 0..TRIES {
+        let mut retry = Retry::immediate("wallet", ATTEMPTS);
+        loop {
             let Decision { coins, claim } = decide(&wallet)?;
             let movement = Movement {
                 key: key.clone(),
@@ -175,9 +176,8 @@ impl Request {
                 Posted::Changed(now) => wallet = now,
             }
             // A wait of any length up to one that grows, so that those who met once do not meet again.
-            let longest = 8_u32 << attempt.min(7);
-            tokio::time::sleep(Duration::from_millis(u64::from(app.random.below(longest)))).await;
+            let longest = 8_u32 << retry.failed().min(7);
+            retry.again_after(Duration::from_millis(u64::from(app.random.below(longest)))).await?;
         }
-        Err(StoreError::Busy { operation: "TransactWriteItems", code: "WalletContended".into() }.into())
     }
 }

@@ -8,8 +8,8 @@ use touchline::App;
 use touchline::domain::Prediction;
 use touchline::domain::catalog::Match;
 use touchline::domain::points::RULES;
-use touchline::storage::StoreError;
 use touchline::storage::settlements::{AWARDS_AT_ONCE, Award, Due, Progress};
+use touchline::storage::{Retry, StoreError};
 
 use crate::Settled;
 
@@ -115,10 +115,8 @@ async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), St
     let mut open = rows;
     // A row that its user changed between our look at it and our write is calculated again. That can
     // happen only where a result comes before kick-off.
-    for _ in 0..20 {
-        if open.is_empty() {
-            return Ok(());
-        }
+    let mut retry = Retry::immediate("predictions of a match", 20);
+    loop {
         let awards: Vec<Award> = open
             .drain(..)
             .filter(|row| row.revision < event.revision)
@@ -135,6 +133,9 @@ async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), St
         while let Some(changed) = writing.next().await {
             open.extend(changed?);
         }
+        if open.is_empty() {
+            return Ok(());
+        }
+        retry.again().await?;
     }
-    Err(StoreError::Busy { operation: "BatchExecuteStatement", code: "RowContended".into() })
 }

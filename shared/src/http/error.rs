@@ -250,11 +250,11 @@ impl Error {
                 "The code could not be sent. Try again in a moment.",
             )
             .after(SOON),
-            Self::Store(StoreError::Busy { .. }) | Self::OutOfTime => {
+            Self::Store(StoreError::Busy { .. } | StoreError::Contended { .. }) | Self::OutOfTime => {
                 told(S::SERVICE_UNAVAILABLE, "busy", "The service is busy. Try again in a moment.")
                     .after(SOON)
             }
-            Self::Store(StoreError::Refused { .. } | StoreError::Unreadable(_)) | Self::Broken(_) => {
+            Self::Store(StoreError::Misconfigured { .. } | StoreError::Unreadable(_)) | Self::Broken(_) => {
                 told(S::INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side.")
             }
         }
@@ -489,7 +489,8 @@ mod tests {
 
     #[test]
     fn internals_stay_inside() {
-        let error = Error::Store(StoreError::Refused { operation: "GetItem", code: "SecretTable".into() });
+        let error =
+            Error::Store(StoreError::Misconfigured { operation: "GetItem", code: "SecretTable".into() });
         let response = error.into_response();
         assert_eq!(response.status(), 500);
         assert!(!format!("{:?}", response.body()).contains("SecretTable"));

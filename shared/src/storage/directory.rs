@@ -5,11 +5,12 @@
 //! nothing of the rooms that it does not. `tally` keeps the places, from the stream of rooms.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{DeleteRequest, PutRequest, WriteRequest};
 use serde::Deserialize;
 
-use super::{Item, Store, StoreError, from_item, keys, number, text};
+use super::{Item, Retry, Store, StoreError, from_item, keys, number, text};
 use crate::domain::catalog::fold;
 use crate::domain::room::{Room, RoomId};
 
@@ -185,8 +186,8 @@ impl Store {
     }
 
     async fn write_all(&self, mut writes: Vec<WriteRequest>) -> Result<(), StoreError> {
-        const TRIES: u32 = 8;
-        for attempt in 0..TRIES {
+        let mut retry = Retry::doubling("batch write", 8, Duration::from_millis(20));
+        loop {
             let written = self
                 .client
                 .batch_write_item()
@@ -201,9 +202,8 @@ impl Store {
             if writes.is_empty() {
                 return Ok(());
             }
-            tokio::time::sleep(std::time::Duration::from_millis(20 << attempt)).await;
+            retry.again().await?;
         }
-        Err(StoreError::Busy { operation: "BatchWriteItem", code: "Unprocessed".into() })
     }
 }
 

@@ -13,6 +13,7 @@ pub mod meter;
 pub mod pages;
 pub mod predictions;
 mod register;
+mod retry;
 pub mod rooms;
 pub mod settlements;
 pub mod sms_logs;
@@ -35,6 +36,7 @@ use serde::de::DeserializeOwned;
 
 pub use client::connect;
 use keys::Key;
+pub use retry::Retry;
 
 use crate::config::Tables;
 
@@ -50,12 +52,17 @@ pub struct Store {
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Conflicts, throttling or no answer, after the retries. Trying again later is right.
-    #[error("{operation} got no answer in time ({code})")]
+    /// DynamoDB throttled the call, failed or did not respond, after the SDK's retries. The caller may retry
+    /// later.
+    #[error("{operation} failed after retries ({code})")]
     Busy { operation: &'static str, code: String },
-    /// A fault of ours: a missing table, a missing permission, an expression that is wrong.
-    #[error("{operation} was refused: {code}")]
-    Refused { operation: &'static str, code: String },
+    /// Other writers kept changing `what`, or DynamoDB kept throttling it, until our retries were exhausted.
+    /// The caller may retry later.
+    #[error("contention on {what}")]
+    Contended { what: &'static str },
+    /// Our mistake: a missing table, a missing permission, an invalid expression.
+    #[error("{operation} is misconfigured: {code}")]
+    Misconfigured { operation: &'static str, code: String },
     /// An item that does not read back as what it should be. Serde's own words are left out: they quote
     /// values.
     #[error("an item could not be read as {0}")]
@@ -79,7 +86,7 @@ impl StoreError {
             _ => false,
         };
         let code = code.to_owned();
-        if busy { Self::Busy { operation, code } } else { Self::Refused { operation, code } }
+        if busy { Self::Busy { operation, code } } else { Self::Misconfigured { operation, code } }
     }
 }
 
@@ -190,6 +197,6 @@ fn refused_write(error: &SdkError<TransactWriteItemsError>, index: usize) -> Opt
 impl From<BuildError> for StoreError {
     /// A request that lacks a part that DynamoDB needs: a mistake in this module.
     fn from(_: BuildError) -> Self {
-        Self::Refused { operation: "build", code: "IncompleteRequest".into() }
+        Self::Misconfigured { operation: "build", code: "IncompleteRequest".into() }
     }
 }

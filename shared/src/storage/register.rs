@@ -62,6 +62,12 @@ pub(super) fn give_back(limits: &[Limit], place: usize, mark: &str) -> Shift {
     }
 }
 
+/// How many attempts a removal needs at most. Concurrent requests shift an entry by one position each, in
+/// either direction.
+pub(super) fn removal_attempts(limits: &[Limit]) -> u32 {
+    u32::try_from(2 * limit::depth(limits) + 1).unwrap_or(u32::MAX)
+}
+
 /// The marks of an item, newest first.
 pub(super) fn marks(item: &Item) -> Vec<String> {
     (0..).map_while(|place| item.get(&format!("m{place}"))?.as_s().ok().cloned()).collect()

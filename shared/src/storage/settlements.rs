@@ -13,7 +13,9 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Item, Store, StoreError, every_item, from_item, keys, made, number, predictions, text, to_item};
+use super::{
+    Item, Retry, Store, StoreError, every_item, from_item, keys, made, number, predictions, text, to_item,
+};
 use crate::domain::{Prediction, UserId};
 
 /// A result that waits for its points.
@@ -260,11 +262,8 @@ impl Store {
             .iter()
             .map(|award| self.award_statement(shards, revision, award))
             .collect::<Result<_, _>>()?;
-        for attempt in 0..8_u32 {
-            if attempt > 0 {
-                // What was left over was throttled: 10 ms, then twice as long each time.
-                tokio::time::sleep(Duration::from_millis(5 << attempt)).await;
-            }
+        let mut retry = Retry::doubling("batch of points", 8, Duration::from_millis(10));
+        loop {
             let done = self
                 .client
                 .batch_execute_statement()
@@ -275,8 +274,7 @@ impl Store {
             let mut left = Vec::new();
             let responses = done.responses.unwrap_or_default();
             if responses.len() != open.len() {
-                let code = "ResponsesMissing".into();
-                return Err(StoreError::Busy { operation: "BatchExecuteStatement", code });
+                return Err(StoreError::Unreadable("a response per statement"));
             }
             for (statement, response) in open.into_iter().zip(responses) {
                 match outcome(response) {
@@ -285,7 +283,7 @@ impl Store {
                     Outcome::Changed(item) => changed.push(predictions::read(item)?),
                     Outcome::Later => left.push(statement),
                     Outcome::Refused(code) => {
-                        return Err(StoreError::Refused { operation: "BatchExecuteStatement", code });
+                        return Err(StoreError::Misconfigured { operation: "BatchExecuteStatement", code });
                     }
                 }
             }
@@ -293,8 +291,9 @@ impl Store {
                 return Ok(changed);
             }
             open = left;
+            // DynamoDB throttled the rest.
+            retry.again().await?;
         }
-        Err(StoreError::Busy { operation: "BatchExecuteStatement", code: "Throttled".into() })
     }
 
     fn award_statement(

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::keys::Key;
 use super::stream::{Sequence, Unreadable};
-use super::{Item, Reads, Store, StoreError, from_item, keys, made, number, refused_item, text};
+use super::{Item, Reads, Retry, Store, StoreError, from_item, keys, made, number, refused_item, text};
 use crate::config::Tables;
 use crate::domain::room::Day;
 use crate::domain::tally::{Counters, EventCounts, RoomCounts, UserRecord};
@@ -82,8 +82,8 @@ impl Store {
         let mut open = additions;
         // Each refusal says what is in there already. A second one means that the same lane is being
         // folded elsewhere at this very moment; that ends with their last record.
-        let mut refusals = 0;
-        while refusals < 10 {
+        let mut retry = Retry::immediate("position in a stream shard", 10);
+        loop {
             let (now_adding, fields) = longest_run(open);
             let (Some(first), Some(last)) = (now_adding.first(), now_adding.last()) else { return Ok(()) };
             let (identity, id) = aggregate.identity();
@@ -124,14 +124,13 @@ impl Store {
                     let Some(item) = refused_item(&error) else {
                         return Err(StoreError::from_sdk("UpdateItem", &error));
                     };
-                    refusals += 1;
                     let seen = seen(&item, &mark).ok_or(StoreError::Unreadable("a lane's mark"))?;
                     let taken_in = open.partition_point(|addition| addition.sequence.number() <= seen);
                     open = &open[taken_in..];
+                    retry.again().await?;
                 }
             }
         }
-        Err(StoreError::Busy { operation: "UpdateItem", code: "LaneContended".into() })
     }
 
     /// Forgets the marks of shards that have ended long ago, and counts of days that nobody asks for.

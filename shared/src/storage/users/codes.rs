@@ -9,7 +9,7 @@ use crate::domain::code::{self, CodeDigest, Sending, VerificationError, WrongCod
 use crate::domain::limit::{self, Limit, Limited};
 use crate::domain::{Address, IssueId, Phone, Purpose, UserId};
 use crate::storage::register::{self, Shift};
-use crate::storage::{Store, StoreError, from_item, keys, number, refused_item, text};
+use crate::storage::{Retry, Store, StoreError, from_item, keys, number, refused_item, text};
 
 /// A code to be kept, before it is sent.
 #[derive(Debug)]
@@ -158,7 +158,8 @@ impl Store {
         // can push it down, or pull it up, only so often.
         let mut place = 0;
         let mut ours_is_kept = true;
-        for _ in 0..=2 * limit::depth(issue.limits) {
+        let mut retry = Retry::immediate("codes of a phone", register::removal_attempts(issue.limits));
+        loop {
             let Shift { set, condition, values } = register::give_back(issue.limits, place, issue.id);
             let mut update = self
                 .client
@@ -192,8 +193,8 @@ impl Store {
             ours_is_kept = from_item::<Codes>(item)?
                 .of(issue.sending.purpose())
                 .is_some_and(|code| code.issue == *issue.id);
+            retry.again().await?;
         }
-        Err(StoreError::Busy { operation: "UpdateItem", code: "Contended".into() })
     }
 
     /// Takes one attempt off a code and returns it for comparison.
@@ -328,7 +329,8 @@ impl Store {
         mark: &str,
     ) -> Result<(), StoreError> {
         let mut place = 0;
-        for _ in 0..=2 * limit.count {
+        let mut retry = Retry::immediate("rate limit of an address", register::removal_attempts(&[limit]));
+        loop {
             let Shift { set, condition, values } = register::give_back(&[limit], place, mark);
             let given_back = self
                 .client
@@ -349,7 +351,7 @@ impl Store {
                 return Ok(());
             };
             place = found;
+            retry.again().await?;
         }
-        Err(StoreError::Busy { operation: "UpdateItem", code: "Contended".into() })
     }
 }

@@ -320,11 +320,7 @@ impl Store {
             .expression_attribute_values(":name", text(user.username.as_str()))
             .send()
             .await;
-        if made("UpdateItem", fixed)? {
-            Ok(())
-        } else {
-            Err(StoreError::Busy { operation: "UpdateItem", code: "Renamed".into() })
-        }
+        if made("UpdateItem", fixed)? { Ok(()) } else { Err(StoreError::Contended { what: "username" }) }
     }
 
     /// Gives `user` another username, and the other changes with it, or nothing at all.
