@@ -2,7 +2,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 
-use super::{Item, Reads, Store, StoreError};
+use super::{Item, Reads, Retry, Store, StoreError};
+
+/// The wait before unprocessed keys are read again for the first time.
+const FIRST_WAIT: Duration = Duration::from_millis(10);
 
 impl Store {
     /// Items by key, in no particular order. Retries the keys that DynamoDB did not process.
@@ -14,14 +17,8 @@ impl Store {
     ) -> Result<Vec<Item>, StoreError> {
         let mut found = Vec::with_capacity(keys.len());
         let mut wanted = keys;
-        for attempt in 0..8 {
-            if wanted.is_empty() {
-                return Ok(found);
-            }
-            if attempt > 0 {
-                // Unprocessed keys were throttled: wait 10 ms, then twice as long each time.
-                tokio::time::sleep(Duration::from_millis(5 << attempt)).await;
-            }
+        let mut retry = Retry::doubling("batch read", 8, FIRST_WAIT);
+        while !wanted.is_empty() {
             let keys = KeysAndAttributes::builder()
                 .set_keys(Some(wanted))
                 .consistent_read(reads == Reads::Consistent)
@@ -35,7 +32,10 @@ impl Store {
                 .map_err(|error| StoreError::from_sdk("BatchGetItem", &error))?;
             found.extend(page.responses.into_iter().flatten().flat_map(|(_, items)| items));
             wanted = page.unprocessed_keys.into_iter().flatten().flat_map(|(_, keys)| keys.keys).collect();
+            if !wanted.is_empty() {
+                retry.again().await?;
+            }
         }
-        Err(StoreError::Busy { operation: "BatchGetItem", code: "UnprocessedKeys".into() })
+        Ok(found)
     }
 }

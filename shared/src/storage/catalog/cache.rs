@@ -6,7 +6,13 @@ use tokio::sync::Mutex;
 
 use super::{ChunkRef, Head, Index};
 use crate::domain::catalog::{Catalog, ChunkName};
-use crate::storage::{Reads, Store, StoreError};
+use crate::storage::{Reads, Retry, Store, StoreError};
+
+/// How often a snapshot is read whose head moves meanwhile.
+const ATTEMPTS: u32 = 5;
+
+/// What is contended when the head moves faster than its chunks can be read.
+const SNAPSHOT: &str = "catalog snapshot";
 
 /// A catalog with the head and the index that it was loaded from.
 #[derive(Debug, Clone)]
@@ -82,7 +88,9 @@ impl Cache {
 pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
     // Eventually consistent reads cost half. They can miss each other's writes, and the head can move between
     // them: then retry with consistent reads.
-    for reads in [Reads::Eventual, Reads::Consistent, Reads::Consistent, Reads::Consistent] {
+    let mut retry = Retry::immediate(SNAPSHOT, ATTEMPTS);
+    let mut reads = Reads::Eventual;
+    loop {
         let Some(head) = store.catalog_head(reads).await? else { return Ok(None) };
         // A stale read can return a head older than the cached one.
         if let Some(cached) = cached
@@ -93,24 +101,21 @@ pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loade
         if let Some(loaded) = load_chunks(store, head, cached, reads).await? {
             return Ok(Some(loaded));
         }
+        reads = Reads::Consistent;
+        retry.again().await?;
     }
-    Err(head_moved())
 }
 
 /// As [`load`], by strongly consistent reads alone.
 pub async fn load_latest(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
-    for _ in 0..5 {
+    let mut retry = Retry::immediate(SNAPSHOT, ATTEMPTS);
+    loop {
         let Some(head) = store.catalog_head(Reads::Consistent).await? else { return Ok(None) };
         if let Some(loaded) = load_chunks(store, head, cached, Reads::Consistent).await? {
             return Ok(Some(loaded));
         }
+        retry.again().await?;
     }
-    Err(head_moved())
-}
-
-/// The head moved faster than its chunks could be read.
-fn head_moved() -> StoreError {
-    StoreError::Busy { operation: "BatchGetItem", code: "SnapshotMoved".into() }
 }
 
 /// Loads what `head` points to. `None` if a part of it is gone.

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::{Put, TransactWriteItem, Update};
 use serde::Deserialize;
 
 use crate::domain::catalog::{Key, Kind};
-use crate::storage::{Item, Reads, Store, StoreError, from_item, keys, made, number, refused_write};
+use crate::storage::{Item, Reads, Retry, Store, StoreError, from_item, keys, made, number, refused_write};
 
 /// A transaction takes 100 writes; one is the counter.
 const IDS_PER_TRANSACTION: usize = 99;
@@ -37,7 +37,7 @@ impl Store {
         above: u32,
     ) -> Result<BTreeMap<Key, u32>, StoreError> {
         let mut assigned = self.known_ids(kind, wanted).await?;
-        let mut tries = 0;
+        let mut retry = Retry::immediate("catalog ids", 10);
         loop {
             let missing: Vec<Key> = wanted
                 .iter()
@@ -66,10 +66,8 @@ impl Store {
             match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
                 Ok(_) => assigned.extend(ids),
                 // A concurrent import moved the counter or assigned one of the keys.
-                Err(error)
-                    if tries < 10 && (0..=missing.len()).any(|at| refused_write(&error, at).is_some()) =>
-                {
-                    tries += 1;
+                Err(error) if (0..=missing.len()).any(|at| refused_write(&error, at).is_some()) => {
+                    retry.again().await?;
                     assigned.extend(self.known_ids(kind, &missing).await?);
                 }
                 Err(error) => return Err(StoreError::from_sdk("TransactWriteItems", &error)),
