@@ -15,7 +15,7 @@ use crate::ports::web::{HyperWeb, NoWeb, Web};
 use crate::storage::catalog::{self, Loaded};
 use crate::storage::{self, Store, StoreError};
 
-/// What every handler is given: the configuration, the store and the ports. Cheap to clone.
+/// What every handler gets: the configuration, the store and the ports. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
     pub config: Arc<Config>,
@@ -29,13 +29,13 @@ pub struct App {
 }
 
 impl App {
-    /// The real thing: system clock, secure randomness, AWS over TLS.
+    /// With the system clock, secure randomness, and AWS over TLS.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self::over(config, https())
     }
 
-    /// The same, over a way to AWS of one's own.
+    /// The same, with another HTTP client for AWS.
     #[must_use]
     pub fn over(config: Config, http: SharedHttpClient) -> Self {
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
@@ -49,7 +49,7 @@ impl App {
             chat: chat(&config.chat, &random),
             random,
             sms,
-            // Loading the system's certificates takes milliseconds of a cold start: only who fetches pays.
+            // Loading the system's certificates adds milliseconds to a cold start, so only `feed` does it.
             web: match config.feed.is_some().then(HyperWeb::new).flatten() {
                 Some(web) => Arc::new(web),
                 None => Arc::new(NoWeb),
@@ -72,22 +72,22 @@ impl App {
     }
 }
 
-/// A client that trusts AWS's own endpoints and nobody else.
+/// An HTTP client that trusts only Amazon's root certificates.
 fn https() -> SharedHttpClient {
     const ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
     let trusted = TrustStore::empty().with_pem_certificate(ROOTS);
     let builder = aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
     match TlsContext::builder().with_trust_store(trusted).build() {
         Ok(context) => builder.tls_context(context).build_https(),
-        // Nothing of it can fail as the library is; if it ever does, the system's own roots serve.
+        // Cannot fail today. If it ever does, fall back to the system's roots.
         Err(error) => {
-            tracing::warn!(%error, "the roots of AWS cannot be used");
+            tracing::warn!(%error, "Amazon's root certificates cannot be loaded; using the system's");
             builder.build_https()
         }
     }
 }
 
-/// The chat port that the configuration asks for.
+/// The chat port that the configuration selects.
 #[must_use]
 pub fn chat(settings: &ChatSettings, random: &Arc<dyn Random>) -> Arc<dyn Chat> {
     match &settings.homeserver {

@@ -37,8 +37,8 @@ pub async fn serve(router: impl FnOnce(App) -> Router) -> Result<(), Error> {
     let router = router(app);
     lambda_http::run(service_fn(|request| async {
         let response = router.respond(request).await;
-        if let Some(answered) = response.extensions().get() {
-            telemetry::measure(&function, environment, answered);
+        if let Some(report) = response.extensions().get() {
+            telemetry::measure(&function, environment, report);
         }
         Ok::<_, Error>(response)
     }))

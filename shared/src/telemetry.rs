@@ -10,7 +10,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
 use crate::config::Environment;
-use crate::http::Answered;
+use crate::http::RequestReport;
 
 /// Our own crates.
 pub const OURS: [&str; 14] = [
@@ -54,18 +54,18 @@ where
     Registry::default().with(lines.with_filter(filter(level)))
 }
 
-/// Writes down how a request was answered, for CloudWatch to count.
+/// Writes down how a request was report, for CloudWatch to count.
 #[expect(clippy::print_stdout, reason = "CloudWatch reads metrics from standard output")]
-pub fn measure(function: &str, environment: Environment, answered: &Answered) {
-    println!("{}", metrics(function, environment, answered));
+pub fn measure(function: &str, environment: Environment, report: &RequestReport) {
+    println!("{}", metrics(function, environment, report));
 }
 
 /// By function: each metric of each dimension has its price. Routes are in the line, for whoever looks there.
-fn metrics(function: &str, environment: Environment, answered: &Answered) -> Value {
+fn metrics(function: &str, environment: Environment, report: &RequestReport) -> Value {
     let metric = |name: &str, unit: &str| json!({ "Name": name, "Unit": unit });
     json!({
         "_aws": {
-            "Timestamp": answered.at.timestamp_millis(),
+            "Timestamp": report.at.timestamp_millis(),
             "CloudWatchMetrics": [{
                 "Namespace": "Touchline",
                 "Dimensions": [["Environment", "Function"]],
@@ -80,13 +80,13 @@ fn metrics(function: &str, environment: Environment, answered: &Answered) -> Val
         },
         "Environment": environment.as_str(),
         "Function": function,
-        "Route": format!("{} {}", answered.method, answered.path),
-        "Status": answered.status.as_u16(),
-        "Latency": answered.took.num_milliseconds(),
-        "ReadUnits": answered.cost.read_units,
-        "WriteUnits": answered.cost.write_units,
-        "Refusals": u8::from(answered.status.is_client_error()),
-        "Failures": u8::from(answered.status.is_server_error()),
+        "Route": format!("{} {}", report.method, report.path),
+        "Status": report.status.as_u16(),
+        "Latency": report.took.num_milliseconds(),
+        "ReadUnits": report.cost.read_units,
+        "WriteUnits": report.cost.write_units,
+        "Refusals": u8::from(report.status.is_client_error()),
+        "Failures": u8::from(report.status.is_server_error()),
     })
 }
 
@@ -107,7 +107,7 @@ mod tests {
     /// What CloudWatch asks of such a line: every metric and dimension that is named has its value beside.
     #[test]
     fn every_metric_that_is_named_is_there() {
-        let answered = Answered {
+        let report = RequestReport {
             method: Method::POST,
             path: "/api/auth/predictions",
             status: StatusCode::SERVICE_UNAVAILABLE,
@@ -115,7 +115,7 @@ mod tests {
             took: TimeDelta::milliseconds(12),
             cost: Cost::default(),
         };
-        let line = metrics("touchline-predictions", Environment::Staging, &answered);
+        let line = metrics("touchline-predictions", Environment::Staging, &report);
         let directive = &line["_aws"]["CloudWatchMetrics"][0];
         for metric in directive["Metrics"].as_array().unwrap() {
             assert!(line[metric["Name"].as_str().unwrap()].is_number(), "{metric}");

@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline::api;
 use touchline::domain::UserId;
-use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
+use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::domain::room::{Membership, RoomId};
 use touchline::storage::predictions::NewPrediction;
 use touchline_local::HTTP_FUNCTIONS;
@@ -207,7 +207,7 @@ async fn predictions(app: &TestApp, token: &str, all: &mut Measured) {
                 user_id: user,
                 forecast: Forecast::new(Pick::Draw, None).unwrap(),
                 confidence: Confidence::default(),
-                mark: Mark::new(app.app.clock.now(), user.0),
+                stamp: Stamp::new(app.app.clock.now(), user.0),
             };
             app.app.store.predict(&new).await.unwrap();
         }

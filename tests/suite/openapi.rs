@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde::Serialize as _;
 use serde_json::{Value, json};
 use touchline::api;
-use touchline_openapi::{Seen, document};
+use touchline_openapi::{Recorded, document};
 use touchline_stack::samples;
 
 use crate::contract::root;
@@ -32,8 +32,8 @@ fn shorten(value: &mut Value) {
 }
 
 /// What the samples ask, and what the walk over all endpoints was answered.
-async fn seen() -> Seen {
-    let mut seen = Seen::default();
+async fn seen() -> Recorded {
+    let mut seen = Recorded::default();
     for sample in samples::read(root()).unwrap() {
         // The ping's body is Matrix's, and is not looked at.
         if sample.file == "chat/ping.json" {
@@ -92,7 +92,7 @@ fn every_endpoint_is_described_and_nothing_else() {
 fn every_success_has_an_example_that_is_of_its_schema() {
     for route in api::ALL {
         let operation = &DESCRIPTION["paths"][route.path][route.method.as_str().to_lowercase()];
-        for status in route.answers {
+        for status in route.statuses {
             let content = &operation["responses"][status.to_string()]["content"]["application/json"];
             // Nobody has a room of that alias, so there is no success to show; and a document cannot hold itself.
             if route.path != "/_matrix/app/v1/rooms/{roomAlias}"
@@ -103,7 +103,7 @@ fn every_success_has_an_example_that_is_of_its_schema() {
             }
         }
         let content = &operation["requestBody"]["content"]["application/json"];
-        if !route.takes.is_empty() && route.has_body() {
+        if !route.fields.is_empty() && route.has_body() {
             let faults = faults(&content["schema"], &content["example"]);
             assert!(faults.is_empty(), "{}: {faults:?}", route.path);
         }

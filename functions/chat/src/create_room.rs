@@ -1,20 +1,18 @@
 use futures_util::future::try_join;
 use lambda_http::http::StatusCode;
+use touchline::api::Message;
 use touchline::api::chat::{CreateRoom, RoomInput, RoomView};
-use touchline::api::{Invalid, Message};
-use touchline::domain::coins::ReferenceId;
 use touchline::domain::room::{self, Day, Member, Membership, Room};
 use touchline::domain::{User, digest};
+use touchline::flows::rooms;
 use touchline::ports::chat::NewRoom;
 use touchline::storage::rooms::Intent;
-use touchline::{App, Call, Error, Reply, rooms};
+use touchline::{App, Call, Error, Reply};
 
 /// Each call makes a room, with two exceptions: a call that failed half-way is gone on with by the next that
 /// asks for the same, and calls with the same `Idempotency-Key` make one room among them.
 pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<RoomView>>, Error> {
-    let key = call.header("idempotency-key").map(ReferenceId::parse).transpose();
-    let key = key.map_err(|reason| Invalid::field("Idempotency-Key", reason))?;
-    let input = call.input;
+    let (input, key) = (call.input, call.idempotency_key);
     let known_event = async {
         match input.event_id {
             None => Ok(()),
@@ -41,9 +39,9 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
     }
     if let Some(id) = making.room_id {
         let room = app.store.room(&id).await?.ok_or(Error::Broken("a room that was made and is not"))?;
-        return Ok(view(room, StatusCode::OK).with_header("idempotency-replayed", "true"));
+        return Ok(view(room, StatusCode::OK).replayed());
     }
-    rooms::introduce(&app, &user).await?;
+    rooms::lock_username(&app, &user).await?;
     make(&app, &user, &input, &intent, &making.nonce).await
 }
 
@@ -93,7 +91,7 @@ async fn make(
     // Another call for the same room was quicker.
     let room =
         app.store.room(&room.room_id).await?.ok_or(Error::Broken("a room that is known and is not"))?;
-    Ok(view(room, StatusCode::OK).with_header("idempotency-replayed", "true"))
+    Ok(view(room, StatusCode::OK).replayed())
 }
 
 fn view(room: Room, status: StatusCode) -> Reply<Message<RoomView>> {

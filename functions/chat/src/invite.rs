@@ -8,7 +8,7 @@ use touchline::{App, Call, Error, Reply};
 /// Members invite. Somebody who is invited already is invited again, which changes nothing.
 pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<InvitationView>>, Error> {
     let began = app.clock.now();
-    let room = crate::room(&app, call.path("matrixRoomId"));
+    let room = crate::room(&app, &call.path.matrix_room_id);
     let (room, by) = try_join(room, crate::caller(&app, call.caller.user)).await?;
     let member = async { app.store.member_now(&room, by.id).await.map_err(Error::from) };
     let (member, whom) = try_join(member, invited(&app, &call.input)).await?;
@@ -31,7 +31,7 @@ async fn invited(app: &App, input: &InviteInput) -> Result<User, Error> {
     let id: UserId = match (input.user_id, &input.username) {
         (Some(id), None) => id,
         (None, Some(name)) => app.store.user_named(name).await?.ok_or(Error::UserNotFound)?,
-        _ => return Err(Invalid::field("user_id", "or username must be given, and not both").into()),
+        _ => return Err(Invalid::field("user_id", "Send either user_id or username.").into()),
     };
     app.store.user_cheaply(id).await?.ok_or(Error::UserNotFound)
 }

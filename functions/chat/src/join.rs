@@ -3,14 +3,15 @@ use touchline::api::Message;
 use touchline::api::chat::{JoinRoom, MembershipView};
 use touchline::domain::limit;
 use touchline::domain::room::Membership;
+use touchline::flows::rooms;
 use touchline::storage::members::Joined;
-use touchline::{App, Call, Error, Reply, rooms};
+use touchline::{App, Call, Error, Reply};
 
 /// The chat network first: only whom it lets in is a member here. It takes a second joining for a first, so
 /// that whoever is in already is told so by our own table.
 pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
-    let room = crate::room(&app, call.path("matrixRoomId"));
+    let room = crate::room(&app, &call.path.matrix_room_id);
     let (room, user) = try_join(room, crate::caller(&app, call.caller.user)).await?;
     let is_invited = if room.is_private {
         match app.store.member(&room, user.id).await?.map(|member| member.membership) {
@@ -20,9 +21,9 @@ pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<Memb
     } else {
         true
     };
-    rooms::introduce(&app, &user).await?;
+    rooms::lock_username(&app, &user).await?;
     app.chat.join(&room, &user.username, is_invited).await?;
-    let mark = limit::mark(began, app.random.number());
+    let mark = limit::request_id(began, app.random.number());
     match app.store.join(&room, user.id, &mark, began).await? {
         Joined::Now => {
             let data = MembershipView { room_id: room.room_id, membership: Membership::Join };

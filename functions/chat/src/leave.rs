@@ -8,7 +8,7 @@ use touchline::{App, Call, Error, Reply};
 /// Whoever is out already stays out, and hears the same.
 pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
-    let room = crate::room(&app, call.path("matrixRoomId"));
+    let room = crate::room(&app, &call.path.matrix_room_id);
     let (room, user) = try_join(room, crate::caller(&app, call.caller.user)).await?;
     match app.store.member_now(&room, user.id).await?.map(|member| member.membership) {
         Some(Membership::Join | Membership::Invite) => {

@@ -1,8 +1,8 @@
 use std::collections::{HashMap, HashSet};
 
 use futures_util::future::try_join;
-use touchline::api::chat::{ListRooms, ListedRoom, RoomsCursor, RoomsQuery};
-use touchline::api::{Invalid, Listing, NextPage};
+use touchline::api::chat::{ListRooms, ListedRoom, RoomsPosition, RoomsQuery};
+use touchline::api::{Cursor, Invalid, Listing, NextPage};
 use touchline::domain::catalog::Catalog;
 use touchline::domain::room::Membership;
 use touchline::domain::{Room, RoomId};
@@ -22,8 +22,8 @@ pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<Listing<Lis
     let catalog = async { Ok(app.catalog().await.ok()) };
     let (places, catalog) = try_join(places, catalog).await?;
     let mut page = Page::new(&app, &call.input, &places, catalog.as_deref());
-    let next = page.fill(call.input.cursor.clone()).await?;
-    let next_cursor = next.map(|cursor| cursor.to_string());
+    let from = call.input.cursor.clone().map(|cursor| cursor.position_in("")).transpose()?;
+    let next_cursor = page.fill(from).await?.map(|next| Cursor::new("", next).to_string());
     Ok(Listing { data: page.rooms, meta: NextPage { next_cursor } }.into())
 }
 
@@ -65,19 +65,19 @@ impl<'a> Page<'a> {
     }
 
     /// Fills the page from a place on; returns where the next one begins.
-    async fn fill(&mut self, from: Option<RoomsCursor>) -> Result<Option<RoomsCursor>, Error> {
+    async fn fill(&mut self, from: Option<RoomsPosition>) -> Result<Option<RoomsPosition>, Error> {
         if self.query.search.is_some() && self.needle.is_none() {
             return Ok(None);
         }
         let after = match from {
-            Some(RoomsCursor::Shelf(place)) => Some(place),
+            Some(RoomsPosition::Directory(place)) => Some(place),
             own => {
                 let after = match own {
-                    Some(RoomsCursor::Own(room)) => Some(room),
+                    Some(RoomsPosition::Own(room)) => Some(room),
                     _ => None,
                 };
                 if let Some(next) = self.add_own(after.as_ref()).await? {
-                    return Ok(Some(RoomsCursor::Own(next)));
+                    return Ok(Some(RoomsPosition::Own(next)));
                 }
                 None
             }
@@ -87,7 +87,7 @@ impl<'a> Page<'a> {
         }
         if self.wants() == 0 {
             // After the last of one's own come those of the directory.
-            return Ok(self.rooms.last().map(|room| RoomsCursor::Own(room.room_id.clone())));
+            return Ok(self.rooms.last().map(|room| RoomsPosition::Own(room.room_id.clone())));
         }
         self.add_from_shelf(after).await
     }
@@ -123,7 +123,7 @@ impl<'a> Page<'a> {
         Ok(None)
     }
 
-    async fn add_from_shelf(&mut self, mut after: Option<String>) -> Result<Option<RoomsCursor>, Error> {
+    async fn add_from_shelf(&mut self, mut after: Option<String>) -> Result<Option<RoomsPosition>, Error> {
         // A match's rooms are fewer than all that have a word in their names.
         let (directory, filter) = match (self.query.event_id, self.needle.clone()) {
             (Some(event), needle) => (Shelf::About(event.0), needle),
@@ -131,7 +131,11 @@ impl<'a> Page<'a> {
             (None, None) => (Shelf::All, None),
         };
         if after.as_ref().is_some_and(|place| !directory.has_place(place)) {
-            return Err(Invalid::field("cursor", "is not a cursor of this list").into());
+            return Err(Invalid::field(
+                "cursor",
+                "This cursor belongs to another search. Start from the first page.",
+            )
+            .into());
         }
         let mut looked_at = 0;
         loop {
@@ -156,7 +160,7 @@ impl<'a> Page<'a> {
             }
             // A search without a hit in so many rows is answered all the same; the next page goes on.
             if next.is_none() || self.wants() == 0 || filter.is_none() || looked_at >= LOOKED_AT {
-                return Ok(next.map(RoomsCursor::Shelf));
+                return Ok(next.map(RoomsPosition::Directory));
             }
             after = next;
         }

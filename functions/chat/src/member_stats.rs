@@ -6,14 +6,15 @@ use touchline::api::chat::{MemberStats, MemberStatsView, PredictorView};
 use touchline::domain::catalog::Catalog;
 use touchline::domain::room::{Day, Room};
 use touchline::domain::tally::RoomCounts;
-use touchline::{App, Call, Error, Reply, rooms};
+use touchline::flows::rooms;
+use touchline::{App, Call, Error, Reply};
 
 /// How many predictors are named.
 const TOP: usize = 10;
 
 pub async fn handle(app: App, call: Call<MemberStats>) -> Result<Reply<Data<MemberStatsView>>, Error> {
-    let room = crate::room(&app, call.path("chatRoom")).await?;
-    rooms::look_into(&app, &room, call.caller.user).await?;
+    let room = crate::room(&app, &call.path.chat_room).await?;
+    rooms::require_read_access(&app, &room, call.caller.user).await?;
     let counts = async { app.store.room_counts(&room.room_id).await.map_err(Error::from) };
     let (catalog, counts, top_predictors) = try_join3(app.catalog(), counts, top(&app, &room)).await?;
     let data = MemberStatsView {

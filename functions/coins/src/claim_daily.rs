@@ -1,6 +1,6 @@
 use touchline::api::Message;
 use touchline::api::coins::{ClaimDaily, DailyClaim};
-use touchline::coins;
+use touchline::flows::coins;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<ClaimDaily>) -> Result<Reply<Message<DailyClaim>>, Error> {
@@ -11,22 +11,17 @@ pub async fn handle(app: App, call: Call<ClaimDaily>) -> Result<Reply<Message<Da
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use chrono::TimeDelta;
     use serde_json::json;
-    use touchline_testing::{Fault, at_once};
+    use touchline_testing::{Fault, concurrently};
 
-    use crate::testing::{app, audited};
-
-    const PATH: &str = "/api/auth/daily-coins";
+    use crate::testing::{alice_with, audited_balance};
 
     #[tokio::test]
-    async fn once_a_day_with_a_streak() {
-        let (app, token) = app(0).await;
-        let claim = async || app.post_as(&token, PATH, json!({})).await;
+    async fn coins_are_awarded_once_a_day_and_grow_with_the_streak() {
+        let (app, alice) = alice_with(0).await;
         assert_eq!(
-            claim().await.expect(200),
+            alice.claims_daily_coins().await.expect(200),
             json!({
                 "message": "Here are your 10 coins of the day.",
                 "data": {
@@ -35,68 +30,58 @@ mod tests {
                 },
             })
         );
-        let refused = claim().await;
-        refused.expect_error(400, "already_claimed");
-        assert!(refused.body["message"].as_str().unwrap().contains("2026-11-16"), "{}", refused.body);
-        // It is noon; twelve hours later a new day begins, and not a millisecond before.
+        let second = alice.claims_daily_coins().await;
+        second.expect_error(400, "already_claimed");
+        assert!(second.message().contains("2026-11-16"), "{}", second.body);
+        // It is noon. The next day begins in twelve hours, and not a millisecond earlier.
         app.clock.advance(TimeDelta::hours(12) - TimeDelta::milliseconds(1));
-        claim().await.expect_error(400, "already_claimed");
+        alice.claims_daily_coins().await.expect_error(400, "already_claimed");
         app.clock.advance(TimeDelta::milliseconds(1));
-        let second = claim().await.expect(200);
         assert_eq!(
-            second["data"],
+            alice.claims_daily_coins().await.expect_data(200),
             json!({
                 "coins_awarded": 15, "new_balance": 25, "next_claim_at": "2026-11-17T00:00:00Z",
                 "streak_days": 2, "streak_bonus": 5,
             })
         );
         app.clock.advance(TimeDelta::days(2));
-        let late = claim().await.expect(200);
-        assert_eq!((&late["data"]["streak_days"], &late["data"]["new_balance"]), (&json!(1), &json!(35)));
-        assert_eq!(audited(&app).await, 35);
+        let late = alice.claims_daily_coins().await.expect_data(200);
+        assert_eq!((&late["streak_days"], &late["new_balance"]), (&json!(1), &json!(35)));
+        assert_eq!(audited_balance(&app, &alice).await, 35);
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn twenty_at_once_give_one_award() {
-        let (app, token) = app(0).await;
-        let app = Arc::new(app);
-        let answers = at_once(20, |_| {
-            let (app, token) = (Arc::clone(&app), token.clone());
-            async move { app.post_as(&token, PATH, json!({})).await.status.as_u16() }
-        })
-        .await;
-        let with = |status: u16| answers.iter().filter(|answer| **answer == status).count();
-        assert_eq!(with(200), 1, "{answers:?}");
-        // Of the others ten a minute are heard, and the rest is told to wait.
-        assert_eq!((with(400), with(429)), (9, 10), "{answers:?}");
-        assert_eq!(audited(&app).await, 10);
+    async fn twenty_concurrent_claims_give_one_award() {
+        let (app, alice) = alice_with(0).await;
+        let responses = concurrently(20, |_| alice.claims_daily_coins()).await;
+        let with = |status: u16| responses.iter().filter(|response| response.status == status).count();
+        // Ten requests a minute are allowed.
+        assert_eq!((with(200), with(400), with(429)), (1, 9, 10), "{responses:?}");
+        assert_eq!(audited_balance(&app, &alice).await, 10);
     }
 
     #[tokio::test]
-    async fn the_eleventh_call_in_a_minute_is_told_to_wait() {
-        let (app, token) = app(0).await;
-        let claim = async || app.post_as(&token, PATH, json!({})).await;
-        let _ = claim().await.expect(200);
+    async fn the_eleventh_claim_within_a_minute_is_429() {
+        let (app, alice) = alice_with(0).await;
+        alice.claims_daily_coins().await.expect(200);
         for _ in 0..9 {
-            claim().await.expect_error(400, "already_claimed");
+            alice.claims_daily_coins().await.expect_error(400, "already_claimed");
         }
-        let limited = claim().await;
-        limited.expect_error(429, "rate_limited");
-        assert!(limited.headers.contains_key("retry-after"));
+        alice.claims_daily_coins().await.expect_error(429, "rate_limited");
         app.clock.advance(TimeDelta::minutes(1) + TimeDelta::milliseconds(1));
-        claim().await.expect_error(400, "already_claimed");
-        assert_eq!(audited(&app).await, 10);
+        alice.claims_daily_coins().await.expect_error(400, "already_claimed");
+        assert_eq!(audited_balance(&app, &alice).await, 10);
     }
 
     #[tokio::test]
-    async fn lost_answers_conflicts_and_throttles_are_ridden_out() {
-        for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::Conflict, Fault::Throttle] {
-            let (app, token) = app(5).await;
+    async fn store_faults_are_retried_and_award_once() {
+        for fault in [Fault::LoseResponse, Fault::LoseRequest, Fault::Conflict, Fault::Throttle] {
+            let (app, alice) = alice_with(5).await;
             app.faults.first_attempts(fault);
-            let answer = app.post_as(&token, PATH, json!({})).await;
-            assert_eq!(answer.expect(200)["data"]["new_balance"], 15, "{fault:?}");
+            let claimed = alice.claims_daily_coins().await.expect_data(200);
+            assert_eq!(claimed["new_balance"], 15, "{fault:?}");
             app.faults.clear();
-            assert_eq!(audited(&app).await, 15, "{fault:?}");
+            assert_eq!(audited_balance(&app, &alice).await, 15, "{fault:?}");
         }
     }
 }

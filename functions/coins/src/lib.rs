@@ -1,4 +1,4 @@
-//! Coins: taking some, the daily bonus, balance and history.
+//! Coins: deductions, the daily bonus, balance and history.
 
 mod balance;
 mod claim_daily;
@@ -11,34 +11,29 @@ pub fn router(app: App) -> Router {
     Router::new(app).on(deduct::handle).on(claim_daily::handle).on(balance::handle)
 }
 
-/// What the tests of the endpoints share.
 #[cfg(test)]
 mod testing {
-    use serde_json::{Value, json};
-    use touchline_testing::TestApp;
+    use serde_json::json;
+    use touchline::domain::UserId;
+    use touchline_testing::{TestApp, User};
 
-    /// User 1, with some coins.
-    pub async fn app(coins: u32) -> (TestApp, String) {
-        let app = TestApp::serving(&[login::router, crate::router]).start().await;
-        let token = app.token("+447700900123").await;
+    /// Alice, with some coins.
+    pub async fn alice_with(coins: u32) -> (TestApp, User) {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let alice = app.user("alice").await;
         if coins > 0 {
-            let order = json!({
-                "grant": { "user_id": 1, "amount": coins, "reason": "test", "reference_id": "start" },
+            let grant = json!({
+                "user_id": alice.id, "amount": coins, "reason": "test", "reference_id": "start",
             });
-            treasury(&app, order).await;
+            app.invoke(treasury::handle, json!({ "grant": grant })).await;
         }
-        (app, token)
+        (app, alice)
     }
 
-    pub async fn treasury(app: &TestApp, order: Value) -> Value {
-        let deadline = app.app.clock.now() + chrono::TimeDelta::minutes(5);
-        treasury::handle(app.app.clone(), order, deadline).await.unwrap()
-    }
-
-    /// The balance, after an audit that finds nothing wrong.
-    pub async fn audited(app: &TestApp) -> i64 {
-        let report = treasury(app, json!({ "audit": { "user_id": 1 } })).await;
+    /// A user's balance, after an audit that finds no faults in the wallet.
+    pub async fn audited_balance(app: &TestApp, user: &User) -> i64 {
+        let report = app.invoke(treasury::handle, json!({ "audit": { "user_id": user.id } })).await;
         assert_eq!(report["faults"], json!([]), "{report}");
-        app.app.store.wallet(touchline::domain::UserId(1)).await.unwrap().balance
+        app.store.wallet(UserId(user.id)).await.unwrap().balance
     }
 }

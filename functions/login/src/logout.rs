@@ -1,10 +1,10 @@
 use futures_util::try_join;
-use touchline::api::Said;
+use touchline::api::MessageOnly;
 use touchline::api::login::Logout;
 use touchline::{App, Call, Error, Reply};
 
 /// The session ends first: whatever the chat network does, the token is dead.
-pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<Said>, Error> {
+pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<MessageOnly>, Error> {
     let caller = call.caller;
     let ((), user) =
         try_join!(app.store.end_session(caller.user, &caller.token), app.store.user_cheaply(caller.user),)?;
@@ -13,7 +13,7 @@ pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<Said>, Error> 
     {
         tracing::warn!(%error, "a chat device outlives its session");
     }
-    Ok(Said { message: "You are logged out.".into() }.into())
+    Ok(MessageOnly { message: "You are logged out.".into() }.into())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use touchline::api::matches::{EventView, OneEvent};
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<OneEvent>) -> Result<Reply<Data<EventView>>, Error> {
-    let id = call.path_number("event").ok_or(Error::EventNotFound)?;
+    let id = call.path.event.0;
     let catalog = app.catalog().await?;
     let event = catalog.event(id).ok_or(Error::EventNotFound)?;
     let counts = app.store.prediction_counts(&[id]).await?;

@@ -112,7 +112,7 @@ mod tests {
     use touchline::App;
     use touchline::domain::UserId;
     use touchline::domain::catalog::Score;
-    use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
+    use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
     use touchline::domain::tally::UserRecord;
     use touchline::storage::Reads;
     use touchline::storage::predictions::{NewPrediction, Predicted};
@@ -190,7 +190,7 @@ mod tests {
             user_id: UserId(user),
             forecast: Forecast::new(pick, score).unwrap(),
             confidence: Confidence::default(),
-            mark: Mark::new(app.app.clock.now(), user),
+            stamp: Stamp::new(app.app.clock.now(), user),
         };
         app.app.store.predict(&new).await.unwrap()
     }

@@ -23,7 +23,7 @@ mod testing {
     use serde_json::{Value, json};
     use touchline::domain::Pick;
     use touchline::domain::UserId;
-    use touchline::domain::prediction::{Confidence, Forecast, Mark};
+    use touchline::domain::prediction::{Confidence, Forecast, Stamp};
     use touchline::storage::predictions::NewPrediction;
     use touchline_testing::TestApp;
 
@@ -78,7 +78,7 @@ mod testing {
             user_id: UserId(user),
             forecast: Forecast::new(Pick::parse(pick).unwrap(), None).unwrap(),
             confidence: Confidence::default(),
-            mark: Mark::new(now, user),
+            stamp: Stamp::new(now, user),
         };
         store.predict(&new).await.unwrap();
     }

@@ -1,21 +1,22 @@
 use futures_util::future::{try_join, try_join3};
+use touchline::api::Cursor;
 use touchline::api::predictions::{
-    ListedPrediction, RoomCursor, RoomPredictionList, RoomPredictionMeta, RoomPredictions,
+    AfterMember, ListedPrediction, RoomPredictionList, RoomPredictionMeta, RoomPredictions,
 };
 use touchline::config::PicksVisible;
-use touchline::domain::RoomId;
 use touchline::domain::room::Member;
-use touchline::{App, Call, Error, Reply, rooms};
+use touchline::flows::rooms;
+use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomPredictionList>, Error> {
-    let id = call.path("chatRoom").and_then(RoomId::parse).ok_or(Error::RoomNotFound)?;
+    let id = call.path.chat_room;
     let (input, caller) = (call.input, call.caller.user);
     let room = async { app.store.room(&id).await.map_err(Error::from) };
     let counts = async { app.store.room_counts(&id).await.map_err(Error::from) };
     let (catalog, room, counts) = try_join3(app.catalog(), room, counts).await?;
     let room = room.ok_or(Error::RoomNotFound)?;
-    rooms::look_into(&app, &room, caller).await?;
-    let after = input.cursor.map(|cursor| cursor.within(&id)).transpose()?;
+    rooms::require_read_access(&app, &room, caller).await?;
+    let after = input.cursor.map(|cursor| cursor.position_in(id.as_str())).transpose()?.map(|after| after.0);
     let Some(event) = room.event_id.and_then(|event| catalog.event(event)) else {
         return Ok(
             RoomPredictionList { data: Vec::new(), meta: RoomPredictionMeta::of(&counts, None) }.into()
@@ -36,8 +37,8 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let (mut rows, people) = try_join(rows, app.store.people(&users)).await?;
     let rows: Vec<_> = users.iter().filter_map(|user| rows.remove(user)).collect();
     let data = ListedPrediction::all(&rows, &people);
-    let next = next.map(|user| RoomCursor::new(&id, user));
-    Ok(RoomPredictionList { data, meta: RoomPredictionMeta::of(&counts, next) }.into())
+    let next = next.map(|user| Cursor::new(id.as_str(), AfterMember(user)));
+    Ok(RoomPredictionList { data, meta: RoomPredictionMeta::of(&counts, next.as_ref()) }.into())
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@ use touchline::api::Message;
 use touchline::api::profile::{InitiateVerification, VerificationStarted};
 use touchline::domain::code::VerificationError;
 use touchline::domain::{Phone, Sending};
-use touchline::{App, Call, Error, Reply, codes};
+use touchline::flows::codes;
+use touchline::{App, Call, Error, Reply};
 
 use crate::NO_RECORD;
 

@@ -1,8 +1,9 @@
 use touchline::api::Message;
 use touchline::api::profile::{Verified, VerifyPhone};
 use touchline::domain::Purpose;
+use touchline::flows::codes;
 use touchline::storage::users::ChangePhone;
-use touchline::{App, Call, Error, Reply, codes};
+use touchline::{App, Call, Error, Reply};
 
 use crate::NO_RECORD;
 

@@ -8,7 +8,7 @@ pub async fn handle(app: App, call: Call<SaveOtherTeams>) -> Result<Reply<Messag
     let ids = call.input.team_ids.0;
     let mut teams = Vec::with_capacity(ids.len());
     for id in &ids {
-        let unknown = || Invalid::field("team_ids", format!("holds {id}, which is not a team"));
+        let unknown = || Invalid::field("team_ids", format!("Team {id} does not exist."));
         teams.push(Named::team(&catalog, *id).ok_or_else(unknown)?);
     }
     app.store.save_other_teams(call.caller.user, &ids).await?;

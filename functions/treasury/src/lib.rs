@@ -5,10 +5,11 @@ mod audit;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use touchline::App;
+use touchline::Error;
 use touchline::domain::coins::{Amount, ReferenceId};
 use touchline::domain::{Name, UserId};
-use touchline::http::Error;
-use touchline::{App, coins};
+use touchline::flows::coins;
 
 use audit::Order as AuditOrder;
 

@@ -1,11 +1,14 @@
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
+use std::future::{Future, IntoFuture};
+use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use chrono::TimeDelta;
 use lambda_http::Body;
-use lambda_http::http::{HeaderMap, Method, Response, StatusCode};
+use lambda_http::http::Method;
 use serde_json::{Map, Value, json};
 use touchline::config::{Config, SmsSettings};
 use touchline::domain::{Phone, Token, UserId, Username};
@@ -21,23 +24,35 @@ use touchline_stack::streams::{StreamReader, sequence};
 use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
 
 use crate::chat::NoChat;
-use crate::{Faults, SeededRandom, SnsStandIn, TestClock};
+use crate::{
+    Api, Faults, Function, Persona, RawRequest, Response, SeededRandom, SignIn, SnsStandIn, TestClock, User,
+};
 
-/// What the homeserver shows when it tells a [`TestApp`] something.
+/// The token that the homeserver sends to a [`TestApp`].
 pub const HS_TOKEN: &str = "hs-token-of-the-tests";
 
 /// Functions on a store of their own. Requests pass through the same events as in Lambda.
-#[derive(Debug)]
+///
+/// It derefs to the [`App`] that the functions get, so `app.store` and `app.config` work. Clones share everything.
+#[derive(Debug, Clone)]
 pub struct TestApp {
     pub app: App,
     pub clock: Arc<TestClock>,
     pub sns: SnsStandIn,
     pub faults: Faults,
-    _store: EmbeddedStore,
-    routers: Vec<Router>,
+    _store: Arc<EmbeddedStore>,
+    routers: Arc<[Router]>,
 }
 
-/// How a [`TestApp`] is made up.
+impl Deref for TestApp {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.app
+    }
+}
+
+/// Builds a [`TestApp`].
 #[derive(Debug)]
 pub struct Builder {
     routers: Vec<fn(App) -> Router>,
@@ -46,48 +61,23 @@ pub struct Builder {
     has_streams: bool,
 }
 
-/// A response, read.
-#[derive(Debug)]
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub body: Value,
-}
-
-impl Answer {
-    /// The body, after checking the status.
-    #[must_use]
-    #[track_caller]
-    pub fn expect(self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{}", self.body);
-        self.body
-    }
-
-    /// Checks the status and the error's code.
-    #[track_caller]
-    pub fn expect_error(&self, status: u16, code: &str) {
-        assert_eq!((self.status.as_u16(), self.body["code"].as_str()), (status, Some(code)), "{}", self.body);
-        assert!(self.body["message"].as_str().is_some_and(|message| message.len() > 10), "{}", self.body);
-    }
-}
-
 impl Builder {
-    /// Sets one of the functions' variables.
+    /// Sets an environment variable of the functions.
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.insert(name.into(), value.into());
         self
     }
 
-    /// Lets the chat network be away.
+    /// Makes the chat network unavailable.
     #[must_use]
     pub fn without_chat(mut self) -> Self {
         self.chat_is_down = true;
         self
     }
 
-    /// Leaves the tables' streams out. The embedded engine looks at all records of a stream before it adds
-    /// one, which takes its time where there are many.
+    /// Creates the tables without streams. The embedded store reads all records of a stream before it adds one,
+    /// which is slow in tests with many writes.
     #[must_use]
     pub fn without_streams(mut self) -> Self {
         self.has_streams = false;
@@ -101,7 +91,7 @@ impl Builder {
             .and_then(|template| {
                 template.resolve(&BTreeMap::from([("AWS::StackName".into(), "test".into())]))
             })
-            .expect("the template reads");
+            .expect("the template is valid");
         if !self.has_streams {
             for properties in stack.tables.iter_mut().filter_map(|table| table.properties.as_object_mut()) {
                 properties.remove("StreamSpecification");
@@ -148,7 +138,7 @@ impl Builder {
             config: Arc::new(config),
         };
         let routers = self.routers.iter().map(|router| router(app.clone())).collect();
-        TestApp { app, clock, sns, faults, _store: store, routers }
+        TestApp { app, clock, sns, faults, _store: Arc::new(store), routers }
     }
 }
 
@@ -163,97 +153,62 @@ impl TestApp {
         }
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Answer {
-        self.send("POST", path, &[], body.to_string().as_bytes()).await
+    /// A caller without a token.
+    #[must_use]
+    pub fn anonymous(&self) -> Persona {
+        Persona::anonymous(self)
     }
 
-    pub async fn post_as(&self, token: &str, path: &str, body: Value) -> Answer {
-        self.send("POST", path, &[("authorization", &format!("Bearer {token}"))], body.to_string().as_bytes())
-            .await
+    /// A caller with this token, valid or not.
+    #[must_use]
+    pub fn with_token(&self, token: &str) -> Persona {
+        Persona::with_token(self, token)
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
-        self.send("GET", path, &[], b"").await
+    /// The homeserver of the chat network.
+    #[must_use]
+    pub fn homeserver(&self) -> Persona {
+        self.with_token(HS_TOKEN)
     }
 
-    pub async fn get_as(&self, token: &str, path: &str) -> Answer {
-        self.send("GET", path, &[("authorization", &format!("Bearer {token}"))], b"").await
+    /// A new user, written straight to the store: no login, no text message.
+    pub fn user(&self, username: &str) -> NewUserBuilder {
+        NewUserBuilder { app: self.clone(), username: username.into(), id: None }
     }
 
-    /// Any request at all, from loopback.
-    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
-        self.send_from("127.0.0.1", method, target, headers, body).await
+    /// Logs in through the API, which needs `login::router`.
+    pub fn sign_in(&self, phone: &str) -> SignIn<Self> {
+        SignIn::new(self, phone)
     }
 
-    pub async fn send_from(
-        &self,
-        source: &str,
-        method: &str,
-        target: &str,
-        headers: &[(&str, &str)],
-        body: &[u8],
-    ) -> Answer {
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let event = http_event(&HttpRequest {
-            method,
-            path,
-            query,
-            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-            body,
-            source,
-            id: "test-request",
-            at: self.clock.now(),
-            route: path,
-            path_parameters: Map::new(),
-        });
-        let verb = Method::from_bytes(method.as_bytes()).expect("a method");
-        let serves = |router: &&Router| router.serves(&verb, path);
-        let router = self.routers.iter().find(serves).unwrap_or(&self.routers[0]);
-        let request =
-            lambda_http::request::from_str(&event.to_string()).expect("an event that lambda_http reads");
-        read(&router.respond(request).await)
+    /// Invokes a function with a payload and five minutes until its deadline; returns its result.
+    ///
+    /// # Panics
+    ///
+    /// When the function fails.
+    pub async fn invoke<Arguments, F>(&self, function: F, payload: Value) -> Value
+    where
+        F: Function<Arguments, Error: Debug>,
+    {
+        self.try_invoke(function, payload).await.expect("the function succeeds")
     }
 
-    /// Asks for a code and returns it from the message.
-    pub async fn request_code(&self, phone: &str) -> String {
-        let _ = self.post("/api/code/request", json!({ "phone": phone })).await.expect(200);
-        self.sns.last_code(phone)
+    /// Invokes a function that may fail.
+    pub async fn try_invoke<Arguments, F>(&self, function: F, payload: Value) -> Result<Value, F::Error>
+    where
+        F: Function<Arguments>,
+    {
+        let deadline = self.clock.now() + TimeDelta::minutes(5);
+        function.invoke(self.app.clone(), payload, deadline).await
     }
 
-    /// Logs a phone in; returns `data` of the answer.
-    pub async fn log_in(&self, phone: &str) -> Value {
-        let code = self.request_code(phone).await;
-        let answer = self.post("/api/code/verify", json!({ "phone": phone, "code": code })).await;
-        answer.expect(200)["data"].clone()
-    }
-
-    /// Logs a phone in; returns the token.
-    pub async fn token(&self, phone: &str) -> String {
-        self.log_in(phone).await["token"].as_str().expect("a token").to_owned()
-    }
-
-    /// Makes a user without the trouble of logging in, as `fan.<number>`; returns their token.
-    pub async fn register(&self, user: u32) -> String {
-        let (id, now) = (UserId(user), self.clock.now());
-        let token = Token::new(id, [0; 32]);
-        let new = NewUser {
-            id,
-            phone: &Phone::parse(&format!("+4477009{user:05}")).expect("a phone"),
-            username: &Username::parse(&format!("fan.{user}")).expect("a username"),
-            token: &token,
-            session: &Session::starting(format!("DEVICE{user}"), TimeDelta::days(30), now),
-        };
-        self.app.store.register(&new, now).await.expect("a new user");
-        token.as_str().to_owned()
-    }
-
-    /// A client of the store that meets no faults.
+    /// A client of the store without injected faults.
     #[must_use]
     pub fn client(&self) -> Client {
         storage::connect(&self.app.config.aws, aws_smithy_http_client::Builder::new().build_http())
     }
 
-    /// Everything that has changed in a table so far, as a stream mapping would deliver it at once.
+    /// Every change of a table so far, as one event of its stream.
     pub async fn changes(&self, table: &str) -> Value {
         let aws = &self.app.config.aws;
         let http = aws_smithy_http_client::Builder::new().build_http();
@@ -274,7 +229,7 @@ impl TestApp {
         }
     }
 
-    /// Every item of every table, as one text to search in.
+    /// Every item of every table, as text to search.
     pub async fn dump(&self) -> String {
         let client = self.client();
         let mut text = String::new();
@@ -288,10 +243,145 @@ impl TestApp {
     }
 }
 
-fn read(response: &Response<Body>) -> Answer {
-    let body = match response.body() {
-        Body::Text(text) => serde_json::from_str(text).expect("a JSON body"),
-        other => panic!("a body of another kind: {other:?}"),
-    };
-    Answer { status: response.status(), headers: response.headers().clone(), body }
+impl Api for TestApp {
+    async fn send(&self, request: RawRequest) -> Response {
+        let RawRequest { method, target, headers, body, address } = request;
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let event = http_event(&HttpRequest {
+            method: method.as_str(),
+            path,
+            query,
+            headers,
+            body: body.as_deref().unwrap_or_default(),
+            source: address.as_deref().unwrap_or("127.0.0.1"),
+            id: "test-request",
+            at: self.clock.now(),
+            route: path,
+            path_parameters: Map::new(),
+        });
+        let router = self.routers.iter().find(|router| router.serves(&method, path));
+        let request =
+            lambda_http::request::from_str(&event.to_string()).expect("lambda_http can read the event");
+        let response = router.unwrap_or(&self.routers[0]).respond(request).await;
+        let body = match response.body() {
+            Body::Text(text) => serde_json::from_str(text).expect("the body is JSON"),
+            other => panic!("the body is not text: {other:?}"),
+        };
+        let (status, headers) = (response.status(), response.headers().clone());
+        Response { request: format!("{method} {target}"), status, headers, body }
+    }
+
+    async fn last_code(&self, phone: &str) -> String {
+        self.sns.last_code(phone)
+    }
+}
+
+/// Writes a new user to the store. Awaiting it gives the [`User`].
+#[derive(Debug)]
+#[must_use = "the user is not stored until this is awaited"]
+pub struct NewUserBuilder {
+    app: TestApp,
+    username: String,
+    id: Option<u32>,
+}
+
+impl NewUserBuilder {
+    /// Sets the user's id. Otherwise the store assigns one: 1, 2, 3, …
+    pub fn id(mut self, id: u32) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    async fn store(self) -> User {
+        let (app, now) = (&self.app, self.app.clock.now());
+        let id = match self.id {
+            Some(id) => UserId(id),
+            None => app.store.draw_user_id().await.expect("the store assigns an id"),
+        };
+        let phone = format!("+4477009{:05}", id.0);
+        let token = Token::new(id, [0; 32]);
+        let device = format!("DEVICE{}", id.0);
+        let new = NewUser {
+            id,
+            phone: &Phone::parse(&phone).expect("the id makes a valid phone"),
+            username: &Username::parse(&self.username).expect("the username is valid"),
+            token: &token,
+            session: &Session::starting(device.clone(), TimeDelta::days(30), now),
+        };
+        app.store.register(&new, now).await.expect("the id and the username are free");
+        let chat_id = format!("@{}:{}", self.username, app.config.chat.server);
+        let login = json!({
+            "user": { "id": id, "username": self.username, "phone": phone },
+            "token": token.as_str(),
+            "matrix_credentials": { "user_id": chat_id, "device_id": device },
+        });
+        User::from_login(app, &login)
+    }
+}
+
+impl IntoFuture for NewUserBuilder {
+    type Output = User;
+    type IntoFuture = Pin<Box<dyn Future<Output = User> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.store())
+    }
+}
+
+/// The older way to send requests, for tests that do not use personas yet.
+impl TestApp {
+    pub async fn post(&self, path: &str, body: Value) -> Response {
+        self.anonymous().post(path, body).await
+    }
+
+    pub async fn post_as(&self, token: &str, path: &str, body: Value) -> Response {
+        self.with_token(token).post(path, body).await
+    }
+
+    pub async fn get(&self, path: &str) -> Response {
+        self.anonymous().get(path).await
+    }
+
+    pub async fn get_as(&self, token: &str, path: &str) -> Response {
+        self.with_token(token).get(path).await
+    }
+
+    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
+        self.send_from("127.0.0.1", method, target, headers, body).await
+    }
+
+    pub async fn send_from(
+        &self,
+        address: &str,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Response {
+        let request = RawRequest {
+            method: Method::from_bytes(method.as_bytes()).expect("a method"),
+            target: target.into(),
+            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            body: Some(body.to_vec()),
+            address: Some(address.into()),
+        };
+        Api::send(self, request).await
+    }
+
+    pub async fn request_code(&self, phone: &str) -> String {
+        self.anonymous().receives_code(phone).await
+    }
+
+    pub async fn log_in(&self, phone: &str) -> Value {
+        let code = self.request_code(phone).await;
+        self.anonymous().verifies_code(phone, &code).await.expect_data(200)
+    }
+
+    pub async fn token(&self, phone: &str) -> String {
+        self.sign_in(phone).await.token
+    }
+
+    pub async fn register(&self, id: u32) -> String {
+        self.user(&format!("fan.{id}")).id(id).await.token
+    }
 }

@@ -24,19 +24,20 @@ use dynoxide::{Database, DynoxideError};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use touchline::coins::Receipt;
+use touchline::App;
+use touchline::Error;
 use touchline::config::Config;
 use touchline::domain::UserId;
 use touchline::domain::coins::{Amount, CoinError, Entry, EntryKey, EntryKind, ReferenceId, audit};
 use touchline::domain::limit;
-use touchline::http::Error;
+use touchline::flows::coins;
+use touchline::flows::coins::Receipt;
 use touchline::ports::chat::LocalChat;
 use touchline::ports::clock::Clock;
 use touchline::ports::random::Random;
 use touchline::ports::sms::Console;
 use touchline::ports::web::NoWeb;
 use touchline::storage::{self, Store};
-use touchline::{App, coins};
 use touchline_stack::{TEMPLATE, Template, tables};
 
 use crate::{SeededRandom, TestClock};
@@ -488,7 +489,7 @@ impl Teller {
                 coins::deduct(app, user, amount(*coins), "purchase", key).await
             }
             Wish::DeductAlone { amount: coins } => {
-                let key = EntryKey::Alone(limit::mark(app.clock.now(), app.random.number()));
+                let key = EntryKey::Alone(limit::request_id(app.clock.now(), app.random.number()));
                 coins::deduct(app, user, amount(*coins), "purchase", key).await
             }
             Wish::Grant { reference: number, amount: coins } => {
@@ -572,7 +573,7 @@ impl Teller {
                         return Err("a bonus was refused as claimed, and was not".into());
                     }
                 }
-                Answer::Refused(CoinError::Insufficient { balance, wanted }) => {
+                Answer::Refused(CoinError::Insufficient { balance, required: wanted }) => {
                     let was_held = *balance == 0 || entries.iter().any(|entry| entry.balance == *balance);
                     if i64::from(*wanted) <= *balance || !was_held {
                         return Err(format!("{wish:?} was refused for a balance of {balance}"));

@@ -1,7 +1,8 @@
 use touchline::domain::Username;
+use touchline::domain::chat::Credentials;
 use touchline::domain::room::{Room, RoomId};
 use touchline::ports::Answer;
-use touchline::ports::chat::{Chat, ChatError, Credentials, NewRoom};
+use touchline::ports::chat::{Chat, ChatError, NewRoom};
 
 /// A chat network that does not answer.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! An HTTP client for the SDK that misbehaves as networks and DynamoDB do.
+//! An HTTP client for the SDK that injects the faults of networks and of DynamoDB.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -17,26 +17,34 @@ use aws_smithy_types::body::SdkBody;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// The store does it; the answer gets lost.
-    LoseReply,
-    /// It never arrives.
+    /// The store carries the call out, but the response is lost.
+    LoseResponse,
+    /// The request never reaches the store.
     LoseRequest,
-    /// The store says that a transaction is in the way.
+    /// The store reports a conflict with another transaction.
     Conflict,
-    /// The store says that too many came at once.
+    /// The store reports throttling.
     Throttle,
-    /// The store refuses, once and for all: the SDK does not try again.
-    Refuse,
-    /// The store does it, and then says that it does not.
-    DoAndRefuse,
+    /// The store does nothing and reports an error that the SDK does not retry.
+    FailBefore,
+    /// The store carries the call out, then reports an error that the SDK does not retry.
+    FailAfter,
+}
+
+/// The older names.
+#[expect(non_upper_case_globals, reason = "they stand in for variants")]
+impl Fault {
+    pub const LoseReply: Self = Self::LoseResponse;
+    pub const Refuse: Self = Self::FailBefore;
+    pub const DoAndRefuse: Self = Self::FailAfter;
 }
 
 /// One attempt of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
-    /// `UpdateItem`, say.
+    /// For example `UpdateItem`.
     pub operation: &'a str,
-    /// 1 for the first; the SDK counts on as it retries.
+    /// 1 for the first attempt; each retry of the SDK adds 1.
     pub number: u32,
 }
 
@@ -56,7 +64,7 @@ impl fmt::Debug for Faults {
 }
 
 impl Faults {
-    /// None, until a plan is set.
+    /// No faults until a plan is set.
     #[must_use]
     pub fn none() -> Self {
         let inner = aws_smithy_http_client::Builder::new().build_http();
@@ -67,7 +75,7 @@ impl Faults {
         *self.plan.lock().expect("no plan panics") = Box::new(plan);
     }
 
-    /// The first attempt of each of the following calls meets `fault`; what the SDK sends again passes.
+    /// The first attempt of every call has this fault; the SDK's retries succeed.
     pub fn first_attempts(&self, fault: Fault) {
         self.set(move |attempt| if attempt.number == 1 { fault } else { Fault::None });
     }
@@ -110,36 +118,36 @@ impl HttpConnector for FaultyConnector {
         let number = counted.split(['=', ';']).nth(1).and_then(|number| number.parse().ok()).unwrap_or(1);
         let attempt = Attempt { operation: &operation, number };
         let fault = (self.plan.lock().expect("no plan panics"))(attempt);
-        let lost = || ConnectorError::io("lost on the way".into());
+        let lost = || ConnectorError::io("lost on the network".into());
         match fault {
             Fault::None => self.inner.call(request),
             Fault::LoseRequest => HttpConnectorFuture::ready(Err(lost())),
-            Fault::LoseReply => {
+            Fault::LoseResponse => {
                 let done = self.inner.call(request);
                 HttpConnectorFuture::new(async move {
                     done.await?;
                     Err(lost())
                 })
             }
-            Fault::Conflict if operation == "TransactWriteItems" => refuse(
+            Fault::Conflict if operation == "TransactWriteItems" => failure(
                 "TransactionCanceledException",
                 r#","CancellationReasons":[{"Code":"TransactionConflict"},{"Code":"None"}]"#,
             ),
-            Fault::Conflict => refuse("TransactionConflictException", ""),
-            Fault::Throttle => refuse("ProvisionedThroughputExceededException", ""),
-            Fault::Refuse => refuse("AccessDeniedException", ""),
-            Fault::DoAndRefuse => {
+            Fault::Conflict => failure("TransactionConflictException", ""),
+            Fault::Throttle => failure("ProvisionedThroughputExceededException", ""),
+            Fault::FailBefore => failure("AccessDeniedException", ""),
+            Fault::FailAfter => {
                 let done = self.inner.call(request);
                 HttpConnectorFuture::new(async move {
                     done.await?;
-                    refuse("AccessDeniedException", "").await
+                    failure("AccessDeniedException", "").await
                 })
             }
         }
     }
 }
 
-fn refuse(code: &str, more: &str) -> HttpConnectorFuture {
+fn failure(code: &str, more: &str) -> HttpConnectorFuture {
     let body =
         format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"injected"{more}}}"#);
     let status = StatusCode::try_from(400).expect("a status");

@@ -1,42 +1,127 @@
-//! For the tests of the functions: an app on a real store, with a clock that obeys, randomness that
-//! repeats, a phone that can be read, and faults on demand.
+//! The vocabulary of the tests: an app on a real store, personas, and verbs.
+//!
+//! ```ignore
+//! let app = TestApp::serving(&[crate::router]).start().await;
+//! let (alice, bob) = (app.user("alice").await, app.user("bob").await);
+//! let room = alice.creates_room("Corner").private().await.room_id();
+//! bob.joins(&room).await.expect_error(403, "not_allowed");
+//! alice.invites_to(&room).user(bob.id).await.expect(200);
+//! bob.joins(&room).await.expect(200);
+//! ```
+//!
+//! **The app.** [`TestApp`] runs the routers that it is given, on a store of its own. It derefs to `touchline::App`:
+//! `app.store`, `app.config`. `app.clock` moves when told to, `app.sns` holds the text messages, `app.faults` injects
+//! faults into the store. `app.invoke(feed::handle, payload)` invokes a background function. A clone is the same app.
+//!
+//! **Personas** send requests:
+//!
+//! | persona | |
+//! |---|---|
+//! | `app.user("alice").await` | a new [`User`], written to the store; has `id`, `username`, `phone`, `token`, `chat_id()` |
+//! | `app.user("alice").id(7).await` | the same, with an id of your choice |
+//! | `app.sign_in(phone).await` | a [`User`] who logs in through the API; `.username("alice")` for a first login |
+//! | `app.anonymous()` | a caller without a token |
+//! | `app.with_token("tl_1_x")` | a caller with any token |
+//! | `app.homeserver()` | the chat network's homeserver |
+//!
+//! **Verbs** are methods of personas, one file for each function in [`verbs`]. A verb gives a [`Request`]; awaiting it
+//! sends it and gives a [`Response`]. What is optional is a method of the request:
+//!
+//! | verb | options |
+//! |---|---|
+//! | `requests_code(phone)`, `receives_code(phone)` (gives the code) | |
+//! | `verifies_code(phone, code)`, `logs_in(phone, code)` | `.username(name)` |
+//! | `logs_out()`, `checks_username(name)`, `generates_usernames(base)` | `.include_numbers(true)` |
+//! | `views_profile()`, `updates_profile()` | `.name(…)` `.email(…)` `.date_of_birth(…)` `.username(…)` |
+//! | `initiates_verification(phone)`, `verifies_phone(phone, code)`, `requests_new_code(phone)` | |
+//! | `creates_room(name)` | `.topic(…)` `.about_event(id)` `.private()` |
+//! | `lists_rooms()` | `.joined()` `.about_event(id)` `.search(…)` `.per_page(n)` `.cursor(…)` |
+//! | `joins(&room)`, `leaves(&room)`, `invites_to(&room)` | `.user(id)` or `.username(name)` |
+//! | `views_member_stats(&room)`, `requests_chat_credentials()` | |
+//! | `pushes(transaction, events)`, `queries_user(id)`, `queries_room(alias)`, `pings()` | (the homeserver) |
+//! | `predicts(event)` | `.home()` `.draw()` `.away()` `.pick(…)` `.score(2, 1)` `.confidence(80)` |
+//! | `lists_own_predictions()`, `lists_event_predictions(event)`, `lists_room_predictions(&room)` | `.user(id)` `.pick(…)` `.per_page(n)` `.cursor(…)` |
+//! | `lists_events()`, `views_event(id)` | `.status(…)` `.tournament(id)` `.team(id)` `.date(…)` `.page(n)` `.per_page(n)` |
+//! | `deducts(amount)`, `claims_daily_coins()`, `views_coins()` | `.reason(…)` `.reference(…)`; `.per_page(n)` `.cursor(…)` |
+//! | `lists_teams()`, `saves_primary_team(id)`, `saves_other_teams(&ids)` | `.sport(id)` `.search(…)` `.page(n)` `.per_page(n)` |
+//! | `lists_sms_logs()` | `.phone(…)` `.date(…)` `.status(…)` `.per_page(n)` |
+//! | `get(path)`, `post(path, body)`, `put(path, body)`, `request(method, path)` | |
+//!
+//! Every request also has `.field(name, value)`, `.without(name)`, `.body(value)`, `.bytes(content_type, bytes)`,
+//! `.query(name, value)`, `.header(name, value)`, `.idempotency_key(key)` and `.from_address(ip)`. Use them for input
+//! that the verb's own options do not allow: `alice.deducts(1).field("amount", "ten")`. A request can be cloned and
+//! sent again.
+//!
+//! **Responses.** `.expect(200)` gives the body and `.expect_data(200)` its `data`. `.expect_error(409, "code")` also
+//! checks the shape that all errors share; `.expect_invalid(&["amount"])` is a 422 `validation_error` that names these
+//! fields only. `.room_id()` is for created rooms, `.is_replay()` for idempotent requests. `status`, `headers` and
+//! `body` are public.
+//!
+//! **Races**: `concurrently(20, |n| alice.deducts(1).reference(format!("order-{n}"))).await` gives 20 responses.
+//!
+//! The HTTP suite in `tests/suite` has the same personas and verbs, over real HTTP: both implement [`Api`].
 
+mod api;
 mod app;
 pub mod bank;
 mod chat;
 mod clock;
 mod faults;
+mod function;
+mod persona;
 mod random;
+mod request;
+mod response;
 mod sns;
+pub mod verbs;
 mod web;
 
-pub use app::{Answer, Builder, HS_TOKEN, TestApp};
+pub use api::{Api, RawRequest};
+pub use app::{Builder, HS_TOKEN, NewUserBuilder, TestApp};
 pub use clock::TestClock;
 pub use faults::{Attempt, Fault, Faults};
+pub use function::Function;
+pub use persona::{Persona, SignIn, User};
 pub use random::SeededRandom;
+pub use request::{Plain, Request};
+pub use response::Response;
 pub use sns::SnsStandIn;
 pub use web::WebStandIn;
 
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 
 use tokio::task::JoinSet;
 
-/// Runs many tasks at once, on all threads there are, and returns what each gave, in their order.
+/// Runs many tasks concurrently, on all threads of the runtime; returns their results in order.
+///
+/// A request is a task: `concurrently(20, |_| alice.claims_daily_coins())`.
 ///
 /// # Panics
 ///
-/// When one of them does.
+/// When a task panics.
+pub async fn concurrently<T, F>(count: usize, task: impl Fn(usize) -> F) -> Vec<T>
+where
+    T: Send + 'static,
+    F: IntoFuture<Output = T, IntoFuture: Send + 'static>,
+{
+    let mut tasks = JoinSet::new();
+    for n in 0..count {
+        let running = task(n).into_future();
+        tasks.spawn(async move { (n, running.await) });
+    }
+    let mut results = tasks.join_all().await;
+    results.sort_by_key(|(n, _)| *n);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The older name of [`Response`].
+pub type Answer = Response;
+
+/// The older name of [`concurrently`].
 pub async fn at_once<T, F>(count: usize, task: impl Fn(usize) -> F) -> Vec<T>
 where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
-    let mut tasks = JoinSet::new();
-    for n in 0..count {
-        let running = task(n);
-        tasks.spawn(async move { (n, running.await) });
-    }
-    let mut given = tasks.join_all().await;
-    given.sort_by_key(|(n, _)| *n);
-    given.into_iter().map(|(_, output)| output).collect()
+    concurrently(count, task).await
 }

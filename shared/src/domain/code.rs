@@ -5,7 +5,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use super::{Phone, Reason, UserId};
+use super::{Field, Phone, Raw, Reason, UserId};
 
 /// How long a code can be used.
 pub const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
@@ -75,7 +75,7 @@ impl OneTimeCode {
         if text.len() == 6 && text.bytes().all(|b| b.is_ascii_digit()) {
             Ok(Self(text.to_owned()))
         } else {
-            Err("must be the 6 digits of the code".into())
+            Err("Enter the 6 digits of the code.".into())
         }
     }
 
@@ -88,6 +88,21 @@ impl OneTimeCode {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Field for OneTimeCode {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        let space = super::text::schema::SPACE;
+        serde_json::json!({
+            "type": "string", "pattern": format!("^{space}[0-9]{{6}}{space}$"), "examples": ["123456"],
+            "description": "The 6 digits from the SMS.",
+        })
     }
 }
 

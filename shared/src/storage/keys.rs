@@ -6,7 +6,7 @@ use chrono::NaiveDate;
 use super::Item;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::coins::EntryKey;
-use crate::domain::sms::Position;
+use crate::domain::sms::LogPosition;
 use crate::domain::{Address, Phone, Room, RoomId, UserId, Username, prediction};
 
 /// A primary key: partition and sort.
@@ -96,7 +96,7 @@ pub fn sms_log_shard(phone: &Phone) -> u32 {
 
 /// `sms_logs`: one attempt.
 #[must_use]
-pub fn sms_log(day: NaiveDate, phone: &Phone, position: &Position) -> Key {
+pub fn sms_log(day: NaiveDate, phone: &Phone, position: &LogPosition) -> Key {
     key(sms_log_day(day, sms_log_shard(phone)), position.as_str())
 }
 

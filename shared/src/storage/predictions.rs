@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::pages::{self, Page};
 use super::{Item, Reads, Store, StoreError, from_item, keys, number, refused_item, text};
 use crate::domain::catalog::Score;
-use crate::domain::prediction::{Confidence, Forecast, Mark};
+use crate::domain::prediction::{Confidence, Forecast, Stamp};
 use crate::domain::{Pick, Prediction, UserId};
 
 /// The index by user: a row's user, and when it was made.
@@ -22,9 +22,9 @@ struct Row {
     home: Option<u16>,
     away: Option<u16>,
     confidence: Confidence,
-    created: Mark,
+    created: Stamp,
     /// Missing in rows of before there was one.
-    changed: Option<Mark>,
+    changed: Option<Stamp>,
     edits: u32,
     points: Option<u32>,
     #[serde(default)]
@@ -63,7 +63,7 @@ pub struct NewPrediction {
     pub forecast: Forecast,
     pub confidence: Confidence,
     /// The moment of the request; the row keeps its first one.
-    pub mark: Mark,
+    pub stamp: Stamp,
 }
 
 /// What became of it.
@@ -103,7 +103,7 @@ impl Store {
             .expression_attribute_values(":user", number(new.user_id))
             .expression_attribute_values(":pick", text(new.forecast.pick().as_str()))
             .expression_attribute_values(":confidence", number(new.confidence.percent()))
-            .expression_attribute_values(":mark", text(new.mark.as_str()))
+            .expression_attribute_values(":mark", text(new.stamp.as_str()))
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":zero", number(0))
             .return_values(ReturnValue::AllNew)
@@ -129,7 +129,7 @@ impl Store {
         }
         // The first one's mark is unique, so that a write which the SDK sent twice still knows that it
         // made the row.
-        Ok(if row.created == new.mark { Predicted::Created(row) } else { Predicted::Updated(row) })
+        Ok(if row.created == new.stamp { Predicted::Created(row) } else { Predicted::Updated(row) })
     }
 
     /// What a user predicts for a match.
@@ -187,7 +187,7 @@ impl Store {
     pub async fn own_predictions(
         &self,
         user: UserId,
-        before: Option<&Mark>,
+        before: Option<&Stamp>,
         most: usize,
     ) -> Result<(Vec<Prediction>, bool), StoreError> {
         let query = self
@@ -233,8 +233,8 @@ pub fn item(new: &NewPrediction) -> HashMap<String, AttributeValue> {
             ("user_id", number(new.user_id)),
             ("pick", text(new.forecast.pick().as_str())),
             ("confidence", number(new.confidence.percent())),
-            ("created", text(new.mark.as_str())),
-            ("changed", text(new.mark.as_str())),
+            ("created", text(new.stamp.as_str())),
+            ("changed", text(new.stamp.as_str())),
             ("edits", number(1)),
             ("revision", number(0)),
         ]

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
 use super::{Store, StoreError, from_item, keys, text, to_item};
-use crate::domain::sms::{Position, SmsLogEntry, SmsStatus};
+use crate::domain::sms::{LogPosition, SmsLogEntry, SmsStatus};
 use crate::domain::{IssueId, OneTimeCode, Phone};
 
 /// How long entries are kept.
@@ -55,12 +55,12 @@ pub struct Filter {
     pub date: Option<NaiveDate>,
     pub status: Option<SmsStatus>,
     /// Only entries older than this one.
-    pub before: Option<Position>,
+    pub before: Option<LogPosition>,
 }
 
 impl Store {
     pub async fn log_sms(&self, entry: &SmsLogEntry) -> Result<(), StoreError> {
-        let key = keys::sms_log(entry.created_at.date_naive(), &entry.phone, &Position::of(entry));
+        let key = keys::sms_log(entry.created_at.date_naive(), &entry.phone, &LogPosition::of(entry));
         let item = LogItem {
             id: entry.id,
             issue: entry.issue.clone(),
@@ -92,7 +92,7 @@ impl Store {
     ) -> Result<Vec<SmsLogEntry>, StoreError> {
         let oldest = today - KEPT_FOR;
         // A clock elsewhere may be a little ahead of ours.
-        let newest = filter.before.as_ref().and_then(Position::day).unwrap_or(today + Days::new(1));
+        let newest = filter.before.as_ref().and_then(LogPosition::day).unwrap_or(today + Days::new(1));
         let days: Vec<NaiveDate> = match filter.date {
             // What is past its time may still lie there: deletion comes late.
             Some(day) if day < oldest => Vec::new(),
@@ -108,7 +108,7 @@ impl Store {
             let wanted = most - entries.len();
             let parts = shards.iter().map(|shard| self.shard_entries(filter, day, *shard, wanted));
             let mut found: Vec<_> = try_join_all(parts).await?.into_iter().flatten().collect();
-            found.sort_by_key(|entry| std::cmp::Reverse(Position::of(entry)));
+            found.sort_by_key(|entry| std::cmp::Reverse(LogPosition::of(entry)));
             entries.extend(found.into_iter().take(wanted));
             if entries.len() == most {
                 break;

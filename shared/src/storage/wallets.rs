@@ -166,7 +166,7 @@ impl Store {
             .client
             .transact_write_items()
             // The SDK would draw one from a source that is not meant for keys.
-            .client_request_token(format!("{}-{}", entry.mark, entry.sequence))
+            .client_request_token(format!("{}-{}", entry.request_id, entry.sequence))
             .transact_items(
                 TransactWriteItem::builder().update(balance.update_expression(set).build()?).build(),
             )
@@ -177,7 +177,11 @@ impl Store {
         if let Some(item) = refused_write(&error, 1) {
             let found: Entry = from_item(item)?;
             // Our own write, whose answer was lost and which the SDK sent again; or somebody else's.
-            return Ok(if found.mark == entry.mark { Posted::Now(found) } else { Posted::Before(found) });
+            return Ok(if found.request_id == entry.request_id {
+                Posted::Now(found)
+            } else {
+                Posted::Before(found)
+            });
         }
         match refused_write(&error, 0) {
             Some(item) => Ok(Posted::Changed(from_item(item)?)),

@@ -15,7 +15,7 @@ use tokio::process::Command;
 use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::catalog::{Key, Match, Score, Status};
-use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
+use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::storage;
 use touchline::storage::catalog::Replacement;
 use touchline::storage::predictions::{NewPrediction, item};
@@ -61,7 +61,7 @@ fn prediction(event_id: u32, user: u32) -> NewPrediction {
         user_id: UserId(user),
         forecast: Forecast::new(Pick::of(score), Some(score)).expect("a forecast"),
         confidence: Confidence::new(i64::from(user % 101)).expect("a confidence"),
-        mark: Mark::new(at("2026-11-15T14:55:00Z"), user),
+        stamp: Stamp::new(at("2026-11-15T14:55:00Z"), user),
     }
 }
 

@@ -2,8 +2,9 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Answer, Chat, ChatError, Credentials, NewRoom};
+use super::{Answer, Chat, ChatError, NewRoom};
 use crate::domain::Username;
+use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
 use crate::ports::random::Random;
 

@@ -16,9 +16,10 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Answer, Chat, ChatError, Credentials, NewRoom};
+use super::{Answer, Chat, ChatError, NewRoom};
 use crate::config::{Homeserver, Secret};
 use crate::domain::Username;
+use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
 use crate::ports::web::connector;
 

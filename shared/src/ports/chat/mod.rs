@@ -3,32 +3,15 @@
 mod local;
 mod matrix;
 
-use std::fmt::{self, Debug};
-
-use serde::Serialize;
+use std::fmt::Debug;
 
 pub use local::LocalChat;
 pub use matrix::MatrixChat;
 
 use super::Answer;
 use crate::domain::Username;
+use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
-
-/// What a chat client logs in with.
-#[derive(Clone, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct Credentials {
-    /// `@<username>:<server>`.
-    pub user_id: String,
-    pub access_token: String,
-    pub device_id: String,
-}
-
-impl Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Credentials({}, hidden)", self.user_id)
-    }
-}
 
 /// Why the chat network did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,5 +9,5 @@ mod sessions;
 pub use codes::{Attempt, Issue, IssueError, KeptCode, ReserveError};
 pub use phones::{ChangePhone, PhoneOwner};
 pub(super) use profiles::read_team;
-pub use profiles::{Changes, ChosenTeam, NewUser, Person, RegisterError, RenameFailed, Renamed};
+pub use profiles::{Changes, ChosenTeam, NewUser, RegisterError, RenameFailed, Renamed};
 pub use sessions::Session;

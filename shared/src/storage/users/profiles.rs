@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names::NameOwner;
 use super::{PhoneOwner, Session};
-use crate::domain::profile::RenameError;
+use crate::domain::profile::{Person, RenameError};
 use crate::domain::{Email, Name, Phone, Token, User, UserId, Username};
 use crate::storage::{
     Item, Reads, Store, StoreError, from_item, keys, made, number, refused_item, refused_write, text, to_item,
@@ -76,14 +76,6 @@ impl From<ProfileItem> for User {
             chat_since: item.chat_since,
         }
     }
-}
-
-/// What everybody may know of somebody.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Person {
-    pub id: UserId,
-    pub username: Username,
-    pub name: Option<Name>,
 }
 
 /// Somebody's first login.

@@ -1,17 +1,16 @@
-//! Sending one-time codes, and checking them: what login and phone verification have in common.
+//! Sending and checking one-time codes, for login and phone verification.
 
-use crate::App;
 use crate::api::Invalid;
 use crate::domain::code::{self, Sending, WrongCode};
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, CodeKey, OneTimeCode, Phone, Purpose, UserId, limit};
-use crate::http::Error;
 use crate::storage::users::{Attempt, Issue, KeptCode};
+use crate::{App, Error};
 
-/// Keeps a new code, sends it and logs the attempt. Returns for how many seconds it is valid.
+/// Stores a new code, sends it and logs the attempt. Returns how many seconds the code is valid.
 ///
-/// The limits are taken before the message goes out, so that requests in parallel cannot share a place.
-/// Whatever was not sent gives its places back.
+/// The rate limits are charged before the message goes out, so that concurrent requests cannot exceed them. A
+/// message that was not sent is refunded.
 pub async fn send(
     app: &App,
     phone: &Phone,
@@ -20,15 +19,15 @@ pub async fn send(
 ) -> Result<i64, Error> {
     let settings = &app.config.codes;
     if !phone.is_allowed(&settings.prefixes) {
-        return Err(Invalid::field("phone", "is in a country that is not served").into());
+        return Err(Invalid::field("phone", "Codes cannot be sent to this country yet.").into());
     }
     let now = app.clock.now();
-    let id = limit::mark(now, app.random.number());
-    // The address first, and alone: a caller over that limit must not replace anybody's code.
+    let id = limit::request_id(now, app.random.number());
+    // The address limit comes first, in a write of its own: a caller over it must not replace a code.
     if let Some(address) = address {
         app.store.admit_address(address, settings.per_address, &id, now).await?;
     }
-    let free_the_address = async {
+    let refund_address = async {
         match address {
             Some(address) => app.store.give_back_address(address, settings.per_address, &id).await,
             None => Ok(()),
@@ -38,7 +37,7 @@ pub async fn send(
     let digest = key(app)?.digest(phone, sending.purpose(), &id, &code);
     let issue = Issue { phone, sending, id: &id, digest: &digest, limits: &settings.per_phone };
     if let Err(error) = app.store.issue_code(&issue, now).await {
-        note(free_the_address.await);
+        log_failure(refund_address.await);
         return Err(error.into());
     }
 
@@ -56,32 +55,32 @@ pub async fn send(
     };
     match delivery.outcome {
         Ok(()) => {
-            // The message is out: a log that cannot be written must not turn it into a failure.
-            note(app.store.log_sms(&entry).await);
+            // The message is sent, so a failed log write must not fail the request.
+            log_failure(app.store.log_sms(&entry).await);
             Ok(code::VALID_FOR.num_seconds())
         }
         Err(refused) => {
             let (withdrawn, freed, logged) = futures_util::join!(
                 app.store.withdraw_code(&issue),
-                free_the_address,
+                refund_address,
                 app.store.log_sms(&entry)
             );
             for done in [withdrawn, freed, logged] {
-                note(done);
+                log_failure(done);
             }
             Err(refused.into())
         }
     }
 }
 
-/// For what should be done and cannot change the answer any more.
-fn note(done: Result<(), crate::storage::StoreError>) {
+/// Logs a failed clean-up. It does not change the response any more.
+fn log_failure(done: Result<(), crate::storage::StoreError>) {
     if let Err(error) = done {
-        tracing::error!(%error, "a sending could not be cleared up");
+        tracing::error!(%error, "clean-up after a code was sent or failed did not complete");
     }
 }
 
-/// Compares a code with the one kept, for the price of one attempt.
+/// Compares a code with the stored one. Each call uses up one attempt.
 pub async fn check(
     app: &App,
     phone: &Phone,
@@ -96,7 +95,11 @@ pub async fn check(
     if given.matches(&kept.digest) { Ok(kept) } else { Err(WrongCode.into()) }
 }
 
-/// Only functions that send or check codes are told it.
+/// Only functions that send or check codes have the key.
 fn key(app: &App) -> Result<&CodeKey, Error> {
-    app.config.codes.key.as_ref().ok_or(Error::Broken("a function that handles codes has no pepper"))
+    app.config
+        .codes
+        .key
+        .as_ref()
+        .ok_or(Error::Broken("CODE_PEPPER is not set for a function that handles codes"))
 }

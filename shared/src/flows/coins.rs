@@ -1,29 +1,28 @@
-//! Moving coins: read the wallet, decide, write; and again where somebody else was quicker.
+//! Coin movements: read the wallet, decide, write. A concurrent change starts over.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::App;
 use crate::domain::UserId;
 use crate::domain::coins::{Amount, Claim, CoinError, Entry, EntryKey, EntryKind, ReferenceId, Wallet};
 use crate::domain::limit;
-use crate::http::Error;
 use crate::storage::wallets::{Movement, Posted};
 use crate::storage::{Retry, StoreError};
+use crate::{App, Error};
 
-/// An entry, and whether it was made by an earlier request.
+/// An entry, and whether an earlier request wrote it.
 #[derive(Debug)]
 pub struct Receipt {
     pub entry: Entry,
     pub is_replay: bool,
 }
 
-/// How often a movement starts over from the wallet as it is by then. With the waits between, that is about
-/// five seconds: time for two hundred at once, and no phone sends that many.
+/// How many times a movement starts over after a concurrent change. With the waits between, that takes about
+/// five seconds: enough for two hundred concurrent requests, and no phone sends that many.
 const ATTEMPTS: u32 = 16;
 
-/// Takes coins out of a wallet, once for each key.
+/// Deducts coins from a wallet, once per key.
 pub async fn deduct(
     app: &App,
     user: UserId,
@@ -36,8 +35,8 @@ pub async fn deduct(
     let mut wallet = app.store.wallet(user).await?;
     let receipt = loop {
         match request.post(app, &key, wallet, decide).await {
-            // It may have been this very movement, made before, that emptied the wallet. Both are read at
-            // one moment: a transaction's halves can be seen one after the other.
+            // Perhaps an earlier try of this movement emptied the wallet. A transactional read gets both items
+            // at one moment, because plain reads can see one half of a transaction before the other.
             Err(Error::Coins(CoinError::Insufficient { .. })) if !matches!(key, EntryKey::Alone(_)) => {
                 let (held, entry) = app.store.wallet_and_entry(user, &key).await?;
                 if let Some(entry) = entry {
@@ -55,7 +54,7 @@ pub async fn deduct(
     if same { Ok(receipt) } else { Err(CoinError::ReferenceReused { by_header }.into()) }
 }
 
-/// Adds coins to a wallet, once for each reference.
+/// Adds coins to a wallet, once per reference.
 pub async fn grant(
     app: &App,
     user: UserId,
@@ -72,11 +71,11 @@ pub async fn grant(
     if same { Ok(receipt) } else { Err(CoinError::ReferenceReused { by_header: false }.into()) }
 }
 
-/// Claims the bonus of the day.
+/// Claims the daily coins.
 pub async fn claim(app: &App, user: UserId) -> Result<Entry, Error> {
     let request = Request::new(app, user, EntryKind::Daily, None);
     let settings = &app.config.coins;
-    let wallet = app.store.admit_claim(user, settings.claims, &request.mark, request.now).await?;
+    let wallet = app.store.admit_claim(user, settings.claims, &request.id, request.now).await?;
     let today = request.now.date_naive();
     let receipt = request
         .post(app, &EntryKey::Day(today), wallet, |wallet| {
@@ -88,12 +87,14 @@ pub async fn claim(app: &App, user: UserId) -> Result<Entry, Error> {
     if receipt.is_replay {
         return Err(Wallet { claimed_on: Some(today), ..Wallet::default() }
             .claim(settings.daily, today)
-            .map_or_else(Error::from, |_| Error::Broken("a bonus that was claimed and was not")));
+            .map_or_else(Error::from, |_| {
+                Error::Broken("the day has an entry, but the wallet can still claim it")
+            }));
     }
     Ok(receipt.entry)
 }
 
-/// What a movement does to the wallet as it stands.
+/// What a movement does to the current wallet.
 struct Decision {
     coins: i64,
     claim: Option<Claim>,
@@ -111,8 +112,8 @@ struct Request {
     kind: EntryKind,
     reason: Option<String>,
     now: DateTime<Utc>,
-    /// By this it knows its own entry again.
-    mark: String,
+    /// Stored in the entry. A retry recognises its own entry by it.
+    id: String,
     transaction_id: String,
 }
 
@@ -124,7 +125,7 @@ impl Request {
             kind,
             reason: reason.map(str::to_owned),
             now,
-            mark: limit::mark(now, app.random.number()),
+            id: limit::request_id(now, app.random.number()),
             transaction_id: format!("tx_{}", app.random.word(20)),
         }
     }
@@ -158,24 +159,24 @@ impl Request {
                     streak_days: claim.map(|claim| claim.streak_days),
                     streak_bonus: claim.map(|claim| claim.bonus),
                     created_at: self.now,
-                    mark: self.mark.clone(),
+                    request_id: self.id.clone(),
                 },
             };
             let posted = match app.store.post(&wallet, &movement).await {
-                // It may be done all the same, and only the answers lost. Whoever hears 503 asks again; for
-                // what has no reference, that would be another movement.
+                // Perhaps the write succeeded and only its response was lost. Without this check the caller would
+                // get 503 and retry, and a movement without a reference would happen twice.
                 Err(error @ StoreError::Busy { .. }) => match app.store.entry(self.user, key).await {
-                    Ok(Some(entry)) if entry.mark == self.mark => Posted::Now(entry),
+                    Ok(Some(entry)) if entry.request_id == self.id => Posted::Applied(entry),
                     _ => return Err(error.into()),
                 },
                 posted => posted?,
             };
             match posted {
-                Posted::Now(entry) => return Ok(Receipt { entry, is_replay: false }),
-                Posted::Before(entry) => return Ok(Receipt { entry, is_replay: true }),
-                Posted::Changed(now) => wallet = now,
+                Posted::Applied(entry) => return Ok(Receipt { entry, is_replay: false }),
+                Posted::Duplicate(entry) => return Ok(Receipt { entry, is_replay: true }),
+                Posted::WalletChanged(now) => wallet = now,
             }
-            // A wait of any length up to one that grows, so that those who met once do not meet again.
+            // Exponential backoff with full jitter, so that concurrent requests spread out.
             let longest = 8_u32 << retry.failed().min(7);
             retry.again_after(Duration::from_millis(u64::from(app.random.below(longest)))).await?;
         }

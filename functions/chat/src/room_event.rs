@@ -1,48 +1,47 @@
-//! What a homeserver tells of rooms, as far as this service cares.
+//! RoomEventKind a homeserver tells of rooms, as far as this service cares.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
+use touchline::domain::Username;
+use touchline::domain::room::{Membership, RoomId};
 
-use super::Username;
-use super::room::{Membership, RoomId};
-
-/// Something that happened in a room.
+/// A membership change or a message in a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct RoomEvent {
     pub room: RoomId,
     pub at: DateTime<Utc>,
-    pub what: What,
+    pub kind: RoomEventKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
-    /// One of ours is in, out or invited now, by whoever's doing.
+pub enum RoomEventKind {
+    /// The membership of one of our users changed.
     Membership(Username, Membership),
-    /// Somebody wrote; who, where it is one of ours.
+    /// A message, with its sender if that is one of our users.
     Message(Option<Username>),
 }
 
-/// Reads an event of the chat network. `None` for what we do not keep, and for what makes no sense.
+/// Parses a Matrix event. `None` for malformed events and for kinds that we do not store.
 #[must_use]
-pub fn read(event: &Value, server: &str) -> Option<Told> {
+pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
     let room = RoomId::parse(event["room_id"].as_str()?)?;
     let at = DateTime::from_timestamp_millis(event["origin_server_ts"].as_i64()?)?;
-    let what = match event["type"].as_str()? {
+    let kind = match event["type"].as_str()? {
         "m.room.member" => {
-            let user = ours(event["state_key"].as_str()?, server)?;
-            What::Membership(user, membership(event["content"]["membership"].as_str()?)?)
+            let user = local_username(event["state_key"].as_str()?, server)?;
+            RoomEventKind::Membership(user, membership(event["content"]["membership"].as_str()?)?)
         }
         "m.room.message" | "m.room.encrypted" | "m.sticker" => {
-            What::Message(ours(event["sender"].as_str()?, server))
+            RoomEventKind::Message(local_username(event["sender"].as_str()?, server))
         }
         _ => return None,
     };
-    Some(Told { room, at, what })
+    Some(RoomEvent { room, at, kind })
 }
 
-/// The name of a user of ours; `None` for people of other servers.
+/// The username in a Matrix user id; `None` for users of other servers.
 #[must_use]
-pub fn ours(id: &str, server: &str) -> Option<Username> {
+pub fn local_username(id: &str, server: &str) -> Option<Username> {
     let (name, of) = id.strip_prefix('@')?.split_once(':')?;
     if of == server { Username::parse(name).ok() } else { None }
 }
@@ -51,7 +50,7 @@ fn membership(word: &str) -> Option<Membership> {
     match word {
         "join" => Some(Membership::Join),
         "invite" => Some(Membership::Invite),
-        // Whoever is thrown out, for now or for good, is out.
+        // Kicked and banned members have left.
         "leave" | "ban" => Some(Membership::Leave),
         _ => None,
     }
@@ -71,14 +70,14 @@ mod tests {
         event
     }
 
-    fn what(kind: &str, more: &Value) -> Option<What> {
-        read(&event(kind, more), "hs").map(|told| told.what)
+    fn kind_of(kind: &str, more: &Value) -> Option<RoomEventKind> {
+        read(&event(kind, more), "hs").map(|event| event.kind)
     }
 
     #[test]
-    fn memberships_are_of_who_they_are_about() {
+    fn a_membership_event_concerns_the_user_in_its_state_key() {
         let member = |user: &str, word: &str| {
-            what("m.room.member", &json!({ "state_key": user, "content": { "membership": word } }))
+            kind_of("m.room.member", &json!({ "state_key": user, "content": { "membership": word } }))
         };
         let name = Username::parse("grace").unwrap();
         for (word, is) in [
@@ -87,7 +86,7 @@ mod tests {
             ("leave", Membership::Leave),
             ("ban", Membership::Leave),
         ] {
-            assert_eq!(member("@grace:hs", word), Some(What::Membership(name.clone(), is)));
+            assert_eq!(member("@grace:hs", word), Some(RoomEventKind::Membership(name.clone(), is)));
         }
         assert_eq!(member("@grace:hs", "knock"), None);
         assert_eq!(member("@grace:elsewhere", "join"), None);
@@ -95,16 +94,19 @@ mod tests {
     }
 
     #[test]
-    fn messages_count_whoever_writes_them() {
+    fn messages_of_other_servers_have_no_local_sender() {
         let ada = Username::parse("ada").ok();
-        assert_eq!(what("m.room.message", &json!({})), Some(What::Message(ada.clone())));
-        assert_eq!(what("m.room.encrypted", &json!({})), Some(What::Message(ada)));
-        assert_eq!(what("m.room.message", &json!({ "sender": "@x:far" })), Some(What::Message(None)));
-        assert_eq!(what("m.room.topic", &json!({})), None);
+        assert_eq!(kind_of("m.room.message", &json!({})), Some(RoomEventKind::Message(ada.clone())));
+        assert_eq!(kind_of("m.room.encrypted", &json!({})), Some(RoomEventKind::Message(ada)));
+        assert_eq!(
+            kind_of("m.room.message", &json!({ "sender": "@x:far" })),
+            Some(RoomEventKind::Message(None))
+        );
+        assert_eq!(kind_of("m.room.topic", &json!({})), None);
     }
 
     #[test]
-    fn nonsense_is_passed_over() {
+    fn malformed_events_are_ignored() {
         for more in [
             json!({ "room_id": "a" }),
             json!({ "room_id": 7 }),

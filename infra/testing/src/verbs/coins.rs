@@ -1,0 +1,46 @@
+use lambda_http::http::Method;
+
+use crate::{Api, Persona, Request};
+
+#[derive(Debug)]
+pub struct Deduct;
+
+#[derive(Debug)]
+pub struct ViewCoins;
+
+impl<A: Api> Persona<A> {
+    /// Spends coins, for the reason `purchase` unless another is given.
+    pub fn deducts(&self, amount: u32) -> Request<A, Deduct> {
+        self.verb(Method::POST, "/api/auth/coins/deduct").field("amount", amount).field("reason", "purchase")
+    }
+
+    pub fn claims_daily_coins(&self) -> Request<A> {
+        self.request(Method::POST, "/api/auth/daily-coins")
+    }
+
+    /// The balance, the streak and a page of the history.
+    pub fn views_coins(&self) -> Request<A, ViewCoins> {
+        self.verb(Method::GET, "/api/auth/coins")
+    }
+}
+
+impl<A: Api> Request<A, Deduct> {
+    pub fn reason(self, reason: &str) -> Self {
+        self.field("reason", reason)
+    }
+
+    /// Sets `reference_id`: the same reference deducts once.
+    pub fn reference(self, reference: impl Into<String>) -> Self {
+        self.field("reference_id", reference.into())
+    }
+}
+
+impl<A: Api> Request<A, ViewCoins> {
+    pub fn per_page(self, count: u32) -> Self {
+        self.query("per_page", count)
+    }
+
+    pub fn cursor(self, cursor: &str) -> Self {
+        self.query("cursor", cursor)
+    }
+}

@@ -1,0 +1,45 @@
+use lambda_http::http::Method;
+
+use crate::{Api, Persona, Request};
+
+const EVENTS: &str = "/api/auth/events";
+
+#[derive(Debug)]
+pub struct ListEvents;
+
+impl<A: Api> Persona<A> {
+    pub fn lists_events(&self) -> Request<A, ListEvents> {
+        self.verb(Method::GET, EVENTS)
+    }
+
+    pub fn views_event(&self, event: u32) -> Request<A> {
+        self.get(format!("{EVENTS}/{event}"))
+    }
+}
+
+impl<A: Api> Request<A, ListEvents> {
+    pub fn status(self, status: &str) -> Self {
+        self.query("status", status)
+    }
+
+    pub fn tournament(self, tournament: u32) -> Self {
+        self.query("tournament_id", tournament)
+    }
+
+    pub fn team(self, team: u32) -> Self {
+        self.query("team_id", team)
+    }
+
+    /// `YYYY-MM-DD`.
+    pub fn date(self, date: &str) -> Self {
+        self.query("date", date)
+    }
+
+    pub fn page(self, page: u32) -> Self {
+        self.query("page", page)
+    }
+
+    pub fn per_page(self, count: u32) -> Self {
+        self.query("per_page", count)
+    }
+}

@@ -1,0 +1,53 @@
+use lambda_http::http::Method;
+use serde_json::json;
+
+use crate::{Api, Persona, Request};
+
+#[derive(Debug)]
+pub struct UpdateProfile;
+
+impl<A: Api> Persona<A> {
+    /// `GET /api/auth/me`.
+    pub fn views_profile(&self) -> Request<A> {
+        self.get("/api/auth/me")
+    }
+
+    /// `POST /api/auth/update-user-info`: add what changes, such as `.name("Ada")`.
+    pub fn updates_profile(&self) -> Request<A, UpdateProfile> {
+        self.verb(Method::POST, "/api/auth/update-user-info").body(json!({}))
+    }
+
+    /// Starts to verify a phone. A code is sent to it.
+    pub fn initiates_verification(&self, phone: &str) -> Request<A> {
+        self.request(Method::POST, "/api/auth/verify-phone/initiate").field("phone", phone)
+    }
+
+    /// Completes the verification of a phone.
+    pub fn verifies_phone(&self, phone: &str, code: &str) -> Request<A> {
+        self.request(Method::POST, "/api/auth/verify-phone").field("phone", phone).field("code", code)
+    }
+
+    /// Requests another code for the phone that is being verified.
+    pub fn requests_new_code(&self, phone: &str) -> Request<A> {
+        self.request(Method::POST, "/api/auth/resend-code").field("phone", phone)
+    }
+}
+
+impl<A: Api> Request<A, UpdateProfile> {
+    pub fn name(self, name: &str) -> Self {
+        self.field("name", name)
+    }
+
+    pub fn email(self, email: &str) -> Self {
+        self.field("email", email)
+    }
+
+    /// `YYYY-MM-DD`.
+    pub fn date_of_birth(self, date: &str) -> Self {
+        self.field("date_of_birth", date)
+    }
+
+    pub fn username(self, username: &str) -> Self {
+        self.field("username", username)
+    }
+}
