@@ -6,7 +6,7 @@ use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 
 use crate::config::{ChatSettings, Config, SmsSettings};
 use crate::domain::catalog::{Catalog, CatalogMissing};
-use crate::http::Error;
+use crate::error::Error;
 use crate::ports::chat::{Chat, LocalChat, MatrixChat};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::random::{Random, SystemRandom};

@@ -346,7 +346,7 @@ mod matrix {
         let chat = chat_with(&address("TOUCHLINE_TEST_HOMESERVER"), Some("not-the-token-of-the-file"));
         let nobody = Username::parse(&name()).unwrap();
         let refused = chat.log_in(&nobody, "DEVICE").await.unwrap_err();
-        assert_eq!(refused, ChatError::Unavailable("it does not take our token".into()));
+        assert_eq!(refused, ChatError::Unavailable("the homeserver rejects our token".into()));
     }
 
     /// The homeserver's process, which a test may freeze, end and start again.

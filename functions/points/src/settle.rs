@@ -8,7 +8,7 @@ use touchline::App;
 use touchline::domain::Prediction;
 use touchline::domain::catalog::Match;
 use touchline::domain::points::RULES;
-use touchline::storage::settlements::{AWARDS_AT_ONCE, Award, Due, Progress};
+use touchline::storage::settlements::{Award, Due, MAX_AWARDS, Progress};
 use touchline::storage::{Retry, StoreError};
 
 use crate::Settled;
@@ -102,7 +102,7 @@ async fn settle_shard(
             Some(last) if !ended => Progress::After { last, settled },
             _ => Progress::Done { settled },
         };
-        let still_ours = app.store.note_progress(event.id, event.revision, shard, progress).await?;
+        let still_ours = app.store.save_progress(event.id, event.revision, shard, progress).await?;
         // Overtaken by a correction: its settlement goes through all rows anyway.
         if ended || !still_ours {
             return Ok(Part { settled, ended });
@@ -126,7 +126,7 @@ async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), St
             })
             .collect();
         let batches: Vec<_> = awards
-            .chunks(AWARDS_AT_ONCE)
+            .chunks(MAX_AWARDS)
             .map(|batch| app.store.award(event.shards, event.revision, batch).boxed())
             .collect();
         let mut writing = stream::iter(batches).buffer_unordered(BATCHES_AT_ONCE);

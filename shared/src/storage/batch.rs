@@ -1,14 +1,16 @@
+//! Batch reads.
+
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 
-use super::{Item, Reads, Retry, Store, StoreError};
-
-/// The wait before unprocessed keys are read again for the first time.
-const FIRST_WAIT: Duration = Duration::from_millis(10);
+use super::error::StoreError;
+use super::item::Item;
+use super::retry::Retry;
+use super::store::{Reads, Store};
 
 impl Store {
-    /// Items by key, in no particular order. Retries the keys that DynamoDB did not process.
+    /// The items at up to 100 keys, in any order. Retries unprocessed keys.
     pub(super) async fn batch_get(
         &self,
         table: &str,
@@ -16,11 +18,14 @@ impl Store {
         reads: Reads,
     ) -> Result<Vec<Item>, StoreError> {
         let mut found = Vec::with_capacity(keys.len());
-        let mut wanted = keys;
-        let mut retry = Retry::doubling("batch read", 8, FIRST_WAIT);
-        while !wanted.is_empty() {
+        let mut unread = keys;
+        let mut retry = Retry::doubling("batch read", 8, Duration::from_millis(10));
+        if unread.is_empty() {
+            return Ok(found);
+        }
+        loop {
             let keys = KeysAndAttributes::builder()
-                .set_keys(Some(wanted))
+                .set_keys(Some(unread))
                 .consistent_read(reads == Reads::Consistent)
                 .build()?;
             let page = self
@@ -31,11 +36,11 @@ impl Store {
                 .await
                 .map_err(|error| StoreError::from_sdk("BatchGetItem", &error))?;
             found.extend(page.responses.into_iter().flatten().flat_map(|(_, items)| items));
-            wanted = page.unprocessed_keys.into_iter().flatten().flat_map(|(_, keys)| keys.keys).collect();
-            if !wanted.is_empty() {
-                retry.again().await?;
+            unread = page.unprocessed_keys.into_iter().flatten().flat_map(|(_, keys)| keys.keys).collect();
+            if unread.is_empty() {
+                return Ok(found);
             }
+            retry.again().await?;
         }
-        Ok(found)
     }
 }

@@ -7,9 +7,8 @@
 
 use futures_util::stream::{self, StreamExt as _};
 use touchline::domain::room::{Room, RoomId};
-use touchline::storage::Store;
-use touchline::storage::directory::{Needle, Shelf};
-use touchline::storage::meter;
+use touchline::storage::directory::{Directory, Needle};
+use touchline::storage::{Reads, Store, meter};
 use touchline_bench::{StoreProcess, config};
 
 const SIZES: [u32; 2] = [100, 100_000];
@@ -70,7 +69,7 @@ async fn measure(size: u32) -> Vec<f64> {
         let store = &store;
         async move {
             store.put_room(&room).await.expect("a room");
-            store.shelve(None, Some(&room)).await.expect("its places");
+            store.update_directory(None, Some(&room)).await.expect("its places");
         }
     });
     let mut filling = filling.buffer_unordered(16);
@@ -87,9 +86,9 @@ async fn measure(size: u32) -> Vec<f64> {
     for (text, hits) in SEARCHES {
         let needle = Needle::new(text).expect("something to look for");
         let looked = async {
-            let found = store.shelf(&Shelf::Named(needle), None, 50).await.expect("a search");
-            let ids: Vec<RoomId> = found.rooms.into_iter().map(|listed| listed.room_id).collect();
-            let rooms = store.rooms(&ids).await.expect("rooms");
+            let found = store.directory_page(&Directory::Named(needle), None, 50).await.expect("a search");
+            let ids: Vec<RoomId> = found.entries.into_iter().map(|entry| entry.room_id).collect();
+            let rooms = store.rooms(&ids, Reads::Eventual).await.expect("rooms");
             store.member_counts(&ids).await.expect("counts");
             rooms.len()
         };

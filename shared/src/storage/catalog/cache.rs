@@ -6,7 +6,9 @@ use tokio::sync::Mutex;
 
 use super::{ChunkRef, Head, Index};
 use crate::domain::catalog::{Catalog, ChunkName};
-use crate::storage::{Reads, Retry, Store, StoreError};
+use crate::storage::error::StoreError;
+use crate::storage::retry::Retry;
+use crate::storage::store::{Reads, Store};
 
 /// How often a snapshot is read whose head moves meanwhile.
 const ATTEMPTS: u32 = 5;

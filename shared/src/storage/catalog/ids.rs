@@ -4,7 +4,11 @@ use aws_sdk_dynamodb::types::{Put, TransactWriteItem, Update};
 use serde::Deserialize;
 
 use crate::domain::catalog::{Key, Kind};
-use crate::storage::{Item, Reads, Retry, Store, StoreError, from_item, keys, made, number, refused_write};
+use crate::storage::error::{StoreError, condition_held, write_that_failed_condition};
+use crate::storage::item::{Item, from_item, number};
+use crate::storage::keys;
+use crate::storage::retry::Retry;
+use crate::storage::store::{Reads, Store};
 
 /// A transaction takes 100 writes; one is the counter.
 const IDS_PER_TRANSACTION: usize = 99;
@@ -66,7 +70,9 @@ impl Store {
             match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
                 Ok(_) => assigned.extend(ids),
                 // A concurrent import moved the counter or assigned one of the keys.
-                Err(error) if (0..=missing.len()).any(|at| refused_write(&error, at).is_some()) => {
+                Err(error)
+                    if (0..=missing.len()).any(|at| write_that_failed_condition(&error, at).is_some()) =>
+                {
                     retry.again().await?;
                     assigned.extend(self.known_ids(kind, &missing).await?);
                 }
@@ -86,7 +92,7 @@ impl Store {
             .expression_attribute_values(":id", number(id))
             .send()
             .await;
-        made("DeleteItem", released).map(|_| ())
+        condition_held("DeleteItem", released).map(|_| ())
     }
 
     async fn last_id(&self, kind: Kind) -> Result<Option<u32>, StoreError> {

@@ -10,7 +10,10 @@ use serde::de::DeserializeOwned;
 
 use super::CONCURRENCY;
 use crate::domain::catalog::{Key, Kind, Match, Sport, Team, Tournament};
-use crate::storage::{Item, Reads, Store, StoreError, from_item, keys, number, text, to_item};
+use crate::storage::error::StoreError;
+use crate::storage::item::{Item, from_item, number, text, to_item};
+use crate::storage::keys;
+use crate::storage::store::{Reads, Store};
 
 /// BatchGetItem takes at most this many keys.
 const ROWS_PER_BATCH: usize = 100;

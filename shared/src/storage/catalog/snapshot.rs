@@ -8,7 +8,10 @@ use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::catalog::{Chunk, ChunkName};
-use crate::storage::{Item, Reads, Store, StoreError, from_item, keys, made, number, text, to_item};
+use crate::storage::error::{StoreError, condition_held};
+use crate::storage::item::{Item, from_item, number, text, to_item};
+use crate::storage::keys;
+use crate::storage::store::{Reads, Store};
 
 /// An item holds at most 400 KB; this leaves room for its other attributes.
 const PART_BYTES: usize = 350 * 1024;
@@ -205,7 +208,7 @@ impl Store {
                 .condition_expression("#at = :before OR #at = :mine")
                 .expression_attribute_values(":before", text(&before.at)),
         };
-        made("PutItem", put.send().await)
+        condition_held("PutItem", put.send().await)
     }
 
     /// Sets an expiry on chunks that no index lists any more, and on the index of `old_head`. `end` leaves
@@ -231,7 +234,7 @@ impl Store {
                 .expression_attribute_values(":end", number(end.timestamp()))
                 .send()
                 .await;
-            made("UpdateItem", expired)?;
+            condition_held("UpdateItem", expired)?;
         }
         Ok(())
     }
