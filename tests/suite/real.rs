@@ -105,7 +105,7 @@ mod roles {
 
     use std::collections::{BTreeMap, BTreeSet};
 
-    use touchline_stack::{TEMPLATE, Template, template};
+    use touchline_stack::{TEMPLATE, Template, yaml};
 
     use super::address;
     use crate::policy::allowed;
@@ -130,7 +130,7 @@ mod roles {
             let resource = format!("{}{slash}{index}", logical[&suffix(table)]);
             done.entry(function).or_default().insert(format!("{action} {resource}"));
         }
-        let resources = template::yaml(TEMPLATE).unwrap()["Resources"].clone();
+        let resources = yaml::parse(TEMPLATE).unwrap()["Resources"].clone();
         let mut wrong = Vec::new();
         for (id, resource) in resources.as_object().unwrap() {
             if resource["Type"] != "AWS::Serverless::Function" {
