@@ -171,7 +171,7 @@ fn host_functions(
 /// Imports the demo league, with the results of matches that an earlier import left unfinished.
 async fn import_demo_league(host: &Host, store: &Store) -> Result<(), StartError> {
     // The import rebuilds a catalog that cannot be read.
-    let loaded = touchline::catalog::load_now(store, None).await.ok().flatten();
+    let loaded = touchline::storage::catalog::load_latest(store, None).await.ok().flatten();
     let unfinished: Vec<u32> = loaded
         .iter()
         .flat_map(|loaded| loaded.catalog.events())
