@@ -18,7 +18,8 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::error::{StoreError, condition_held, write_that_failed_condition};
+use super::condition::{condition_held, write_that_failed_condition};
+use super::error::StoreError;
 use super::item::{Item, from_item, number, text, to_item};
 use super::keys;
 use super::store::{Reads, Store};
