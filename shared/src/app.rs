@@ -4,14 +4,16 @@ use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 
-use crate::catalog;
 use crate::config::{ChatSettings, Config, SmsSettings};
+use crate::domain::catalog::{Catalog, CatalogMissing};
+use crate::error::Error;
 use crate::ports::chat::{Chat, LocalChat, MatrixChat};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::random::{Random, SystemRandom};
 use crate::ports::sms::{Console, Sms, Sns};
 use crate::ports::web::{HyperWeb, NoWeb, Web};
-use crate::storage::{self, Store};
+use crate::storage::catalog::{self, Loaded};
+use crate::storage::{self, Store, StoreError};
 
 /// What every handler gets: the configuration, the store and the ports. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -55,6 +57,18 @@ impl App {
             catalog_cache: Arc::default(),
             config: Arc::new(config),
         }
+    }
+
+    /// The catalog, at most [`Config::catalog_max_age`] old.
+    pub async fn catalog(&self) -> Result<Arc<Catalog>, Error> {
+        let (now, max_age) = (self.clock.now(), self.config.catalog_max_age);
+        let catalog = self.catalog_cache.get(&self.store, now, max_age).await?;
+        Ok(catalog.ok_or(CatalogMissing)?)
+    }
+
+    /// The latest catalog with its head and index, for publishing the next snapshot. `None` before the first.
+    pub async fn latest_catalog(&self) -> Result<Option<Loaded>, StoreError> {
+        self.catalog_cache.get_latest(&self.store, self.clock.now()).await
     }
 }
 

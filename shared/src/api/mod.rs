@@ -19,6 +19,8 @@ pub mod predictions;
 pub mod profile;
 #[cfg(feature = "openapi")]
 pub mod schema;
+#[cfg(all(test, feature = "openapi"))]
+mod schema_tests;
 pub mod sms_logs;
 mod table;
 pub mod teams;

@@ -197,10 +197,10 @@ pub struct Cursor<P> {
     position: P,
 }
 
-/// The longest position that any list issues, in bytes.
-const MAX_POSITION: usize = 1_000;
-
 impl<P: Position> Cursor<P> {
+    /// The longest position that any list issues has 1,000 bytes.
+    const MAX_LENGTH: usize = 8 + 2 * 1_000;
+
     /// A cursor of the list of `owner`: of one user, match or room. Empty if there is only one such list.
     #[must_use]
     pub fn new(owner: impl fmt::Display, position: P) -> Self {
@@ -224,26 +224,22 @@ impl<P: Position> Cursor<P> {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let (list, position) = text.split_at_checked(8)?;
-        let list = u32::from_str_radix(list, 16).ok()?.to_be_bytes();
-        if position.len() > 2 * MAX_POSITION {
+        if text.len() > Self::MAX_LENGTH {
             return None;
         }
-        let bytes = (0..position.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(position.get(at..at + 2)?, 16).ok())
-            .collect::<Option<Vec<u8>>>()?;
-        let position = P::decode(std::str::from_utf8(&bytes).ok()?)?;
-        let cursor = Self { list, position };
-        // Accepts only the form that `Display` writes: no capitals, signs or leading zeros.
+        let bytes = base16ct::lower::decode_vec(text).ok()?;
+        let (list, position) = bytes.split_first_chunk()?;
+        let position = P::decode(std::str::from_utf8(position).ok()?)?;
+        let cursor = Self { list: *list, position };
+        // Accepts only the form that `Display` writes: no signs or leading zeros.
         (cursor.to_string() == text).then_some(cursor)
     }
 }
 
 impl<P: Position> fmt::Display for Cursor<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let position = self.position.encode();
-        self.list.iter().chain(position.as_bytes()).try_for_each(|byte| write!(f, "{byte:02x}"))
+        let bytes = [&self.list, self.position.encode().as_bytes()].concat();
+        f.write_str(&base16ct::lower::encode_string(&bytes))
     }
 }
 
@@ -255,7 +251,7 @@ impl<P: Position> Field for Cursor<P> {
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
         serde_json::json!({
-            "type": "string", "pattern": "^[0-9a-f]{8}([0-9a-f]{2})+$",
+            "type": "string", "maxLength": Self::MAX_LENGTH, "pattern": "^[0-9a-f]{8}([0-9a-f]{2})+$",
             "description": "`meta.next_cursor` of the previous page.",
         })
     }

@@ -132,7 +132,7 @@ impl CodeKey {
             mac.update(part.as_bytes());
             mac.update(&[0]);
         }
-        CodeDigest(hex(&mac.finalize().into_bytes()))
+        CodeDigest(base16ct::lower::encode_string(&mac.finalize().into_bytes()))
     }
 }
 
@@ -156,14 +156,6 @@ impl CodeDigest {
     pub fn matches(&self, stored: &str) -> bool {
         self.0.as_bytes().ct_eq(stored.as_bytes()).into()
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Why a code was not accepted. One word for wrong, expired, used and guessed too often: telling them

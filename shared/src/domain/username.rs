@@ -130,12 +130,12 @@ impl Base {
                 _ => {}
             }
         }
-        base.truncate(MAX);
         let base = base.trim_matches(['_', '.']);
         if base.is_empty() {
             return Err("Enter at least one letter or digit.".into());
         }
-        Ok(Self(base.to_owned()))
+        let start = &base[..base.len().min(MAX)];
+        Ok(Self(start.trim_end_matches(['_', '.']).to_owned()))
     }
 }
 
@@ -230,6 +230,7 @@ mod tests {
         assert_eq!(Base::parse("José  García!").unwrap(), Base("jose_garcia".into()));
         assert_eq!(Base::parse("北京").unwrap(), Base("bei_jing".into()));
         assert_eq!(Base::parse("__x__").unwrap(), Base("x".into()));
+        assert_eq!(Base::parse(&format!("{}x", ".".repeat(40))).unwrap(), Base("x".into()));
         for text in ["", "!!!", "  ", "___"] {
             assert!(Base::parse(text).is_err(), "{text:?}");
         }

@@ -4,7 +4,7 @@ use crate::api::Invalid;
 use crate::domain::code::{self, Sending, WrongCode};
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, CodeKey, OneTimeCode, Phone, Purpose, UserId, limit};
-use crate::storage::users::{Attempt, Issue, KeptCode};
+use crate::storage::users::{Attempt, Issue, StoredCode};
 use crate::{App, Error};
 
 /// Stores a new code, sends it and logs the attempt. Returns how many seconds the code is valid.
@@ -29,7 +29,7 @@ pub async fn send(
     }
     let refund_address = async {
         match address {
-            Some(address) => app.store.give_back_address(address, settings.per_address, &id).await,
+            Some(address) => app.store.release_address(address, settings.per_address, &id).await,
             None => Ok(()),
         }
     };
@@ -59,7 +59,7 @@ pub async fn send(
             log_failure(app.store.log_sms(&entry).await);
             Ok(code::VALID_FOR.num_seconds())
         }
-        Err(refused) => {
+        Err(failed) => {
             let (withdrawn, freed, logged) = futures_util::join!(
                 app.store.withdraw_code(&issue),
                 refund_address,
@@ -68,7 +68,7 @@ pub async fn send(
             for done in [withdrawn, freed, logged] {
                 log_failure(done);
             }
-            Err(refused.into())
+            Err(failed.into())
         }
     }
 }
@@ -87,7 +87,7 @@ pub async fn check(
     purpose: Purpose,
     user: Option<UserId>,
     code: &OneTimeCode,
-) -> Result<KeptCode, Error> {
+) -> Result<StoredCode, Error> {
     let nonce = app.random.word(16);
     let attempt = Attempt { phone, purpose, user, nonce: &nonce };
     let kept = app.store.reserve_attempt(&attempt, app.clock.now()).await?;
