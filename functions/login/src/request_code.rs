@@ -1,12 +1,12 @@
 use touchline::api::Message;
 use touchline::api::login::{CodeSent, RequestCode};
-use touchline::domain::Sending;
+use touchline::domain::CodeRequest;
 use touchline::flows::codes;
 use touchline::{App, Call, Error, Reply};
 
 /// The answer is the same for phones that are known and phones that are not.
 pub async fn handle(app: App, call: Call<RequestCode>) -> Result<Reply<Message<CodeSent>>, Error> {
-    let expires_in = codes::send(&app, &call.input.phone, Sending::Login, call.address.as_ref()).await?;
+    let expires_in = codes::send(&app, &call.input.phone, CodeRequest::Login, call.address.as_ref()).await?;
     Ok(Message { message: "The code is on its way.".into(), data: CodeSent { expires_in } }.into())
 }
 
@@ -17,7 +17,7 @@ mod tests {
 
     use chrono::TimeDelta;
     use serde_json::json;
-    use touchline::domain::{Phone, Sending};
+    use touchline::domain::{CodeRequest, Phone};
     use touchline::flows::codes;
     use touchline::storage::Store;
     use touchline_testing::{Fault, TestApp, at_once};
@@ -265,7 +265,7 @@ mod tests {
         let mut other = app.app.clone();
         other.store = Store::new(app.client(), other.config.tables.clone());
         let phone = Phone::parse(PHONE).unwrap();
-        codes::send(&other, &phone, Sending::Login, None).await.unwrap();
+        codes::send(&other, &phone, CodeRequest::Login, None).await.unwrap();
         let newest = app.sns.last_code(PHONE);
         overtake.send(()).unwrap();
         let _ = first.await.unwrap().expect(200);

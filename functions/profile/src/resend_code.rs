@@ -1,12 +1,12 @@
 use touchline::api::Message;
 use touchline::api::login::CodeSent;
 use touchline::api::profile::ResendCode;
-use touchline::domain::Sending;
+use touchline::domain::CodeRequest;
 use touchline::flows::codes;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<ResendCode>) -> Result<Reply<Message<CodeSent>>, Error> {
-    let sending = Sending::Resend(call.caller.user);
+    let sending = CodeRequest::ResendVerification(call.caller.user);
     let expires_in = codes::send(&app, &call.input.phone, sending, call.address.as_ref()).await?;
     Ok(Message { message: "A new code is on its way.".into(), data: CodeSent { expires_in } }.into())
 }

@@ -489,7 +489,7 @@ impl Teller {
                 coins::deduct(app, user, amount(*coins), "purchase", key).await
             }
             Wish::DeductAlone { amount: coins } => {
-                let key = EntryKey::Alone(limit::request_id(app.clock.now(), app.random.number()));
+                let key = EntryKey::Generated(limit::request_id(app.clock.now(), app.random.number()));
                 coins::deduct(app, user, amount(*coins), "purchase", key).await
             }
             Wish::Grant { reference: number, amount: coins } => {

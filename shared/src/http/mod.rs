@@ -1,4 +1,4 @@
-//! HTTP: routes requests to handlers, identifies callers, parses input, writes responses.
+//! HTTP: routes requests to handlers, identifies callers, parses input and writes responses.
 
 mod caller;
 mod problem;

@@ -217,7 +217,7 @@ pub fn entry(user: UserId, entry: &EntryKey) -> Key {
     let name = match entry {
         EntryKey::Reference(reference) => format!("{ENTRY}reference#{}", reference.as_str()),
         EntryKey::Header(key) => format!("{ENTRY}header#{}", key.as_str()),
-        EntryKey::Alone(mark) => format!("{ENTRY}alone#{mark}"),
+        EntryKey::Generated(mark) => format!("{ENTRY}alone#{mark}"),
         EntryKey::Day(day) => format!("{ENTRY}day#{day}"),
         EntryKey::Grant(reference) => format!("{ENTRY}grant#{}", reference.as_str()),
     };

@@ -329,7 +329,7 @@ impl Store {
     pub async fn note_record(&self, member: Key, counted: &CountedRecord) -> Result<(), StoreError> {
         let CountedRecord { record, version } = counted;
         let note = self.note(member);
-        let note = match record.standing() {
+        let note = match record.ranking_key() {
             Some(standing) => note
                 .update_expression(
                     "SET settled = :settled, correct = :correct, ranked = :version, standing = :standing",

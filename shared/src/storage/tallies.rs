@@ -138,7 +138,7 @@ impl Store {
     async fn sweep(&self, aggregate: &Aggregate, item: Item, now: DateTime<Utc>) -> Result<(), StoreError> {
         let old = |name: &str| {
             name.strip_prefix(MARK).is_some_and(|lane| is_old(lane, now))
-                || RoomCounts::is_of_old(name, Day::of(now))
+                || RoomCounts::is_outdated(name, Day::of(now))
         };
         let marks: Vec<_> = item.into_iter().filter(|(name, _)| old(name)).take(SWEPT_AT_ONCE).collect();
         if marks.is_empty() {

@@ -5,7 +5,7 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::code::{self, CodeDigest, Sending, VerificationError, WrongCode};
+use crate::domain::code::{self, CodeDigest, CodeRequest, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
 use crate::domain::{Address, IssueId, Phone, Purpose, UserId};
 use crate::storage::register::{self, Shift};
@@ -15,7 +15,7 @@ use crate::storage::{Store, StoreError, from_item, keys, number, refused_item, t
 #[derive(Debug)]
 pub struct Issue<'a> {
     pub phone: &'a Phone,
-    pub sending: Sending,
+    pub request: CodeRequest,
     pub id: &'a IssueId,
     pub digest: &'a CodeDigest,
     pub limits: &'a [Limit],
@@ -97,7 +97,7 @@ impl Store {
     /// Keeps a code in place of the one before, if the phone's limits allow another sending.
     pub async fn issue_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), IssueError> {
         let Shift { set, mut condition, values } = register::admit(issue.limits, issue.id, now);
-        let purpose = issue.sending.purpose();
+        let purpose = issue.request.purpose();
         let kept = KeptCode {
             issue: issue.id.clone(),
             digest: issue.digest.as_str().to_owned(),
@@ -105,7 +105,7 @@ impl Store {
             tried_by: None,
             valid_until: now + code::VALID_FOR,
             pending_until: now + code::PENDING_FOR,
-            user_id: issue.sending.user(),
+            user_id: issue.request.user(),
             used_by: None,
         };
         let kept: AttributeValue =
@@ -122,7 +122,7 @@ impl Store {
             .expression_attribute_values(":end", number((now + longest.max(code::PENDING_FOR)).timestamp()))
             .update_expression(format!("SET {set}, #code = :code, expires_at = :end"))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        if let Sending::Resend(user) = issue.sending {
+        if let CodeRequest::ResendVerification(user) = issue.request {
             condition.push_str(
                 " AND #code.user_id = :user AND #code.pending_until > :now \
                  AND attribute_not_exists(#code.used_by)",
@@ -140,7 +140,7 @@ impl Store {
             // Our own write, whose answer was lost and which the SDK sent again.
             return Ok(());
         }
-        if let Sending::Resend(user) = issue.sending {
+        if let CodeRequest::ResendVerification(user) = issue.request {
             let pending = from_item::<Codes>(item)?.of(purpose).is_some_and(|code| {
                 code.user_id == Some(user) && code.pending_until > now && code.used_by.is_none()
             });
@@ -166,10 +166,10 @@ impl Store {
                 .table_name(&self.tables.users)
                 .set_key(Some(keys::phone_codes(issue.phone).into()))
                 .set_expression_attribute_values(Some(values))
-                .expression_attribute_names("#code", issue.sending.purpose().as_str())
+                .expression_attribute_names("#code", issue.request.purpose().as_str())
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            update = match (ours_is_kept, issue.sending) {
-                (true, Sending::Resend(_)) => update
+            update = match (ours_is_kept, issue.request) {
+                (true, CodeRequest::ResendVerification(_)) => update
                     .update_expression(format!("SET {set}, #code.valid_until = :past"))
                     .condition_expression(format!("{condition} AND #code.issue = :mark"))
                     .expression_attribute_values(":past", number(0)),
@@ -190,7 +190,7 @@ impl Store {
             };
             place = found;
             ours_is_kept = from_item::<Codes>(item)?
-                .of(issue.sending.purpose())
+                .of(issue.request.purpose())
                 .is_some_and(|code| code.issue == *issue.id);
         }
         Err(StoreError::Busy { operation: "UpdateItem", code: "Contended".into() })
