@@ -10,7 +10,7 @@ use crate::domain::prediction::PredictionsClosed;
 use crate::domain::profile::RenameError;
 use crate::domain::session::Unauthenticated;
 use crate::ports::chat::ChatError;
-use crate::ports::sms::SmsRefused;
+use crate::ports::sms::SmsFailed;
 use crate::storage::StoreError;
 use crate::storage::users::{IssueError, RenameFailed, ReserveError};
 use crate::storage::wallets::AdmitError;
@@ -63,7 +63,7 @@ pub enum Error {
     #[error(transparent)]
     Rename(#[from] RenameError),
     #[error("the message was not sent: {0}")]
-    SmsRefused(#[from] SmsRefused),
+    SmsFailed(#[from] SmsFailed),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the request took too long")]
@@ -116,7 +116,7 @@ impl From<ReserveError> for Error {
 impl From<RenameFailed> for Error {
     fn from(error: RenameFailed) -> Self {
         match error {
-            RenameFailed::Refused(error) => error.into(),
+            RenameFailed::Rejected(error) => error.into(),
             RenameFailed::Store(error) => error.into(),
         }
     }

@@ -211,7 +211,11 @@ async fn predictions(app: &TestApp, token: &str, all: &mut Measured) {
             };
             app.app.store.predict(&new).await.unwrap();
         }
-        app.app.store.told_membership(&room, user, Membership::Join, app.app.clock.now()).await.unwrap();
+        app.app
+            .store
+            .apply_homeserver_membership(&room, user, Membership::Join, app.app.clock.now())
+            .await
+            .unwrap();
     }
     let tables = &app.app.config.tables;
     for table in [&tables.predictions, &tables.rooms, &tables.rooms] {

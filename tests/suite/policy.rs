@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
-use touchline_stack::{TEMPLATE, template};
+use touchline_stack::{TEMPLATE, yaml};
 
 fn resources() -> Map<String, Value> {
-    template::yaml(TEMPLATE).unwrap()["Resources"].as_object().unwrap().clone()
+    yaml::parse(TEMPLATE).unwrap()["Resources"].as_object().unwrap().clone()
 }
 
 fn of_type(kind: &str) -> BTreeMap<String, Value> {
@@ -157,7 +157,7 @@ fn every_function_has_its_alarms_and_is_taken_back_by_one() {
         of_type("AWS::SNS::Topic").values().all(|topic| topic["KmsMasterKeyId"].is_null()),
         "alarms could not tell"
     );
-    let globals = &template::yaml(TEMPLATE).unwrap()["Globals"]["Function"];
+    let globals = &yaml::parse(TEMPLATE).unwrap()["Globals"]["Function"];
     assert!(globals["Environment"]["Variables"]["REVISION"].is_string(), "what infra/deploy sets");
 }
 
@@ -181,7 +181,7 @@ fn every_stream_loses_nothing_quietly() {
 /// Who gets a secret, and that none is a parameter.
 #[test]
 fn secrets_come_from_secrets_manager_and_go_where_they_are_needed() {
-    let template = template::yaml(TEMPLATE).unwrap();
+    let template = yaml::parse(TEMPLATE).unwrap();
     assert!(!TEMPLATE.contains("NoEcho"), "a parameter is no place for a secret");
     let globals = template["Globals"]["Function"]["Environment"]["Variables"].to_string();
     assert!(!globals.contains("secretsmanager"), "not every function needs it: {globals}");

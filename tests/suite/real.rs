@@ -105,7 +105,7 @@ mod roles {
 
     use std::collections::{BTreeMap, BTreeSet};
 
-    use touchline_stack::{TEMPLATE, Template, template};
+    use touchline_stack::{TEMPLATE, Template, yaml};
 
     use super::address;
     use crate::policy::allowed;
@@ -130,7 +130,7 @@ mod roles {
             let resource = format!("{}{slash}{index}", logical[&suffix(table)]);
             done.entry(function).or_default().insert(format!("{action} {resource}"));
         }
-        let resources = template::yaml(TEMPLATE).unwrap()["Resources"].clone();
+        let resources = yaml::parse(TEMPLATE).unwrap()["Resources"].clone();
         let mut wrong = Vec::new();
         for (id, resource) in resources.as_object().unwrap() {
             if resource["Type"] != "AWS::Serverless::Function" {
@@ -346,7 +346,7 @@ mod matrix {
         let chat = chat_with(&address("TOUCHLINE_TEST_HOMESERVER"), Some("not-the-token-of-the-file"));
         let nobody = Username::parse(&name()).unwrap();
         let refused = chat.log_in(&nobody, "DEVICE").await.unwrap_err();
-        assert_eq!(refused, ChatError::Unavailable("it does not take our token".into()));
+        assert_eq!(refused, ChatError::Unavailable("the homeserver rejects our token".into()));
     }
 
     /// The homeserver's process, which a test may freeze, end and start again.

@@ -97,7 +97,7 @@ async fn every_feed_gives_the_counts_named_beside_it() {
         if let Expected::Counts(..) = sample.expected {
             let app = TestApp::serving(&[]).start().await;
             let report = feed::handle(app.app.clone(), sample.payload).await.unwrap();
-            assert!(sample.expected.is(&report), "{}: {report}", sample.file);
+            assert!(sample.expected.matches(&report), "{}: {report}", sample.file);
             tried += 1;
         }
     }
@@ -112,14 +112,14 @@ async fn every_other_payload_gives_the_answer_named_beside_it() {
     let deadline = app.app.clock.now() + chrono::TimeDelta::minutes(5);
     let mut tried = 0;
     for Sample { function, file, payload, expected } in samples() {
-        let Expected::Answer(_) = expected else { continue };
+        let Expected::Payload(_) = expected else { continue };
         let answer = match function.as_str() {
             "points" => points::handle(app.app.clone(), payload, deadline).await.unwrap(),
             "treasury" => treasury::handle(app.app.clone(), payload, deadline).await.unwrap(),
             "tally" => tally::handle(app.app.clone(), payload).await.unwrap(),
             other => panic!("{other} is not tried here"),
         };
-        assert!(expected.is(&answer), "{file}: {answer}");
+        assert!(expected.matches(&answer), "{file}: {answer}");
         tried += 1;
     }
     assert_eq!(tried, 4);

@@ -6,7 +6,7 @@ use touchline::domain::room::{self, Day, Member, Membership, Room};
 use touchline::domain::{User, digest};
 use touchline::flows::rooms;
 use touchline::ports::chat::NewRoom;
-use touchline::storage::rooms::Intent;
+use touchline::storage::rooms::RoomCreationRequest;
 use touchline::{App, Call, Error, Reply};
 
 /// Each call makes a room, with two exceptions: a call that failed half-way is gone on with by the next that
@@ -26,30 +26,30 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
 
     let content = content(&input);
     let name = key.as_ref().map(|key| digest(&["key", key.as_str()]));
-    let intent = Intent {
+    let request = RoomCreationRequest {
         user: user.id,
         digest: name.as_deref().unwrap_or(&content),
         content: &content,
-        is_keyed: key.is_some(),
+        has_key: key.is_some(),
     };
-    let making =
-        app.store.begin_making(&intent, &app.random.word(24).to_lowercase(), app.clock.now()).await?;
-    if making.content != content {
+    let creation =
+        app.store.begin_room_creation(&request, &app.random.word(24).to_lowercase(), app.clock.now()).await?;
+    if creation.content != content {
         return Err(Error::KeyReused);
     }
-    if let Some(id) = making.room_id {
+    if let Some(id) = creation.room_id {
         let room = app.store.room(&id).await?.ok_or(Error::Broken("a room that was made and is not"))?;
         return Ok(view(room, StatusCode::OK).replayed());
     }
     rooms::lock_username(&app, &user).await?;
-    make(&app, &user, &input, &intent, &making.nonce).await
+    make(&app, &user, &input, &request, &creation.nonce).await
 }
 
 async fn make(
     app: &App,
     user: &User,
     input: &RoomInput,
-    intent: &Intent<'_>,
+    request: &RoomCreationRequest<'_>,
     nonce: &str,
 ) -> Result<Reply<Message<RoomView>>, Error> {
     let is_private = input.is_private.unwrap_or(false);
@@ -85,7 +85,7 @@ async fn make(
         team: None,
         seen: Some(Day::of(now)),
     };
-    if app.store.make_room(&room, &creator, intent).await? {
+    if app.store.finish_room_creation(&room, &creator, request).await? {
         return Ok(view(room, StatusCode::CREATED));
     }
     // Another call for the same room was quicker.

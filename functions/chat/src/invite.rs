@@ -3,6 +3,7 @@ use touchline::api::chat::{InvitationView, Invite, InviteInput};
 use touchline::api::{Invalid, Message};
 use touchline::domain::room::{Member, Membership};
 use touchline::domain::{User, UserId};
+use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
 /// Members invite. Somebody who is invited already is invited again, which changes nothing.
@@ -10,12 +11,12 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     let began = app.clock.now();
     let room = crate::room(&app, &call.path.matrix_room_id);
     let (room, by) = try_join(room, crate::caller(&app, call.caller.user)).await?;
-    let member = async { app.store.member_now(&room, by.id).await.map_err(Error::from) };
+    let member = async { app.store.member(&room, by.id, Reads::Consistent).await.map_err(Error::from) };
     let (member, whom) = try_join(member, invited(&app, &call.input)).await?;
     if !member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::NotAMember);
     }
-    let member = app.store.member(&room, whom.id).await?;
+    let member = app.store.member(&room, whom.id, Reads::Eventual).await?;
     if member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::AlreadyAMember);
     }
@@ -33,7 +34,7 @@ async fn invited(app: &App, input: &InviteInput) -> Result<User, Error> {
         (None, Some(name)) => app.store.user_named(name).await?.ok_or(Error::UserNotFound)?,
         _ => return Err(Invalid::field("user_id", "Send either user_id or username.").into()),
     };
-    app.store.user_cheaply(id).await?.ok_or(Error::UserNotFound)
+    app.store.user(id, Reads::Eventual).await?.ok_or(Error::UserNotFound)
 }
 
 #[cfg(test)]

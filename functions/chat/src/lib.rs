@@ -14,6 +14,7 @@ mod room_event;
 mod transaction;
 
 use touchline::domain::{Room, RoomId, User, UserId};
+use touchline::storage::Reads;
 use touchline::{App, Error, Router};
 
 #[must_use]
@@ -42,7 +43,7 @@ async fn room(app: &App, id: &RoomId) -> Result<Room, Error> {
 
 /// Who asks.
 async fn caller(app: &App, id: UserId) -> Result<User, Error> {
-    app.store.user_cheaply(id).await?.ok_or(NO_RECORD)
+    app.store.user(id, Reads::Eventual).await?.ok_or(NO_RECORD)
 }
 
 /// What the tests of the endpoints share.

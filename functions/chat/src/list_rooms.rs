@@ -6,8 +6,9 @@ use touchline::api::{Cursor, CursorPage, Invalid, NextPage};
 use touchline::domain::catalog::Catalog;
 use touchline::domain::room::Membership;
 use touchline::domain::{Room, RoomId};
-use touchline::storage::directory::{Needle, Shelf};
-use touchline::storage::members::Place;
+use touchline::storage::Reads;
+use touchline::storage::directory::{Directory, Needle};
+use touchline::storage::members::UserMembership;
 use touchline::{App, Call, Error, Reply};
 
 /// A search within a match's rooms looks at no more of them than this before it answers with what it has.
@@ -17,7 +18,7 @@ const LOOKED_AT: usize = 1_000;
 /// ones that they are in or invited to. Then, without `joined`, those that anybody may find.
 pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<CursorPage<ListedRoom>>, Error> {
     let user = call.caller.user;
-    let places = async { app.store.places(user).await.map_err(Error::from) };
+    let places = async { app.store.memberships(user).await.map_err(Error::from) };
     // Without a catalog rooms are listed all the same, without their matches.
     let catalog = async { Ok(app.catalog().await.ok()) };
     let (places, catalog) = try_join(places, catalog).await?;
@@ -32,16 +33,21 @@ struct Page<'a> {
     query: &'a RoomsQuery,
     /// What to look for; `None` where nothing of the search is left to look for.
     needle: Option<Needle>,
-    own: Vec<&'a Place>,
+    own: Vec<&'a UserMembership>,
     joined: HashSet<&'a RoomId>,
     catalog: Option<&'a Catalog>,
     rooms: Vec<ListedRoom>,
 }
 
 impl<'a> Page<'a> {
-    fn new(app: &'a App, query: &'a RoomsQuery, places: &'a [Place], catalog: Option<&'a Catalog>) -> Self {
+    fn new(
+        app: &'a App,
+        query: &'a RoomsQuery,
+        places: &'a [UserMembership],
+        catalog: Option<&'a Catalog>,
+    ) -> Self {
         let only_joined = query.joined == Some(true);
-        let wanted = |place: &&Place| {
+        let wanted = |place: &&UserMembership| {
             let about = query.event_id.is_none_or(|event| place.event_id == Some(event.0));
             about
                 && match place.membership {
@@ -50,7 +56,7 @@ impl<'a> Page<'a> {
                     Membership::Leave => false,
                 }
         };
-        let mut own: Vec<&Place> = places.iter().filter(wanted).collect();
+        let mut own: Vec<&UserMembership> = places.iter().filter(wanted).collect();
         own.sort_by_key(|place| &place.room_id);
         let joined = places.iter().filter(|place| place.membership == Membership::Join);
         Self {
@@ -108,7 +114,8 @@ impl<'a> Page<'a> {
         for part in own.chunks(50) {
             let ids: Vec<RoomId> = part.iter().map(|place| place.room_id.clone()).collect();
             let (mut found, counts) =
-                try_join(self.app.store.rooms(&ids), self.app.store.member_counts(&ids)).await?;
+                try_join(self.app.store.rooms(&ids, Reads::Eventual), self.app.store.member_counts(&ids))
+                    .await?;
             for id in ids {
                 let Some(room) = found.remove(&id) else { continue };
                 if self.needle.as_ref().is_some_and(|needle| !needle.is_in(&room.name)) {
@@ -126,11 +133,11 @@ impl<'a> Page<'a> {
     async fn add_from_shelf(&mut self, mut after: Option<String>) -> Result<Option<RoomsPosition>, Error> {
         // A match's rooms are fewer than all that have a word in their names.
         let (directory, filter) = match (self.query.event_id, self.needle.clone()) {
-            (Some(event), needle) => (Shelf::About(event.0), needle),
-            (None, Some(needle)) => (Shelf::Named(needle), None),
-            (None, None) => (Shelf::All, None),
+            (Some(event), needle) => (Directory::About(event.0), needle),
+            (None, Some(needle)) => (Directory::Named(needle), None),
+            (None, None) => (Directory::All, None),
         };
-        if after.as_ref().is_some_and(|place| !directory.has_place(place)) {
+        if after.as_ref().is_some_and(|place| !directory.has_position(place)) {
             return Err(Invalid::field(
                 "cursor",
                 "This cursor belongs to another search. Start from the first page.",
@@ -140,12 +147,12 @@ impl<'a> Page<'a> {
         let mut looked_at = 0;
         loop {
             let at_once = if filter.is_some() { LOOKED_AT / 4 } else { self.wants() };
-            let shelved = self.app.store.shelf(&directory, after, at_once).await?;
+            let page = self.app.store.directory_page(&directory, after, at_once).await?;
             looked_at += at_once;
-            let (mut hits, mut next) = (Vec::new(), shelved.next);
-            for one in shelved.rooms {
-                if filter.as_ref().is_none_or(|needle| one.has(needle)) {
-                    hits.push((one.room_id, one.place));
+            let (mut hits, mut next) = (Vec::new(), page.next);
+            for one in page.entries {
+                if filter.as_ref().is_none_or(|needle| one.contains(needle)) {
+                    hits.push((one.room_id, one.position));
                 }
             }
             if hits.len() > self.wants() {
@@ -154,7 +161,8 @@ impl<'a> Page<'a> {
             }
             let hits: Vec<RoomId> = hits.into_iter().map(|(id, _)| id).collect();
             let (mut found, counts) =
-                try_join(self.app.store.rooms(&hits), self.app.store.member_counts(&hits)).await?;
+                try_join(self.app.store.rooms(&hits, Reads::Eventual), self.app.store.member_counts(&hits))
+                    .await?;
             for room in hits.iter().filter_map(|id| found.remove(id)).collect::<Vec<_>>() {
                 self.add(room, &counts);
             }

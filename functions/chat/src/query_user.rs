@@ -8,7 +8,7 @@ pub async fn handle(app: App, call: Call<QueryUser>) -> Result<Reply<Empty>, Err
     let name = room_event::local_username(&call.path.user_id.0, &app.config.chat.server);
     let name = name.ok_or(Error::UserNotFound)?;
     app.store.user_named(&name).await?.ok_or(Error::UserNotFound)?;
-    app.chat.introduce(&name).await?;
+    app.chat.ensure_user(&name).await?;
     Ok(Empty {}.into())
 }
 

@@ -7,7 +7,7 @@ use touchline::api::homeserver::{Empty, Transaction};
 use touchline::domain::room::{Day, Membership, Room, RoomId};
 use touchline::domain::{UserId, Username, digest};
 use touchline::flows::rooms;
-use touchline::storage::{StoreError, keys};
+use touchline::storage::{Reads, StoreError, keys};
 use touchline::{App, Call, Error, Reply};
 
 use crate::room_event::{self, RoomEvent, RoomEventKind};
@@ -22,7 +22,7 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
     let id = digest(&[&call.path.txn_id.0]);
     let events = &call.input.events.0;
     let content = digest(&events.iter().map(ToString::to_string).collect::<Vec<_>>());
-    if app.store.is_push_done(&id, &content).await? {
+    if app.store.is_push_processed(&id, &content).await? {
         return Ok(Empty {}.into());
     }
     let server = &app.config.chat.server;
@@ -31,7 +31,7 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
     let told = events.iter().filter_map(|event| room_event::read(event, server));
     let happened = Happened::of(told.map(|told| RoomEvent { at: told.at.min(now), ..told }));
     happened.keep(&app).await?;
-    app.store.end_push(&id, &content, now).await?;
+    app.store.save_processed_push(&id, &content, now).await?;
     Ok(Empty {}.into())
 }
 
@@ -70,7 +70,7 @@ impl Happened {
         let (rooms, names): (HashSet<_>, HashSet<_>) = people.cloned().unzip();
         let rooms: HashSet<RoomId> = rooms.into_iter().chain(self.written.keys().cloned()).collect();
         let (rooms, names): (Vec<_>, Vec<_>) = (rooms.into_iter().collect(), names.into_iter().collect());
-        let (rooms, users) = try_join(app.store.rooms_now(&rooms), users(app, &names)).await?;
+        let (rooms, users) = try_join(app.store.rooms(&rooms, Reads::Consistent), users(app, &names)).await?;
         // Rooms that people made elsewhere are none of ours.
         let room = |id: &RoomId| rooms.get(id);
 
@@ -85,7 +85,7 @@ impl Happened {
         for ((id, name), at) in &self.writers {
             if let (Some(room), Some(user)) = (room(id), users.get(name)) {
                 let member = keys::member(&room.room_id, room.shards, *user);
-                seen.push(app.store.note_seen(member, Day::of(*at)));
+                seen.push(app.store.touch_seen(member, Day::of(*at)));
             }
         }
         all(seen).await?;
@@ -93,7 +93,7 @@ impl Happened {
             .written
             .iter()
             .filter_map(|(id, at)| Some((room(id)?, at)))
-            .map(|(room, at)| app.store.note_activity(&room.room_id, *at))
+            .map(|(room, at)| app.store.touch_activity(&room.room_id, *at))
             .collect())
         .await
     }
@@ -112,11 +112,11 @@ async fn set_membership(
 ) -> Result<(), StoreError> {
     // First of all their name stays: it becomes known in a room.
     if to == Membership::Join
-        && let Some(user) = app.store.user_cheaply(user).await?
+        && let Some(user) = app.store.user(user, Reads::Eventual).await?
     {
         rooms::lock_username(app, &user).await?;
     }
-    app.store.told_membership(room, user, to, at).await
+    app.store.apply_homeserver_membership(room, user, to, at).await
 }
 
 async fn users(app: &App, names: &[Username]) -> Result<HashMap<Username, UserId>, StoreError> {

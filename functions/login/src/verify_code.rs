@@ -4,7 +4,7 @@ use touchline::api::login::{LoggedIn, LoginData, LoginInput, UserSummary, Verify
 use touchline::domain::username::{self, UsernameBase};
 use touchline::domain::{Phone, Purpose, Token, Username};
 use touchline::flows::codes;
-use touchline::storage::users::{KeptCode, NewUser, PhoneOwner, RegisterError, Session};
+use touchline::storage::users::{NewUser, PhoneOwner, RegisterError, Session, StoredCode};
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<VerifyCode>) -> Result<Reply<LoggedIn>, Error> {
@@ -51,7 +51,7 @@ pub async fn log_in(app: &App, input: LoginInput) -> Result<LoggedIn, Error> {
 async fn enter(
     app: &App,
     phone: &Phone,
-    code: &KeptCode,
+    code: &StoredCode,
     wanted: Option<&Username>,
     session: &Session,
 ) -> Result<Entrance, Error> {

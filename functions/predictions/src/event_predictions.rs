@@ -6,7 +6,7 @@ use touchline::api::predictions::{
 use touchline::config::PicksVisible;
 use touchline::storage::Reads;
 use touchline::storage::pages::Page;
-use touchline::storage::predictions::Wanted;
+use touchline::storage::predictions::PredictionQuery;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<EventPredictionList>, Error> {
@@ -35,15 +35,15 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
             Page { rows: rows.filter(|_| after.is_none()).collect(), next: None }
         }
         Only::All => {
-            let wanted = Wanted {
+            let query = PredictionQuery {
                 event_id: id,
                 shards: event.shards,
                 pick: input.prediction,
                 after,
-                most: input.per_page.0,
-                about: usize::try_from(counts.predictions).unwrap_or(0),
+                limit: input.per_page.0,
+                estimated_total: usize::try_from(counts.predictions).unwrap_or(0),
             };
-            app.store.predictions_page(&wanted).await?
+            app.store.predictions_page(&query).await?
         }
     };
     let users: Vec<_> = page.rows.iter().map(|row| row.user_id).collect();

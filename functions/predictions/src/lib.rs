@@ -24,6 +24,7 @@ mod testing {
     use touchline::domain::Pick;
     use touchline::domain::UserId;
     use touchline::domain::prediction::{Confidence, Forecast, Stamp};
+    use touchline::storage::Reads;
     use touchline::storage::predictions::NewPrediction;
     use touchline_testing::TestApp;
 
@@ -68,7 +69,7 @@ mod testing {
     /// Somebody predicts, without the trouble of logging in.
     pub async fn predicted(app: &TestApp, user: u32, event: u32, pick: &str) {
         let (store, now) = (&app.app.store, app.app.clock.now());
-        if store.user(UserId(user)).await.unwrap().is_none() {
+        if store.user(UserId(user), Reads::Consistent).await.unwrap().is_none() {
             app.register(user).await;
         }
         let shards = app.app.catalog().await.unwrap().event(event).unwrap().shards;

@@ -6,6 +6,7 @@ use touchline::api::predictions::{
 use touchline::config::PicksVisible;
 use touchline::domain::room::Member;
 use touchline::flows::rooms;
+use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomPredictionList>, Error> {
@@ -26,7 +27,7 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let secret =
         app.config.picks_visible == PicksVisible::AfterStart && !event.has_kicked_off(app.clock.now());
     let (users, next) = if secret {
-        let member = app.store.member(&room, caller).await?.filter(Member::has_joined);
+        let member = app.store.member(&room, caller, Reads::Eventual).await?.filter(Member::has_joined);
         (member.filter(|_| after.is_none()).map(|member| member.user_id).into_iter().collect(), None)
     } else {
         let about = usize::try_from(counts.totals.members).unwrap_or(0);
@@ -69,7 +70,11 @@ mod tests {
     }
 
     async fn set(app: &TestApp, room: &Room, user: u32, membership: Membership) {
-        app.app.store.told_membership(room, UserId(user), membership, app.app.clock.now()).await.unwrap();
+        app.app
+            .store
+            .apply_homeserver_membership(room, UserId(user), membership, app.app.clock.now())
+            .await
+            .unwrap();
     }
 
     async fn list(app: &TestApp, token: &str, room: &str, query: &str) -> Value {

@@ -10,6 +10,7 @@ use touchline::Error;
 use touchline::domain::coins::{Amount, ReferenceId};
 use touchline::domain::{Name, UserId};
 use touchline::flows::coins;
+use touchline::storage::Reads;
 
 use audit::Order as AuditOrder;
 
@@ -87,7 +88,7 @@ async fn grant(app: &App, grant: Grant) -> Result<Granted, TreasuryError> {
     let reason = Name::parse(&grant.reason).map_err(bad("reason"))?;
     let reference = ReferenceId::parse(&grant.reference_id).map_err(bad("reference_id"))?;
     let user = UserId(grant.user_id);
-    if app.store.user(user).await.map_err(Error::from)?.is_none() {
+    if app.store.user(user, Reads::Consistent).await.map_err(Error::from)?.is_none() {
         return Err(TreasuryError::UnknownUser(grant.user_id));
     }
     let receipt = coins::grant(app, user, amount, reason.as_str(), reference).await?;

@@ -53,3 +53,6 @@ impl InputField {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -227,6 +227,9 @@ mod tests {
         {
             assert_eq!(Phone::parse_query(text).unwrap().as_str(), "+447700900123", "{text:?}");
         }
+        // Found by Schemathesis.
+        let text = " +3 ()4(-3) (- ))  3) 5(4) 6((7-";
+        assert_eq!(Phone::parse_query(text).unwrap().as_str(), "+34335467");
         for text in ["447700900123", "  447700900123x", "", " "] {
             assert!(Phone::parse_query(text).is_err(), "{text:?}");
         }

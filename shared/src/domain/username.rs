@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_base_is_transliterated() {
-        let base = |text| UsernameBase::parse(text).unwrap().0;
+        let base = |text: &str| UsernameBase::parse(text).unwrap().0;
         assert_eq!(base("José  García!"), "jose_garcia");
         assert_eq!(base("北京"), "bei_jing");
         assert_eq!(base("__x__"), "x");

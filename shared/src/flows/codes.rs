@@ -5,7 +5,7 @@ use crate::domain::code::{self, CodeRequest, WrongCode};
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, CodePepper, OneTimeCode, Phone, Purpose, UserId, limit};
 use crate::storage::StoreError;
-use crate::storage::users::{Attempt, Issue, KeptCode};
+use crate::storage::users::{Attempt, Issue, StoredCode};
 use crate::{App, Error};
 
 /// Stores a new code, sends it and logs the attempt. Returns how many seconds the code is valid.
@@ -30,7 +30,7 @@ pub async fn send(
     }
     let refund_address = async {
         match address {
-            Some(address) => app.store.give_back_address(address, settings.per_address, &id).await,
+            Some(address) => app.store.release_address(address, settings.per_address, &id).await,
             None => Ok(()),
         }
     };
@@ -60,7 +60,7 @@ pub async fn send(
             log_failure(app.store.log_sms(&entry).await);
             Ok(code::VALID_FOR.num_seconds())
         }
-        Err(refused) => {
+        Err(failed) => {
             let results = futures_util::join!(
                 app.store.withdraw_code(&issue),
                 refund_address,
@@ -69,7 +69,7 @@ pub async fn send(
             for result in <[_; 3]>::from(results) {
                 log_failure(result);
             }
-            Err(refused.into())
+            Err(failed.into())
         }
     }
 }
@@ -88,7 +88,7 @@ pub async fn check(
     purpose: Purpose,
     user: Option<UserId>,
     code: &OneTimeCode,
-) -> Result<KeptCode, Error> {
+) -> Result<StoredCode, Error> {
     let nonce = app.random.word(16);
     let attempt = Attempt { phone, purpose, user, nonce: &nonce };
     let kept = app.store.reserve_attempt(&attempt, app.clock.now()).await?;

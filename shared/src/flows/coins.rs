@@ -9,8 +9,8 @@ use crate::domain::coins::{
     Amount, Claim, CoinError, Entry, EntryKey, EntryKind, ReferenceId, Wallet, midnight_after,
 };
 use crate::domain::limit;
-use crate::storage::StoreError;
 use crate::storage::wallets::{Movement, Posted};
+use crate::storage::{Retry, StoreError};
 use crate::{App, Error};
 
 /// An entry, and whether an earlier request wrote it.
@@ -22,7 +22,7 @@ pub struct Receipt {
 
 /// How many times a movement is tried while concurrent changes interfere. With the waits in between, this takes about
 /// five seconds. That is enough for 200 concurrent requests of one user.
-const TRIES: u32 = 16;
+const ATTEMPTS: u32 = 16;
 
 /// Deducts coins from a wallet, once per key.
 pub async fn deduct(
@@ -136,7 +136,8 @@ impl Request {
         mut wallet: Wallet,
         decide: impl Fn(&Wallet) -> Result<Decision, CoinError>,
     ) -> Result<Receipt, Error> {
-        for attempt in 0..TRIES {
+        let mut retry = Retry::immediate("wallet", ATTEMPTS);
+        loop {
             let Decision { coins, claim } = decide(&wallet)?;
             let movement = Movement {
                 key: key.clone(),
@@ -164,20 +165,19 @@ impl Request {
                 // The write can have succeeded although its response was lost. Without this check the caller would get
                 // 503 and retry, and a movement without an idempotency key would happen twice.
                 Err(error @ StoreError::Busy { .. }) => match app.store.entry(self.user, key).await {
-                    Ok(Some(entry)) if entry.request_id == self.id => Posted::Now(entry),
+                    Ok(Some(entry)) if entry.request_id == self.id => Posted::Applied(entry),
                     _ => return Err(error.into()),
                 },
                 posted => posted?,
             };
             match posted {
-                Posted::Now(entry) => return Ok(Receipt { entry, is_replay: false }),
-                Posted::Before(entry) => return Ok(Receipt { entry, is_replay: true }),
-                Posted::Changed(now) => wallet = now,
+                Posted::Applied(entry) => return Ok(Receipt { entry, is_replay: false }),
+                Posted::Duplicate(entry) => return Ok(Receipt { entry, is_replay: true }),
+                Posted::WalletChanged(now) => wallet = now,
             }
             // Exponential backoff with full jitter, so that concurrent requests spread out.
-            let longest = 8_u32 << attempt.min(7);
-            tokio::time::sleep(Duration::from_millis(u64::from(app.random.below(longest)))).await;
+            let longest = 8_u32 << retry.failed().min(7);
+            retry.again_after(Duration::from_millis(u64::from(app.random.below(longest)))).await?;
         }
-        Err(StoreError::Busy { operation: "TransactWriteItems", code: "WalletContended".into() }.into())
     }
 }

@@ -114,14 +114,14 @@ impl From<&Error> for Problem {
             .retry_after(limited.retry_after),
             Error::Verification(error) => verification(*error),
             Error::Rename(error) => rename(*error),
-            Error::SmsRefused(_) => {
+            Error::SmsFailed(_) => {
                 Self::new(C::SmsUnavailable, "The code could not be sent. Try again in a moment.")
                     .retry_after(SOON)
             }
-            Error::Store(StoreError::Busy { .. }) | Error::OutOfTime => {
+            Error::Store(StoreError::Busy { .. } | StoreError::Contended { .. }) | Error::OutOfTime => {
                 Self::new(C::Busy, "The service is busy. Try again in a moment.").retry_after(SOON)
             }
-            Error::Store(StoreError::Refused { .. } | StoreError::Unreadable(_)) | Error::Broken(_) => {
+            Error::Store(StoreError::Misconfigured { .. } | StoreError::Unreadable(_)) | Error::Broken(_) => {
                 Self::new(C::Internal, "Something went wrong on our side.")
             }
         }
@@ -257,7 +257,7 @@ pub fn examples() -> Vec<Example> {
     use crate::domain::code::WrongCode;
     use crate::domain::limit::Limited;
     use crate::domain::prediction::PredictionsClosed;
-    use crate::ports::sms::SmsRefused;
+    use crate::ports::sms::SmsFailed;
 
     let phone = Invalid::field("phone", "Include the country code, for example +44 7700 900123.");
     let midnight = chrono::DateTime::from_timestamp_nanos(1_794_787_200_000_000_000);
@@ -287,7 +287,7 @@ pub fn examples() -> Vec<Example> {
         Error::Verification(VerificationError::NothingPending),
         Error::Rename(RenameError::Taken),
         Error::Rename(RenameError::Locked),
-        Error::SmsRefused(SmsRefused(String::new())),
+        Error::SmsFailed(SmsFailed(String::new())),
         Error::Chat(ChatError::Forbidden),
         Error::Chat(ChatError::Unavailable(String::new())),
         Error::Chat(ChatError::LoginUnsupported),

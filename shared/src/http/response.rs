@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn details_of_internal_errors_are_not_in_the_response() {
-        let failed = Error::Store(StoreError::Refused { operation: "GetItem", code: "SecretTable".into() });
+        let failed =
+            Error::Store(StoreError::Misconfigured { operation: "GetItem", code: "SecretTable".into() });
         let response = error(&failed, ErrorFormat::Touchline);
         assert_eq!(response.status(), 500);
         assert!(!format!("{:?}", response.body()).contains("SecretTable"));

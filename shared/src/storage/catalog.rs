@@ -5,12 +5,11 @@
 //! readers notice, so that they see the old catalog or the new one, never a mixture.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+    AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use chrono::{DateTime, Utc};
 use futures_util::future::try_join_all;
@@ -19,7 +18,10 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Item, Reads, Store, StoreError, from_item, keys, made, number, refused_write, text, to_item};
+use super::error::{StoreError, condition_held, write_that_failed_condition};
+use super::item::{Item, from_item, number, text, to_item};
+use super::keys;
+use super::store::{Reads, Store};
 use crate::domain::catalog::{Chunk, ChunkName, Key, Kind, Match, Sport, Team, Tournament};
 
 /// An item holds 400 KB at most; this leaves room for its other attributes.
@@ -281,7 +283,7 @@ impl Store {
                 .condition_expression("#at = :before OR #at = :mine")
                 .expression_attribute_values(":before", text(&before.at)),
         };
-        made("PutItem", put.send().await)
+        condition_held("PutItem", put.send().await)
     }
 
     /// Lets parts that no index names any more disappear, once nobody can still be reading them.
@@ -306,7 +308,7 @@ impl Store {
                 .expression_attribute_values(":end", number(end.timestamp()))
                 .send()
                 .await;
-            made("UpdateItem", expired)?;
+            condition_held("UpdateItem", expired)?;
         }
         Ok(())
     }
@@ -412,7 +414,7 @@ impl Store {
             .expression_attribute_values(":id", number(id))
             .send()
             .await;
-        made("DeleteItem", forgotten).map(|_| ())
+        condition_held("DeleteItem", forgotten).map(|_| ())
     }
 
     /// The ids that were given to keys.
@@ -468,7 +470,9 @@ impl Store {
                 Ok(_) => given.extend(ids),
                 // Another import was at it too; look again.
                 Err(error)
-                    if tries < 10 && (0..=missing.len()).any(|at| refused_write(&error, at).is_some()) =>
+                    if tries < 10
+                        && (0..=missing.len())
+                            .any(|at| write_that_failed_condition(&error, at).is_some()) =>
                 {
                     tries += 1;
                     given.extend(self.known_ids(kind, &missing).await?);
@@ -501,39 +505,5 @@ impl Store {
                 .expression_attribute_values(":from", number(from)),
         };
         Ok(TransactWriteItem::builder().update(update.build()?).build())
-    }
-
-    /// Items by their keys, in no order; asks again for what the store did not get to.
-    pub(super) async fn batch_get(
-        &self,
-        table: &str,
-        keys: Vec<Item>,
-        reads: Reads,
-    ) -> Result<Vec<Item>, StoreError> {
-        let mut found = Vec::with_capacity(keys.len());
-        let mut wanted = keys;
-        for attempt in 0..8 {
-            if wanted.is_empty() {
-                return Ok(found);
-            }
-            if attempt > 0 {
-                // What was left over was throttled: 10 ms, then twice as long each time.
-                tokio::time::sleep(Duration::from_millis(5 << attempt)).await;
-            }
-            let keys = KeysAndAttributes::builder()
-                .set_keys(Some(wanted))
-                .consistent_read(reads == Reads::Consistent)
-                .build()?;
-            let page = self
-                .client
-                .batch_get_item()
-                .request_items(table, keys)
-                .send()
-                .await
-                .map_err(|error| StoreError::from_sdk("BatchGetItem", &error))?;
-            found.extend(page.responses.into_iter().flatten().flat_map(|(_, items)| items));
-            wanted = page.unprocessed_keys.into_iter().flatten().flat_map(|(_, keys)| keys.keys).collect();
-        }
-        Err(StoreError::Busy { operation: "BatchGetItem", code: "UnprocessedKeys".into() })
     }
 }

@@ -1,22 +1,22 @@
-//! The Lambda invoke API, so that `aws lambda invoke --endpoint-url …` works.
+//! Lambda's invoke API, so that `aws lambda invoke --endpoint-url …` works.
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use crate::Host;
-use crate::gateway::plain;
+use super::response;
+use crate::host::Host;
 
-/// The function that a path invokes.
-pub(crate) fn function_name<'a>(method: &Method, path: &'a str) -> Option<&'a str> {
+/// The function that a request invokes, as the path names it. `None` for a request to the HTTP API.
+pub(super) fn function_name<'a>(method: &Method, path: &'a str) -> Option<&'a str> {
     let name = path.strip_prefix("/2015-03-31/functions/")?.strip_suffix("/invocations")?;
     (method == Method::POST && !name.contains('/')).then_some(name)
 }
 
-pub(crate) async fn answer(host: &Host, name: &str, headers: &HeaderMap, body: &Bytes) -> Response {
+pub(super) async fn invoke(host: &Host, name: &str, headers: &HeaderMap, body: &Bytes) -> Response {
     let name = short_name(name);
-    if !host.has(&name) {
+    if !host.contains(&name) {
         let message = format!("Function not found: arn:aws:lambda:eu-west-1:000000000000:function:{name}");
         return error(StatusCode::NOT_FOUND, "ResourceNotFoundException", "Message", &message);
     }
@@ -33,20 +33,20 @@ pub(crate) async fn answer(host: &Host, name: &str, headers: &HeaderMap, body: &
     };
     match headers.get("x-amz-invocation-type").map_or("RequestResponse", |kind| kind.to_str().unwrap_or("")) {
         "DryRun" => status_only(StatusCode::NO_CONTENT),
-        // The outcome is nobody's business but the log's, as in Lambda; here it is waited for all the same.
+        // As in Lambda, a failure only appears in the log. Unlike Lambda, the response waits for the function.
         "Event" => {
-            if let Some(Err(failure)) = host.invoke(&name, event).await {
-                tracing::error!(function = name, %failure, "an asynchronous invocation failed");
+            if let Some(Err(error)) = host.invoke(&name, event).await {
+                tracing::error!(function = name, %error, "an asynchronous invocation failed");
             }
             status_only(StatusCode::ACCEPTED)
         }
         "RequestResponse" => {
             let (payload, failed) = match host.invoke(&name, event).await {
                 Some(Ok(payload)) => (payload, false),
-                Some(Err(failure)) => (failure, true),
+                Some(Err(error)) => (error, true),
                 None => (Value::Null, true),
             };
-            let mut response = plain(StatusCode::OK, &payload);
+            let mut response = response::json(StatusCode::OK, &payload);
             let headers = response.headers_mut();
             headers.insert("x-amz-executed-version", HeaderValue::from_static("$LATEST"));
             if failed {
@@ -61,13 +61,13 @@ pub(crate) async fn answer(host: &Host, name: &str, headers: &HeaderMap, body: &
     }
 }
 
-/// What Lambda says to more than 6 MB.
-pub(crate) fn too_large() -> Response {
+/// Lambda's response to a payload of more than 6 MB.
+pub(super) fn too_large() -> Response {
     let message = "the payload is too large for the RequestResponse invocation type (limit 6291456 bytes)";
     error(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", "message", message)
 }
 
-/// Lambda takes a name, a name with a qualifier, or an ARN.
+/// The plain name of a function. Lambda accepts a name, a name with a qualifier, or an ARN.
 fn short_name(name: &str) -> String {
     let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy().into_owned();
     let name = name.rsplit_once(":function:").map_or(name.as_str(), |(_, name)| name);
@@ -81,7 +81,7 @@ fn status_only(status: StatusCode) -> Response {
 }
 
 fn error(status: StatusCode, kind: &'static str, field: &str, message: &str) -> Response {
-    let mut response = plain(status, &json!({ "Type": "User", field: message }));
+    let mut response = response::json(status, &json!({ "Type": "User", field: message }));
     response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(kind));
     response
 }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_are_named_as_lambda_takes_them() {
+    fn qualifiers_and_arns_are_accepted() {
         for name in ["points", "points:live", "arn:aws:lambda:eu-west-1:000000000000:function:points"] {
             assert_eq!(short_name(name), "points");
         }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_invoke_path_invokes() {
+    fn other_paths_and_methods_do_not_invoke() {
         let path = "/2015-03-31/functions/points/invocations";
         assert_eq!(function_name(&Method::POST, path), Some("points"));
         assert_eq!(function_name(&Method::GET, path), None);
