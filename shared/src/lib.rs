@@ -13,7 +13,6 @@
 
 pub mod api;
 pub mod app;
-pub mod catalog;
 pub mod config;
 pub mod domain;
 mod error;

@@ -88,7 +88,7 @@ mod tests {
             let app = app(&web, "touchline").await;
             let refused = run(&app).await.unwrap_err();
             assert!(refused.contains(word), "{refused}");
-            assert!(touchline::catalog::load_now(&app.app.store, None).await.unwrap().is_none());
+            assert!(touchline::storage::catalog::load_latest(&app.app.store, None).await.unwrap().is_none());
         }
     }
 }

@@ -157,7 +157,7 @@ fn host_functions(
         let variables = settings::environment(&function.environment, dynamodb, options, registration);
         let config = Config::read(|name| variables.get(name).cloned())?;
         shared = Some((config.aws.clone(), config.tables.clone()));
-        let app = App::over(config, recorder.client(&function.name, http.clone()));
+        let app = App::with_http_client(config, recorder.client(&function.name, http.clone()));
         stores.push(app.store.clone());
         let timeout = Duration::from_secs(function.timeout_seconds);
         let handler = functions::handler(&function.name, timeout, app)
@@ -171,7 +171,7 @@ fn host_functions(
 /// Imports the demo league, with the results of matches that an earlier import left unfinished.
 async fn import_demo_league(host: &Host, store: &Store) -> Result<(), StartError> {
     // The import rebuilds a catalog that cannot be read.
-    let loaded = touchline::catalog::load_now(store, None).await.ok().flatten();
+    let loaded = touchline::storage::catalog::load_latest(store, None).await.ok().flatten();
     let unfinished: Vec<u32> = loaded
         .iter()
         .flat_map(|loaded| loaded.catalog.events())

@@ -131,10 +131,12 @@ pub struct Cursor<P> {
     position: P,
 }
 
-/// The longest position that any list issues, in bytes.
-const MAX_POSITION: usize = 1_000;
-
 impl<P: Position> Cursor<P> {
+    /// The maximum length of a cursor: no list has positions of more than 1,000 bytes.
+    const MAX_LENGTH: usize = 8 + 2 * 1_000;
+
+    const WRONG_LIST: &'static str = "This cursor does not belong to this list. Start from the first page.";
+
     /// A cursor of the list that belongs to `owner`: a user, a match or a room. Empty if there is only one list.
     #[must_use]
     pub fn new(owner: impl fmt::Display, position: P) -> Self {
@@ -150,34 +152,28 @@ impl<P: Position> Cursor<P> {
         }
     }
 
-    const WRONG_LIST: &'static str = "This cursor does not belong to this list. Start from the first page.";
-
     fn list_id(owner: impl fmt::Display) -> [u8; 4] {
         let digest = Sha256::digest(format!("{}\u{0}{owner}", P::LIST).as_bytes());
         std::array::from_fn(|at| digest[at])
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let (list_id, position) = text.split_at_checked(8)?;
-        let list_id = u32::from_str_radix(list_id, 16).ok()?.to_be_bytes();
-        if position.len() > 2 * MAX_POSITION {
+        if text.len() > Self::MAX_LENGTH {
             return None;
         }
-        let bytes = (0..position.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(position.get(at..at + 2)?, 16).ok())
-            .collect::<Option<Vec<u8>>>()?;
-        let position = P::decode(std::str::from_utf8(&bytes).ok()?)?;
-        let cursor = Self { list_id, position };
-        // Accepts only the form that `Display` writes: no capitals, signs or leading zeros.
+        let bytes = base16ct::lower::decode_vec(text).ok()?;
+        let (list_id, position) = bytes.split_first_chunk()?;
+        let position = P::decode(std::str::from_utf8(position).ok()?)?;
+        let cursor = Self { list_id: *list_id, position };
+        // Accepts only the form that `Display` writes: no signs or leading zeros.
         (cursor.to_string() == text).then_some(cursor)
     }
 }
 
 impl<P: Position> fmt::Display for Cursor<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let position = self.position.encode();
-        self.list_id.iter().chain(position.as_bytes()).try_for_each(|byte| write!(f, "{byte:02x}"))
+        let bytes = [&self.list_id, self.position.encode().as_bytes()].concat();
+        f.write_str(&base16ct::lower::encode_string(&bytes))
     }
 }
 
@@ -189,7 +185,7 @@ impl<P: Position> Field for Cursor<P> {
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
         serde_json::json!({
-            "type": "string", "pattern": "^[0-9a-f]{8}([0-9a-f]{2})+$", "maxLength": 8 + 2 * MAX_POSITION,
+            "type": "string", "maxLength": Self::MAX_LENGTH, "pattern": "^[0-9a-f]{8}([0-9a-f]{2})+$",
             "description": "`meta.next_cursor` of the previous page.",
         })
     }

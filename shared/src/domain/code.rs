@@ -134,7 +134,7 @@ impl CodePepper {
             mac.update(part.as_bytes());
             mac.update(&[0]);
         }
-        CodeDigest(hex(&mac.finalize().into_bytes()))
+        CodeDigest(base16ct::lower::encode_string(&mac.finalize().into_bytes()))
     }
 }
 
@@ -159,14 +159,6 @@ impl CodeDigest {
     pub fn matches(&self, stored: &str) -> bool {
         self.0.as_bytes().ct_eq(stored.as_bytes()).into()
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// The code is wrong, expired, used, or has no attempts left. One error for all of them, because more detail would help

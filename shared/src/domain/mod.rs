@@ -44,7 +44,5 @@ pub fn digest(parts: &[impl AsRef<str>]) -> String {
         hash.update(part.len().to_be_bytes());
         hash.update(part);
     }
-    let digest = hash.finalize();
-    let half: [u8; 16] = std::array::from_fn(|at| digest[at]);
-    format!("{:032x}", u128::from_be_bytes(half))
+    base16ct::lower::encode_string(&hash.finalize()[..16])
 }

@@ -6,7 +6,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 
 use super::UserId;
-use super::code::hex;
 
 /// The age at which use renews a session. Renewing on every request would cost a write each time.
 pub const RENEW_AFTER: TimeDelta = TimeDelta::days(1);
@@ -24,7 +23,7 @@ pub struct Token {
 impl Token {
     #[must_use]
     pub fn new(user: UserId, secret: [u8; 32]) -> Self {
-        Self { user, text: format!("tl_{user}_{}", hex(&secret)) }
+        Self { user, text: format!("tl_{user}_{}", base16ct::lower::encode_string(&secret)) }
     }
 
     /// Parses a token in exactly the form that [`Self::new`] writes.
@@ -44,7 +43,7 @@ impl Token {
 
     #[must_use]
     pub fn digest(&self) -> String {
-        hex(&Sha256::digest(self.text.as_bytes()))
+        base16ct::lower::encode_string(&Sha256::digest(self.text.as_bytes()))
     }
 
     #[must_use]

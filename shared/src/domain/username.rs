@@ -124,14 +124,12 @@ impl UsernameBase {
                 _ => {}
             }
         }
-        let is_separator = |c| matches!(c, '_' | '.');
-        let mut base = base.trim_start_matches(is_separator).to_owned();
-        base.truncate(MAX);
-        let base = base.trim_end_matches(is_separator);
+        let base = base.trim_matches(['_', '.']);
         if base.is_empty() {
             return Err("Enter at least one letter or digit.".into());
         }
-        Ok(Self(base.to_owned()))
+        let start = &base[..base.len().min(MAX)];
+        Ok(Self(start.trim_end_matches(['_', '.']).to_owned()))
     }
 }
 
@@ -144,10 +142,9 @@ impl Field for UsernameBase {
     fn schema() -> serde_json::Value {
         let mut schema = text::schema::line(100, "José García");
         schema["description"] =
-            "1 to 100 characters after trimming, without control characters, and at least one letter \
-                                 or digit of any script."
-                .into();
-        // Rejects texts of ASCII punctuation only. Which other characters have a transliteration, no pattern can say.
+            "Up to 100 characters, with at least one letter or digit of any script.".into();
+        // Rejects ASCII texts without a letter or digit. A pattern cannot tell which other characters have a
+        // transliteration.
         schema["allOf"] = serde_json::json!([{ "pattern": "[A-Za-z0-9]|[^\\u0000-\\u00A0]" }]);
         schema
     }

@@ -11,4 +11,6 @@ pub use caller::Identify;
 #[cfg(feature = "openapi")]
 pub use problem::{Example, examples};
 pub use reply::Reply;
+#[cfg(feature = "openapi")]
+pub use request::idempotency_key_schema;
 pub use router::{Call, RequestReport, Router};

@@ -55,6 +55,17 @@ pub(super) fn idempotency_key(headers: &HeaderMap, header: &str) -> Result<Optio
     Ok(Some(key.map_err(|reason| Invalid::field(header, reason))?))
 }
 
+/// The JSON Schema of an idempotency key in a header. HTTP strips spaces at both ends.
+#[cfg(feature = "openapi")]
+#[must_use]
+pub fn idempotency_key_schema() -> Value {
+    serde_json::json!({
+        "type": "string", "pattern": "^[!-~]([ -~]{0,62}[!-~])?$", "examples": ["5f0c2c1e"],
+        "description": "The caller's idempotency key. A retry with the same key gets the first result, with \
+                        `Idempotency-Replayed: true`.",
+    })
+}
+
 /// The network that the request came from, according to API Gateway. `None` if no rate limit applies to it.
 pub(super) fn address(request: &Request) -> Option<Address> {
     match request.request_context_ref()? {
@@ -77,5 +88,27 @@ pub(super) fn id(request: &Request) -> &str {
     match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => context.request_id.as_deref().unwrap_or_default(),
         _ => "",
+    }
+}
+
+#[cfg(all(test, feature = "openapi"))]
+mod tests {
+    use lambda_http::http::HeaderValue;
+    use proptest::prelude::*;
+    use regex::Regex;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_schema_of_idempotency_keys_is_exact(value in "[ -~]{0,3}[ -~\u{80}-\u{ff}\t]{0,63}") {
+            let schema = idempotency_key_schema();
+            let pattern = Regex::new(schema["pattern"].as_str().unwrap()).unwrap();
+            // As HTTP does.
+            let value = value.trim_matches([' ', '\t']);
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_str(value).unwrap())]);
+            let is_valid = idempotency_key(&headers, CONTENT_TYPE.as_str()).is_ok();
+            prop_assert_eq!(is_valid, pattern.is_match(value), "{:?}", value);
+        }
     }
 }

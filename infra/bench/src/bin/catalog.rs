@@ -12,11 +12,10 @@ use std::time::Instant;
 use chrono::{DateTime, Datelike as _, NaiveDate, TimeDelta, Utc};
 use tokio::process::Command;
 use touchline::App;
-use touchline::catalog;
 use touchline::domain::catalog::{
     Chunk, ChunkName, EventFilter, Key, Kind, Match, Paging, ShownStatus, Sport, Status, Team, Tournament,
 };
-use touchline::storage::catalog::Index;
+use touchline::storage::catalog::{Index, load_latest};
 use touchline::storage::{Store, meter};
 use touchline_bench::{StoreProcess, config, memory_now, peak_memory, serve_store};
 
@@ -144,7 +143,7 @@ async fn measure() {
         Command::new(&program).args(["cold", url]).status().await.expect("the process runs");
     }
 
-    let loaded = catalog::load_now(&app.store, None).await.expect("the store responds");
+    let loaded = load_latest(&app.store, None).await.expect("the store responds");
     let catalog = loaded.expect("the catalog is published").catalog;
     app.catalog().await.expect("the catalog loads");
     println!("\nA page of 20 matches, warm:\n");
@@ -170,7 +169,7 @@ async fn measure() {
 }
 
 /// The pages to measure: a label, a filter and a page number.
-fn pages(now: DateTime<Utc>) -> [(&'static str, EventFilter, u32); 9] {
+fn pages(now: DateTime<Utc>) -> [(&'static str, EventFilter, usize); 9] {
     let today = NaiveDate::from_ymd_opt(now.year(), now.month(), now.day());
     let all = EventFilter::default();
     let every_filter = EventFilter {

@@ -201,16 +201,19 @@ fn the_schema_of_cursors_matches_every_accepted_cursor() {
     check::<LogPosition>();
 }
 
-fn assert_accepted<P: Position>(cursor: &Cursor<P>) {
-    let text = cursor.to_string();
+#[track_caller]
+fn assert_round_trip<P: Position + Clone + Debug + PartialEq>(owner: &str, position: &P) {
+    let text = Cursor::new(owner, position.clone()).to_string();
     assert!(TextSchema::of::<Cursor<P>>().accepts(&text), "the schema rejects {text:?}");
     assert!(parser_accepts::<Cursor<P>>(&text), "the parser rejects {text:?}");
+    let cursor = Cursor::<P>::read(Raw::Text(&text)).unwrap();
+    assert_eq!(cursor.position_in(owner).as_ref(), Ok(position));
 }
 
 proptest! {
     #[test]
     fn cursors_of_the_service_are_accepted(
-        event: u32,
+        owner in "\\PC{0,20}",
         user: u32,
         entry: u64,
         milliseconds in 0..10_000_000_000_000_i64,
@@ -222,13 +225,13 @@ proptest! {
         let room = RoomId::parse(&room).unwrap();
         let stamp = Stamp::new(chrono::DateTime::from_timestamp_millis(milliseconds).unwrap(), nonce);
         let log = LogPosition::parse(&format!("{milliseconds:016}.{}", stamp.as_str())).unwrap();
-        assert_accepted(&Cursor::new(event, AfterPredictor(user)));
-        assert_accepted(&Cursor::new(user, BeforePrediction(stamp)));
-        assert_accepted(&Cursor::new(room.as_str(), AfterMember(user)));
-        assert_accepted(&Cursor::new(user, BelowEntry(entry)));
-        assert_accepted(&Cursor::new(user, RoomsPosition::Own(room)));
-        assert_accepted(&Cursor::new("", RoomsPosition::Directory(sort_key)));
-        assert_accepted(&Cursor::new("", log));
+        assert_round_trip(&owner, &AfterPredictor(user));
+        assert_round_trip(&owner, &BeforePrediction(stamp));
+        assert_round_trip(&owner, &AfterMember(user));
+        assert_round_trip(&owner, &BelowEntry(entry));
+        assert_round_trip(&owner, &RoomsPosition::Own(room));
+        assert_round_trip(&owner, &RoomsPosition::Directory(sort_key));
+        assert_round_trip(&owner, &log);
     }
 
     /// E-mail addresses have a format instead of a pattern.

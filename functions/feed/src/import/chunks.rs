@@ -1,11 +1,11 @@
-//! From a catalog and changed rows to the chunks that must be written anew. Pure.
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use touchline::App;
 use touchline::domain::catalog::{Catalog, Chunk, ChunkName, Match, Sport, Team, Tournament};
+use touchline::storage::StoreError;
 use touchline::storage::catalog::Row;
 
-/// Rows as they shall be, by id.
+/// Rows by id.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
     pub sports: BTreeMap<u32, Sport>,
@@ -21,21 +21,44 @@ impl Rows {
             && self.tournaments.is_empty()
             && self.events.is_empty()
     }
+
+    /// Every stored row.
+    pub async fn load_all(app: &App) -> Result<Self, StoreError> {
+        Ok(Self {
+            sports: app.store.all_rows().await?,
+            teams: app.store.all_rows().await?,
+            tournaments: app.store.all_rows().await?,
+            events: app.store.all_rows().await?,
+        })
+    }
+
+    /// The stored state of the same rows.
+    pub async fn reload(&self, app: &App) -> Result<Self, StoreError> {
+        fn ids<T>(rows: &BTreeMap<u32, T>) -> Vec<u32> {
+            rows.keys().copied().collect()
+        }
+        Ok(Self {
+            sports: app.store.catalog_rows(&ids(&self.sports)).await?,
+            teams: app.store.catalog_rows(&ids(&self.teams)).await?,
+            tournaments: app.store.catalog_rows(&ids(&self.tournaments)).await?,
+            events: app.store.catalog_rows(&ids(&self.events)).await?,
+        })
+    }
 }
 
-/// The chunks that differ once `rows` are in: with their new content, or `None` where nothing is left.
+/// The chunks that change when `rows` replace those of `catalog`. `None` for a chunk that becomes empty.
 pub fn changed_chunks(catalog: &Catalog, rows: &Rows) -> BTreeMap<ChunkName, Option<Chunk>> {
     let mut next: BTreeMap<ChunkName, Chunk> = BTreeMap::new();
     let copy =
         |name: ChunkName| catalog.chunks().get(&name).map(|chunk| (**chunk).clone()).unwrap_or_default();
 
     let mut base = copy(ChunkName::Base);
-    put_all(&mut base.sports, &rows.sports);
-    put_all(&mut base.teams, &rows.teams);
-    put_all(&mut base.tournaments, &rows.tournaments);
+    replace(&mut base.sports, &rows.sports);
+    replace(&mut base.teams, &rows.teams);
+    replace(&mut base.tournaments, &rows.tournaments);
     next.insert(ChunkName::Base, base);
 
-    // A match that moved to another month leaves the one it was in.
+    // Includes the months that matches move out of.
     let touched: BTreeSet<ChunkName> = catalog
         .events()
         .filter(|event| rows.events.get(&event.id).is_some_and(|row| row != *event))
@@ -58,8 +81,8 @@ pub fn changed_chunks(catalog: &Catalog, rows: &Rows) -> BTreeMap<ChunkName, Opt
         .collect()
 }
 
-fn put_all<T: Row>(into: &mut Vec<T>, rows: &BTreeMap<u32, T>) {
-    into.retain(|row| !rows.contains_key(&row.id()));
-    into.extend(rows.values().cloned());
-    into.sort_by_key(Row::id);
+fn replace<T: Row>(list: &mut Vec<T>, rows: &BTreeMap<u32, T>) {
+    list.retain(|row| !rows.contains_key(&row.id()));
+    list.extend(rows.values().cloned());
+    list.sort_by_key(Row::id);
 }
