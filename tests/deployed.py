@@ -1,4 +1,5 @@
-"""What ministack needs of us to take our template. `plain` runs under the SAM CLI's Python, `connect` under ministack's."""
+"""Two commands that let tests/deployed deploy the template to ministack. `adapt-template` needs the SAM CLI's Python
+packages, `connect-api` those of tests/real-components.txt."""
 
 import json
 import pathlib
@@ -6,9 +7,10 @@ import re
 import sys
 
 
-def plain(source, destination):
-    """Leaves out what ministack does not know: CodeDeploy, and alarms over sums of metrics. And where AWS asks a role for the
-    PartiQL statements of a batch, ministack asks for the batch, so it is allowed beside them."""
+def adapt_template(source, destination):
+    """Removes what ministack does not support: CodeDeploy, and alarms on metric expressions. Also allows
+    BatchExecuteStatement: for a batch of PartiQL statements, AWS checks permissions of the statements, ministack
+    checks that of the batch."""
     from samcli.yamlhelper import yaml_dump, yaml_parse
 
     template = yaml_parse(pathlib.Path(source).read_text())
@@ -25,29 +27,29 @@ def plain(source, destination):
     pathlib.Path(destination).write_text(yaml_dump(template))
 
 
-def connect(stack, folder, endpoint):
-    """Makes the API's routes, which ministack does not take from a template, out of what SAM made of them there; and
-    writes down what the suite has to know: the address, the functions' names, the homeserver's token."""
+def connect_api(stack, folder, endpoint):
+    """Creates the API's routes from the processed template, because ministack does not. Then writes what the HTTP suite
+    needs into files in `folder`: the API's URL, the functions' names and the homeserver's token."""
     import botocore.session
 
     session = botocore.session.get_session()
-    formation, gateway = session.create_client("cloudformation"), session.create_client("apigatewayv2")
-    resources = formation.describe_stack_resources(StackName=stack)["StackResources"]
+    cloudformation, gateway = session.create_client("cloudformation"), session.create_client("apigatewayv2")
+    resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
     names = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in resources}
-    template = formation.get_template(StackName=stack, TemplateStage="Processed")["TemplateBody"]
+    template = cloudformation.get_template(StackName=stack, TemplateStage="Processed")["TemplateBody"]
     template = json.loads(template) if isinstance(template, str) else template
     routes = 0
     for path, methods in template["Resources"]["Api"]["Properties"]["Body"]["paths"].items():
         for method, operation in methods.items():
             integration = operation["x-amazon-apigateway-integration"]
             function = re.search(r"/functions/\$\{(\w+)\}/", integration["uri"]["Fn::Sub"])[1]
-            made = gateway.create_integration(
+            created = gateway.create_integration(
                 ApiId=names["Api"],
                 IntegrationType="AWS_PROXY",
                 IntegrationUri=names[function],
                 PayloadFormatVersion=integration["payloadFormatVersion"],
             )
-            target = "integrations/" + made["IntegrationId"]
+            target = "integrations/" + created["IntegrationId"]
             gateway.create_route(ApiId=names["Api"], RouteKey=f"{method.upper()} {path}", Target=target)
             routes += 1
 
@@ -62,4 +64,4 @@ def connect(stack, folder, endpoint):
 
 
 if __name__ == "__main__":
-    {"plain": plain, "connect": connect}[sys.argv[1]](*sys.argv[2:])
+    {"adapt-template": adapt_template, "connect-api": connect_api}[sys.argv[1]](*sys.argv[2:])

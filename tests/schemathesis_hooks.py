@@ -1,4 +1,4 @@
-"""What Schemathesis cannot know: how to log in, how to come by coins, and which matches and rooms there are."""
+"""Hooks that let Schemathesis reach the logic of the endpoints: they log in, grant coins, and insert ids that exist."""
 
 import itertools
 import os
@@ -8,73 +8,80 @@ import requests
 import schemathesis
 
 URL = os.environ["TOUCHLINE_TEST_URL"]
-HOMESERVER = os.environ["TOUCHLINE_TEST_HS_TOKEN"]
-dice = random.Random(20261115)
-numbers = itertools.count(dice.randrange(10_000_000))
-own_rooms = []
+HS_TOKEN = os.environ["TOUCHLINE_TEST_HS_TOKEN"]
+rng = random.Random(int(os.environ["TOUCHLINE_TEST_SEED"]))
+phone_numbers = itertools.count(rng.randrange(10_000_000))
+# One room for each login. Its user created it and stays a member.
+created_rooms = []
 
 
 def log_in():
-    phone = f"+4479{next(numbers):08}"
+    phone = f"+4479{next(phone_numbers):08}"
     requests.post(f"{URL}/api/code/request", json={"phone": phone}, timeout=10).raise_for_status()
     log = requests.get(f"{URL}/api/logs/sms", params={"phone": phone}, timeout=10).json()
     login = {"phone": phone, "code": log["data"][0]["code"]}
     return requests.post(f"{URL}/api/code/verify", json=login, timeout=10).json()["data"]
 
 
-class LoggedIn:
+class UserAuth:
+    """Authenticates as a new user who has coins to spend and a room to invite others to."""
+
     def get(self, case, context):
         login = log_in()
         token, user = login["token"], login["user"]["id"]
-        grant = {"user_id": user, "amount": 1_000_000, "reason": "To have some", "reference_id": "start"}
+        grant = {"user_id": user, "amount": 1_000_000, "reason": "Test balance", "reference_id": "start"}
         treasury = f"{URL}/2015-03-31/functions/treasury/invocations"
         requests.post(treasury, json={"grant": grant}, timeout=10).raise_for_status()
-        # A room of one's own, which nothing here leaves: there people can be invited.
-        made = requests.post(
+        room = requests.post(
             f"{URL}/api/auth/chat-room", json={"name": "Den"}, headers={"Authorization": f"Bearer {token}"}, timeout=10
         )
-        own_rooms.append(made.json()["data"]["room_id"])
+        created_rooms.append(room.json()["data"]["room_id"])
         return token
 
     def set(self, case, data, context):
         case.headers = {**(case.headers or {}), "Authorization": f"Bearer {data}"}
 
 
-class TheHomeserver(LoggedIn):
+class HomeserverAuth(UserAuth):
     def get(self, case, context):
-        return HOMESERVER
+        return HS_TOKEN
 
 
-# Without an interval nothing is kept: each logout ends a session of its own.
-schemathesis.auth(refresh_interval=86_400).apply_to(path_regex="^/api/auth/(?!logout)")(LoggedIn)
-schemathesis.auth(refresh_interval=None).apply_to(path="/api/auth/logout")(LoggedIn)
-schemathesis.auth().apply_to(path_regex="^/_matrix")(TheHomeserver)
+# All endpoints share one login, except logout: it revokes its token, so every logout needs a new one.
+schemathesis.auth(refresh_interval=86_400).apply_to(path_regex="^/api/auth/(?!logout)")(UserAuth)
+schemathesis.auth(refresh_interval=None).apply_to(path="/api/auth/logout")(UserAuth)
+schemathesis.auth().apply_to(path_regex="^/_matrix")(HomeserverAuth)
 
 guest = log_in()
 match = requests.get(
     f"{URL}/api/auth/events", params={"status": "scheduled"}, headers={"Authorization": f"Bearer {guest['token']}"}, timeout=10
 ).json()["data"][0]
-REAL = {"event": match["id"], "chatRoom": match["chat_room_id"], "matrixRoomId": match["chat_room_id"]}
+EXISTING_IDS = {
+    "event": match["id"],
+    "chatRoom": match["chat_room_id"],
+    "matrixRoomId": match["chat_room_id"],
+    "userId": guest["matrix_credentials"]["user_id"],
+}
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Of what is meant to be valid, half is about a match and a room that there are. And it goes without a cursor: one that is well
-    formed, and of no list, is refused. What is meant not to be valid stays as it is."""
+    """Changes valid requests so that they can succeed. Half of them get ids that exist. None has a cursor: a well-formed
+    cursor that does not belong to the list is rejected. Invalid requests stay as they are."""
     if not (case.meta and case.meta.generation.mode.is_positive):
         return
     if case.query and "cursor" in case.query:
         del case.query["cursor"]
-    if dice.random() < 0.5:
+    if rng.random() < 0.5:
         for name in case.path_parameters or {}:
-            case.path_parameters[name] = REAL.get(name, case.path_parameters[name])
+            case.path_parameters[name] = EXISTING_IDS.get(name, case.path_parameters[name])
         if isinstance(case.body, dict) and "event_id" in case.body:
             case.body["event_id"] = match["id"]
         if case.operation.path.endswith("/deduct"):
             case.body = {"amount": 1, "reason": "gift"}
         if case.operation.path.endswith("/invite"):
-            # The first is that of the token which all but logouts share.
-            case.path_parameters["matrixRoomId"] = own_rooms[0]
+            # The first room belongs to the shared login.
+            case.path_parameters["matrixRoomId"] = created_rooms[0]
             case.body = {"username": guest["user"]["username"]}
 
 

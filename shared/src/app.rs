@@ -4,16 +4,18 @@ use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 
-use crate::catalog;
 use crate::config::{ChatSettings, Config, SmsSettings};
+use crate::domain::catalog::{Catalog, CatalogMissing};
+use crate::error::Error;
 use crate::ports::chat::{Chat, LocalChat, MatrixChat};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::random::{Random, SystemRandom};
 use crate::ports::sms::{Console, Sms, Sns};
 use crate::ports::web::{HyperWeb, NoWeb, Web};
-use crate::storage::{self, Store};
+use crate::storage::catalog::{self, Loaded};
+use crate::storage::{self, Store, StoreError};
 
-/// What every handler is given: the configuration, the store and the ports. Cheap to clone.
+/// What every handler gets: the configuration, the store and the ports. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
     pub config: Arc<Config>,
@@ -27,13 +29,13 @@ pub struct App {
 }
 
 impl App {
-    /// The real thing: system clock, secure randomness, AWS over TLS.
+    /// With the system clock, secure randomness, and AWS over TLS.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self::over(config, https())
     }
 
-    /// The same, over a way to AWS of one's own.
+    /// The same, with another HTTP client for AWS.
     #[must_use]
     pub fn over(config: Config, http: SharedHttpClient) -> Self {
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
@@ -47,7 +49,7 @@ impl App {
             chat: chat(&config.chat, &random),
             random,
             sms,
-            // Loading the system's certificates takes milliseconds of a cold start: only who fetches pays.
+            // Loading the system's certificates adds milliseconds to a cold start, so only `feed` does it.
             web: match config.feed.is_some().then(HyperWeb::new).flatten() {
                 Some(web) => Arc::new(web),
                 None => Arc::new(NoWeb),
@@ -56,24 +58,36 @@ impl App {
             config: Arc::new(config),
         }
     }
+
+    /// The catalog, at most [`Config::catalog_max_age`] old.
+    pub async fn catalog(&self) -> Result<Arc<Catalog>, Error> {
+        let (now, max_age) = (self.clock.now(), self.config.catalog_max_age);
+        let catalog = self.catalog_cache.get(&self.store, now, max_age).await?;
+        Ok(catalog.ok_or(CatalogMissing)?)
+    }
+
+    /// The latest catalog with its head and index, for publishing the next snapshot. `None` before the first.
+    pub async fn latest_catalog(&self) -> Result<Option<Loaded>, StoreError> {
+        self.catalog_cache.get_latest(&self.store, self.clock.now()).await
+    }
 }
 
-/// A client that trusts AWS's own endpoints and nobody else.
+/// An HTTP client that trusts only Amazon's root certificates.
 fn https() -> SharedHttpClient {
     const ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
     let trusted = TrustStore::empty().with_pem_certificate(ROOTS);
     let builder = aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
     match TlsContext::builder().with_trust_store(trusted).build() {
         Ok(context) => builder.tls_context(context).build_https(),
-        // Nothing of it can fail as the library is; if it ever does, the system's own roots serve.
+        // Cannot fail today. If it ever does, fall back to the system's roots.
         Err(error) => {
-            tracing::warn!(%error, "the roots of AWS cannot be used");
+            tracing::warn!(%error, "Amazon's root certificates cannot be loaded; using the system's");
             builder.build_https()
         }
     }
 }
 
-/// The chat port that the configuration asks for.
+/// The chat port that the configuration selects.
 #[must_use]
 pub fn chat(settings: &ChatSettings, random: &Arc<dyn Random>) -> Arc<dyn Chat> {
     match &settings.homeserver {

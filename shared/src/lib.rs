@@ -1,21 +1,28 @@
-//! Everything the Touchline functions share.
+//! Everything that the Touchline functions share, in layers. Each imports only what is below it:
 //!
-//! `api` says what can be asked, `domain` holds the rules, `storage` and `ports` reach the outside,
-//! `http` turns one into the other.
+//! ```text
+//! lambda, telemetry    process entry, logs, metrics
+//! http                 router, caller identification, error responses
+//! flows                workflows that several functions share
+//! app, error           what handlers get; what can go wrong
+//! storage, ports       DynamoDB; SMS, chat, clock, randomness, web
+//! api                  the table of endpoints, their inputs, outputs and error codes
+//! config               typed settings
+//! domain               rules and types, pure
+//! ```
 
 pub mod api;
 pub mod app;
-pub mod catalog;
-pub mod codes;
-pub mod coins;
 pub mod config;
 pub mod domain;
+mod error;
+pub mod flows;
 pub mod http;
 pub mod lambda;
 pub mod ports;
-pub mod rooms;
 pub mod storage;
 pub mod telemetry;
 
 pub use app::App;
-pub use http::{Call, Error, Reply, Router};
+pub use error::Error;
+pub use http::{Call, Reply, Router};

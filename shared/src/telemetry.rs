@@ -1,5 +1,7 @@
-//! Logs: one JSON object a line, which CloudWatch reads as it is; and metrics, which it takes out of such lines
-//! (embedded metric format), so that measuring costs no call.
+//! Logs and metrics.
+//!
+//! A log line is one JSON object. Metrics are log lines too, in CloudWatch's embedded metric format, so recording one
+//! needs no API call.
 
 use serde_json::{Value, json};
 use tracing::{Level, Subscriber};
@@ -10,9 +12,9 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
 use crate::config::Environment;
-use crate::http::Answered;
+use crate::http::RequestReport;
 
-/// Our own crates.
+/// The crates of this workspace that run in a function.
 pub const OURS: [&str; 14] = [
     "touchline",
     "login",
@@ -30,15 +32,16 @@ pub const OURS: [&str; 14] = [
     "points",
 ];
 
-/// Our own crates may talk at `level`, libraries of errors alone: at lower levels some write whole
-/// requests, with the codes and phone numbers in them.
+/// Logs this workspace's crates at `level`, and other crates only at `ERROR`.
+///
+/// At lower levels some libraries log whole requests, with codes and phone numbers in them.
 fn filter(level: Level) -> Targets {
     Targets::new()
         .with_default(LevelFilter::ERROR)
         .with_targets(OURS.map(|target| (target, LevelFilter::from_level(level))))
 }
 
-/// The subscriber of every function, writing where told.
+/// The log subscriber of every function. It writes to `writer`.
 pub fn subscriber<W>(level: Level, writer: W) -> impl Subscriber + for<'a> LookupSpan<'a> + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -48,24 +51,27 @@ where
         .flatten_event(true)
         .with_current_span(true)
         .with_span_list(false)
-        // CloudWatch stamps each line itself.
+        // CloudWatch adds the time to each line.
         .without_time()
         .with_writer(writer);
     Registry::default().with(lines.with_filter(filter(level)))
 }
 
-/// Writes down how a request was answered, for CloudWatch to count.
+/// Writes the metrics of a request.
 #[expect(clippy::print_stdout, reason = "CloudWatch reads metrics from standard output")]
-pub fn measure(function: &str, environment: Environment, answered: &Answered) {
-    println!("{}", metrics(function, environment, answered));
+pub fn measure(function: &str, environment: Environment, report: &RequestReport) {
+    println!("{}", metrics(function, environment, report));
 }
 
-/// By function: each metric of each dimension has its price. Routes are in the line, for whoever looks there.
-fn metrics(function: &str, environment: Environment, answered: &Answered) -> Value {
+/// The metrics of a request as a log line.
+///
+/// The dimension is the function and not the route, because CloudWatch charges for every combination of metric and
+/// dimension. The route is a property of the line, where CloudWatch Logs Insights can query it.
+fn metrics(function: &str, environment: Environment, report: &RequestReport) -> Value {
     let metric = |name: &str, unit: &str| json!({ "Name": name, "Unit": unit });
     json!({
         "_aws": {
-            "Timestamp": answered.at.timestamp_millis(),
+            "Timestamp": report.at.timestamp_millis(),
             "CloudWatchMetrics": [{
                 "Namespace": "Touchline",
                 "Dimensions": [["Environment", "Function"]],
@@ -80,19 +86,19 @@ fn metrics(function: &str, environment: Environment, answered: &Answered) -> Val
         },
         "Environment": environment.as_str(),
         "Function": function,
-        "Route": format!("{} {}", answered.method, answered.path),
-        "Status": answered.status.as_u16(),
-        "Latency": answered.took.num_milliseconds(),
-        "ReadUnits": answered.cost.read_units,
-        "WriteUnits": answered.cost.write_units,
-        "Refusals": u8::from(answered.status.is_client_error()),
-        "Failures": u8::from(answered.status.is_server_error()),
+        "Route": format!("{} {}", report.method, report.path),
+        "Status": report.status.as_u16(),
+        "Latency": report.took.num_milliseconds(),
+        "ReadUnits": report.cost.read_units,
+        "WriteUnits": report.cost.write_units,
+        "Refusals": u8::from(report.status.is_client_error()),
+        "Failures": u8::from(report.status.is_server_error()),
     })
 }
 
-/// Logs to standard output from now on.
+/// Starts to log to standard output.
 pub fn start(level: Level) {
-    // Only the first call in a process counts; the tests start several functions in one.
+    // Later calls fail and change nothing. The tests start several functions in one process.
     let _ = tracing::subscriber::set_global_default(subscriber(level, std::io::stdout));
 }
 
@@ -104,10 +110,10 @@ mod tests {
     use super::*;
     use crate::storage::meter::Cost;
 
-    /// What CloudWatch asks of such a line: every metric and dimension that is named has its value beside.
+    /// The embedded metric format requires a value for each metric and dimension that the line declares.
     #[test]
-    fn every_metric_that_is_named_is_there() {
-        let answered = Answered {
+    fn every_declared_metric_and_dimension_has_a_value() {
+        let report = RequestReport {
             method: Method::POST,
             path: "/api/auth/predictions",
             status: StatusCode::SERVICE_UNAVAILABLE,
@@ -115,7 +121,7 @@ mod tests {
             took: TimeDelta::milliseconds(12),
             cost: Cost::default(),
         };
-        let line = metrics("touchline-predictions", Environment::Staging, &answered);
+        let line = metrics("touchline-predictions", Environment::Staging, &report);
         let directive = &line["_aws"]["CloudWatchMetrics"][0];
         for metric in directive["Metrics"].as_array().unwrap() {
             assert!(line[metric["Name"].as_str().unwrap()].is_number(), "{metric}");

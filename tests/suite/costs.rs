@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline::api;
 use touchline::domain::UserId;
-use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
+use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::domain::room::{Membership, RoomId};
 use touchline::storage::predictions::NewPrediction;
 use touchline_local::HTTP_FUNCTIONS;
@@ -215,11 +215,11 @@ async fn predictions(app: &TestApp, alice: &User, all: &mut Measurements) {
                 user_id: user,
                 forecast: Forecast::new(Pick::Draw, None).unwrap(),
                 confidence: Confidence::default(),
-                mark: Mark::new(app.clock.now(), user.0),
+                stamp: Stamp::new(app.clock.now(), user.0),
             };
             app.store.predict(&new).await.unwrap();
         }
-        app.store.told_membership(&room, user, Membership::Join, app.clock.now()).await.unwrap();
+        app.store.apply_homeserver_membership(&room, user, Membership::Join, app.clock.now()).await.unwrap();
     }
     let tables = &app.config.tables;
     for table in [&tables.predictions, &tables.rooms, &tables.rooms] {

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde::Serialize as _;
 use serde_json::{Value, json};
 use touchline::api;
-use touchline_openapi::{Seen, document};
+use touchline_openapi::{Recorded, document};
 use touchline_stack::samples;
 
 use crate::contract::root;
@@ -34,8 +34,8 @@ fn shorten(value: &mut Value) {
 }
 
 /// The examples of the document: requests from `events/`, responses from the measured requests of [`costs`].
-async fn seen() -> Seen {
-    let mut seen = Seen::default();
+async fn recorded() -> Recorded {
+    let mut recorded = Recorded::default();
     for sample in samples::read(root()).unwrap() {
         // The body of a ping is not part of our API.
         if sample.file == "chat/ping.json" {
@@ -44,7 +44,8 @@ async fn seen() -> Seen {
         if let (Some(key), Some(body)) =
             (sample.payload["routeKey"].as_str(), sample.payload["body"].as_str())
         {
-            seen.requests
+            recorded
+                .requests
                 .insert(key.to_owned(), serde_json::from_str(body).expect("the body of the sample is JSON"));
         }
     }
@@ -53,15 +54,15 @@ async fn seen() -> Seen {
             continue;
         }
         shorten(&mut body);
-        seen.responses.entry((endpoint.to_owned(), status)).or_insert(body);
+        recorded.responses.entry((endpoint.to_owned(), status)).or_insert(body);
     }
-    seen
+    recorded
 }
 
 /// `UPDATE_OPENAPI=1 cargo test -p touchline-tests openapi` regenerates it.
 #[tokio::test]
 async fn the_committed_document_is_up_to_date() {
-    let fresh = document(env!("CARGO_PKG_VERSION"), &seen().await);
+    let fresh = document(env!("CARGO_PKG_VERSION"), &recorded().await);
     let mut text = Vec::new();
     let narrow = serde_json::ser::PrettyFormatter::with_indent(b" ");
     fresh.serialize(&mut serde_json::Serializer::with_formatter(&mut text, narrow)).unwrap();
@@ -95,7 +96,7 @@ fn the_document_has_exactly_the_endpoints_of_the_api() {
 fn every_success_has_an_example_that_matches_its_schema() {
     for route in api::ALL {
         let operation = &DOCUMENT["paths"][route.path][route.method.as_str().to_lowercase()];
-        for status in route.answers {
+        for status in route.statuses {
             let content = &operation["responses"][status.to_string()]["content"]["application/json"];
             // We have no room aliases, so a query for one never succeeds.
             if route.path != "/_matrix/app/v1/rooms/{roomAlias}"
@@ -106,7 +107,7 @@ fn every_success_has_an_example_that_matches_its_schema() {
             }
         }
         let content = &operation["requestBody"]["content"]["application/json"];
-        if !route.takes.is_empty() && route.has_body() {
+        if !route.fields.is_empty() && route.has_body() {
             let problems = problems(&content["schema"], &content["example"]);
             assert!(problems.is_empty(), "{}: {problems:?}", route.path);
         }

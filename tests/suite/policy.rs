@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
-use touchline_stack::{TEMPLATE, template};
+use touchline_stack::{TEMPLATE, yaml};
 
 fn resources() -> Map<String, Value> {
-    template::yaml(TEMPLATE).unwrap()["Resources"].as_object().unwrap().clone()
+    yaml::parse(TEMPLATE).unwrap()["Resources"].as_object().unwrap().clone()
 }
 
 fn of_type(kind: &str) -> BTreeMap<String, Value> {
@@ -160,7 +160,7 @@ fn every_function_has_alarms_that_roll_its_deployment_back() {
         of_type("AWS::SNS::Topic").values().all(|topic| topic["KmsMasterKeyId"].is_null()),
         "CloudWatch cannot publish to an encrypted topic with the default key"
     );
-    let globals = &template::yaml(TEMPLATE).unwrap()["Globals"]["Function"];
+    let globals = &yaml::parse(TEMPLATE).unwrap()["Globals"]["Function"];
     assert!(globals["Environment"]["Variables"]["REVISION"].is_string(), "infra/deploy sets REVISION");
 }
 
@@ -183,7 +183,7 @@ fn every_stream_retries_and_keeps_what_fails() {
 
 #[test]
 fn secrets_come_from_secrets_manager_and_only_the_functions_that_need_them_get_them() {
-    let template = template::yaml(TEMPLATE).unwrap();
+    let template = yaml::parse(TEMPLATE).unwrap();
     assert!(!TEMPLATE.contains("NoEcho"), "a secret must not be a parameter");
     let globals = template["Globals"]["Function"]["Environment"]["Variables"].to_string();
     assert!(!globals.contains("secretsmanager"), "a secret must not be given to every function: {globals}");

@@ -99,7 +99,7 @@ async fn every_feed_sample_gives_its_counts() {
         if let Expected::Counts(..) = sample.expected {
             let app = TestApp::serving(&[]).start().await;
             let report = app.invoke(feed::handle, sample.payload).await;
-            assert!(sample.expected.is(&report), "{}: {report}", sample.file);
+            assert!(sample.expected.matches(&report), "{}: {report}", sample.file);
             tried += 1;
         }
     }
@@ -113,14 +113,14 @@ async fn every_other_sample_gives_its_result() {
     app.invoke(feed::handle, serde_json::from_str(league).unwrap()).await;
     let mut tried = 0;
     for Sample { function, file, payload, expected } in samples() {
-        let Expected::Answer(_) = expected else { continue };
+        let Expected::Payload(_) = expected else { continue };
         let result = match function.as_str() {
             "points" => app.invoke(points::handle, payload).await,
             "treasury" => app.invoke(treasury::handle, payload).await,
             "tally" => app.invoke(tally::handle, payload).await,
             other => panic!("add {other} here"),
         };
-        assert!(expected.is(&result), "{file}: {result}");
+        assert!(expected.matches(&result), "{file}: {result}");
         tried += 1;
     }
     assert_eq!(tried, 4);

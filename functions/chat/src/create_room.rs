@@ -1,24 +1,22 @@
 use futures_util::future::try_join;
 use lambda_http::http::StatusCode;
+use touchline::api::Message;
 use touchline::api::chat::{CreateRoom, RoomInput, RoomView};
-use touchline::api::{Invalid, Message};
-use touchline::domain::coins::ReferenceId;
 use touchline::domain::room::{self, Day, Member, Membership, Room};
 use touchline::domain::{User, digest};
+use touchline::flows::rooms;
 use touchline::ports::chat::NewRoom;
-use touchline::storage::rooms::Intent;
-use touchline::{App, Call, Error, Reply, rooms};
+use touchline::storage::rooms::RoomCreationRequest;
+use touchline::{App, Call, Error, Reply};
 
 /// Each call makes a room, with two exceptions: a call that failed half-way is gone on with by the next that
 /// asks for the same, and calls with the same `Idempotency-Key` make one room among them.
 pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<RoomView>>, Error> {
-    let key = call.header("idempotency-key").map(ReferenceId::parse).transpose();
-    let key = key.map_err(|reason| Invalid::field("Idempotency-Key", reason))?;
-    let input = call.input;
+    let (input, key) = (call.input, call.idempotency_key);
     let known_event = async {
         match input.event_id {
             None => Ok(()),
-            Some(event) => match app.catalogue().await?.event(event.0) {
+            Some(event) => match app.catalog().await?.event(event.0) {
                 Some(_) => Ok(()),
                 None => Err(Error::EventNotFound),
             },
@@ -28,30 +26,30 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
 
     let content = content(&input);
     let name = key.as_ref().map(|key| digest(&["key", key.as_str()]));
-    let intent = Intent {
+    let request = RoomCreationRequest {
         user: user.id,
         digest: name.as_deref().unwrap_or(&content),
         content: &content,
-        is_keyed: key.is_some(),
+        has_key: key.is_some(),
     };
-    let making =
-        app.store.begin_making(&intent, &app.random.word(24).to_lowercase(), app.clock.now()).await?;
-    if making.content != content {
+    let creation =
+        app.store.begin_room_creation(&request, &app.random.word(24).to_lowercase(), app.clock.now()).await?;
+    if creation.content != content {
         return Err(Error::KeyReused);
     }
-    if let Some(id) = making.room_id {
+    if let Some(id) = creation.room_id {
         let room = app.store.room(&id).await?.ok_or(Error::Broken("a room that was made and is not"))?;
-        return Ok(view(room, StatusCode::OK).with_header("idempotency-replayed", "true"));
+        return Ok(view(room, StatusCode::OK).replayed());
     }
-    rooms::introduce(&app, &user).await?;
-    make(&app, &user, &input, &intent, &making.nonce).await
+    rooms::lock_username(&app, &user).await?;
+    make(&app, &user, &input, &request, &creation.nonce).await
 }
 
 async fn make(
     app: &App,
     user: &User,
     input: &RoomInput,
-    intent: &Intent<'_>,
+    request: &RoomCreationRequest<'_>,
     nonce: &str,
 ) -> Result<Reply<Message<RoomView>>, Error> {
     let is_private = input.is_private.unwrap_or(false);
@@ -87,13 +85,13 @@ async fn make(
         team: None,
         seen: Some(Day::of(now)),
     };
-    if app.store.make_room(&room, &creator, intent).await? {
+    if app.store.finish_room_creation(&room, &creator, request).await? {
         return Ok(view(room, StatusCode::CREATED));
     }
     // Another call for the same room was quicker.
     let room =
         app.store.room(&room.room_id).await?.ok_or(Error::Broken("a room that is known and is not"))?;
-    Ok(view(room, StatusCode::OK).with_header("idempotency-replayed", "true"))
+    Ok(view(room, StatusCode::OK).replayed())
 }
 
 fn view(room: Room, status: StatusCode) -> Reply<Message<RoomView>> {

@@ -1,6 +1,6 @@
 use touchline::api::Data;
 use touchline::api::chat::ChatCredentials;
-use touchline::ports::chat::Credentials;
+use touchline::domain::chat::Credentials;
 use touchline::{App, Call, Error, Reply};
 
 /// For a login that went through while the chat network was away. The session keeps its device.

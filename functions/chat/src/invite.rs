@@ -3,19 +3,20 @@ use touchline::api::chat::{InvitationView, Invite, InviteInput};
 use touchline::api::{Invalid, Message};
 use touchline::domain::room::{Member, Membership};
 use touchline::domain::{User, UserId};
+use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
 /// Members invite. Somebody who is invited already is invited again, which changes nothing.
 pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<InvitationView>>, Error> {
     let began = app.clock.now();
-    let room = crate::room(&app, call.path("matrixRoomId"));
+    let room = crate::room(&app, &call.path.matrix_room_id);
     let (room, by) = try_join(room, crate::caller(&app, call.caller.user)).await?;
-    let member = async { app.store.member_now(&room, by.id).await.map_err(Error::from) };
+    let member = async { app.store.member(&room, by.id, Reads::Consistent).await.map_err(Error::from) };
     let (member, whom) = try_join(member, invited(&app, &call.input)).await?;
     if !member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::NotAMember);
     }
-    let member = app.store.member(&room, whom.id).await?;
+    let member = app.store.member(&room, whom.id, Reads::Eventual).await?;
     if member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::AlreadyAMember);
     }
@@ -31,9 +32,9 @@ async fn invited(app: &App, input: &InviteInput) -> Result<User, Error> {
     let id: UserId = match (input.user_id, &input.username) {
         (Some(id), None) => id,
         (None, Some(name)) => app.store.user_named(name).await?.ok_or(Error::UserNotFound)?,
-        _ => return Err(Invalid::field("user_id", "or username must be given, and not both").into()),
+        _ => return Err(Invalid::field("user_id", "Send either user_id or username.").into()),
     };
-    app.store.user_cheaply(id).await?.ok_or(Error::UserNotFound)
+    app.store.user(id, Reads::Eventual).await?.ok_or(Error::UserNotFound)
 }
 
 #[cfg(test)]

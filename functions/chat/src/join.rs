@@ -3,26 +3,28 @@ use touchline::api::Message;
 use touchline::api::chat::{JoinRoom, MembershipView};
 use touchline::domain::limit;
 use touchline::domain::room::Membership;
+use touchline::flows::rooms;
+use touchline::storage::Reads;
 use touchline::storage::members::Joined;
-use touchline::{App, Call, Error, Reply, rooms};
+use touchline::{App, Call, Error, Reply};
 
 /// The chat network first: only whom it lets in is a member here. It takes a second joining for a first, so
 /// that whoever is in already is told so by our own table.
 pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
-    let room = crate::room(&app, call.path("matrixRoomId"));
+    let room = crate::room(&app, &call.path.matrix_room_id);
     let (room, user) = try_join(room, crate::caller(&app, call.caller.user)).await?;
     let is_invited = if room.is_private {
-        match app.store.member(&room, user.id).await?.map(|member| member.membership) {
+        match app.store.member(&room, user.id, Reads::Eventual).await?.map(|member| member.membership) {
             Some(Membership::Join) => return Err(Error::AlreadyAMember),
             standing => standing == Some(Membership::Invite),
         }
     } else {
         true
     };
-    rooms::introduce(&app, &user).await?;
+    rooms::lock_username(&app, &user).await?;
     app.chat.join(&room, &user.username, is_invited).await?;
-    let mark = limit::mark(began, app.random.number());
+    let mark = limit::request_id(began, app.random.number());
     match app.store.join(&room, user.id, &mark, began).await? {
         Joined::Now => {
             let data = MembershipView { room_id: room.room_id, membership: Membership::Join };
@@ -40,6 +42,7 @@ mod tests {
     use serde_json::json;
     use touchline::domain::room::Membership;
     use touchline::domain::{RoomId, UserId};
+    use touchline::storage::Reads;
     use touchline::storage::members::Joined;
     use touchline_testing::{Fault, at_once};
 
@@ -151,21 +154,21 @@ mod tests {
         let (store, began) = (&app.app.store, app.app.clock.now());
         let room = store.room(&id).await.unwrap().unwrap();
         let later = began + TimeDelta::seconds(1);
-        store.told_membership(&room, UserId(2), Membership::Leave, later).await.unwrap();
+        store.apply_homeserver_membership(&room, UserId(2), Membership::Leave, later).await.unwrap();
         assert_eq!(store.join(&room, UserId(2), "mark", began).await.unwrap(), Joined::Now);
-        let place = store.member(&room, UserId(2)).await.unwrap().unwrap();
+        let place = store.member(&room, UserId(2), Reads::Eventual).await.unwrap().unwrap();
         assert_eq!(place.membership, Membership::Leave);
         // And so with leaving, where somebody is let in again; and old news does not undo a joining.
         app.clock.advance(TimeDelta::minutes(1));
         let _ = act(&app, &bob, id.as_str(), "join").await.expect(200);
         let (began, news) = (app.app.clock.now(), app.app.clock.now() - TimeDelta::seconds(30));
-        store.told_membership(&room, UserId(2), Membership::Invite, news).await.unwrap();
+        store.apply_homeserver_membership(&room, UserId(2), Membership::Invite, news).await.unwrap();
         store
-            .told_membership(&room, UserId(2), Membership::Join, began + TimeDelta::seconds(1))
+            .apply_homeserver_membership(&room, UserId(2), Membership::Join, began + TimeDelta::seconds(1))
             .await
             .unwrap();
         store.leave(&room, UserId(2), began).await.unwrap();
-        assert!(store.member(&room, UserId(2)).await.unwrap().unwrap().has_joined());
+        assert!(store.member(&room, UserId(2), Reads::Eventual).await.unwrap().unwrap().has_joined());
     }
 
     #[tokio::test]

@@ -3,14 +3,15 @@ use touchline::api::Message;
 use touchline::api::chat::{LeaveRoom, MembershipView};
 use touchline::domain::room::Membership;
 use touchline::ports::chat::ChatError;
+use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
 /// Whoever is out already stays out, and hears the same.
 pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
-    let room = crate::room(&app, call.path("matrixRoomId"));
+    let room = crate::room(&app, &call.path.matrix_room_id);
     let (room, user) = try_join(room, crate::caller(&app, call.caller.user)).await?;
-    match app.store.member_now(&room, user.id).await?.map(|member| member.membership) {
+    match app.store.member(&room, user.id, Reads::Consistent).await?.map(|member| member.membership) {
         Some(Membership::Join | Membership::Invite) => {
             match app.chat.leave(&room.room_id, &user.username).await {
                 // Out already there, or the room is gone.

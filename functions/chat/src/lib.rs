@@ -10,9 +10,11 @@ mod member_stats;
 mod ping;
 mod query_room;
 mod query_user;
+mod room_event;
 mod transaction;
 
 use touchline::domain::{Room, RoomId, User, UserId};
+use touchline::storage::Reads;
 use touchline::{App, Error, Router};
 
 #[must_use]
@@ -35,14 +37,13 @@ pub fn router(app: App) -> Router {
 const NO_RECORD: Error = Error::Broken("a session without its user's record");
 
 /// The room that a path names.
-async fn room(app: &App, id: Option<&str>) -> Result<Room, Error> {
-    let id = id.and_then(RoomId::parse).ok_or(Error::RoomNotFound)?;
-    app.store.room(&id).await?.ok_or(Error::RoomNotFound)
+async fn room(app: &App, id: &RoomId) -> Result<Room, Error> {
+    app.store.room(id).await?.ok_or(Error::RoomNotFound)
 }
 
 /// Who asks.
 async fn caller(app: &App, id: UserId) -> Result<User, Error> {
-    app.store.user_cheaply(id).await?.ok_or(NO_RECORD)
+    app.store.user(id, Reads::Eventual).await?.ok_or(NO_RECORD)
 }
 
 /// What the tests of the endpoints share.

@@ -1,13 +1,14 @@
 use std::collections::{HashMap, HashSet};
 
 use futures_util::future::try_join;
-use touchline::api::chat::{ListRooms, ListedRoom, RoomsCursor, RoomsQuery};
-use touchline::api::{Invalid, Listing, NextPage};
-use touchline::domain::catalog::Catalogue;
+use touchline::api::chat::{ListRooms, ListedRoom, RoomsPosition, RoomsQuery};
+use touchline::api::{Cursor, Invalid, Listing, NextPage};
+use touchline::domain::catalog::Catalog;
 use touchline::domain::room::Membership;
 use touchline::domain::{Room, RoomId};
-use touchline::storage::directory::{Needle, Shelf};
-use touchline::storage::members::Place;
+use touchline::storage::Reads;
+use touchline::storage::directory::{Directory, Needle};
+use touchline::storage::members::UserMembership;
 use touchline::{App, Call, Error, Reply};
 
 /// A search within a match's rooms looks at no more of them than this before it answers with what it has.
@@ -17,13 +18,13 @@ const LOOKED_AT: usize = 1_000;
 /// ones that they are in or invited to. Then, without `joined`, those that anybody may find.
 pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<Listing<ListedRoom>>, Error> {
     let user = call.caller.user;
-    let places = async { app.store.places(user).await.map_err(Error::from) };
-    // Without a catalogue rooms are listed all the same, without their matches.
-    let catalogue = async { Ok(app.catalogue().await.ok()) };
-    let (places, catalogue) = try_join(places, catalogue).await?;
-    let mut page = Page::new(&app, &call.input, &places, catalogue.as_deref());
-    let next = page.fill(call.input.cursor.clone()).await?;
-    let next_cursor = next.map(|cursor| cursor.to_string());
+    let places = async { app.store.memberships(user).await.map_err(Error::from) };
+    // Without a catalog rooms are listed all the same, without their matches.
+    let catalog = async { Ok(app.catalog().await.ok()) };
+    let (places, catalog) = try_join(places, catalog).await?;
+    let mut page = Page::new(&app, &call.input, &places, catalog.as_deref());
+    let from = call.input.cursor.clone().map(|cursor| cursor.position_in("")).transpose()?;
+    let next_cursor = page.fill(from).await?.map(|next| Cursor::new("", next).to_string());
     Ok(Listing { data: page.rooms, meta: NextPage { next_cursor } }.into())
 }
 
@@ -32,9 +33,9 @@ struct Page<'a> {
     query: &'a RoomsQuery,
     /// What to look for; `None` where nothing of the search is left to look for.
     needle: Option<Needle>,
-    own: Vec<&'a Place>,
+    own: Vec<&'a UserMembership>,
     joined: HashSet<&'a RoomId>,
-    catalogue: Option<&'a Catalogue>,
+    catalog: Option<&'a Catalog>,
     rooms: Vec<ListedRoom>,
 }
 
@@ -42,11 +43,11 @@ impl<'a> Page<'a> {
     fn new(
         app: &'a App,
         query: &'a RoomsQuery,
-        places: &'a [Place],
-        catalogue: Option<&'a Catalogue>,
+        places: &'a [UserMembership],
+        catalog: Option<&'a Catalog>,
     ) -> Self {
         let only_joined = query.joined == Some(true);
-        let wanted = |place: &&Place| {
+        let wanted = |place: &&UserMembership| {
             let about = query.event_id.is_none_or(|event| place.event_id == Some(event.0));
             about
                 && match place.membership {
@@ -55,7 +56,7 @@ impl<'a> Page<'a> {
                     Membership::Leave => false,
                 }
         };
-        let mut own: Vec<&Place> = places.iter().filter(wanted).collect();
+        let mut own: Vec<&UserMembership> = places.iter().filter(wanted).collect();
         own.sort_by_key(|place| &place.room_id);
         let joined = places.iter().filter(|place| place.membership == Membership::Join);
         Self {
@@ -64,25 +65,25 @@ impl<'a> Page<'a> {
             needle: query.search.as_ref().and_then(|search| Needle::new(&search.0)),
             own,
             joined: joined.map(|place| &place.room_id).collect(),
-            catalogue,
+            catalog,
             rooms: Vec::new(),
         }
     }
 
     /// Fills the page from a place on; returns where the next one begins.
-    async fn fill(&mut self, from: Option<RoomsCursor>) -> Result<Option<RoomsCursor>, Error> {
+    async fn fill(&mut self, from: Option<RoomsPosition>) -> Result<Option<RoomsPosition>, Error> {
         if self.query.search.is_some() && self.needle.is_none() {
             return Ok(None);
         }
         let after = match from {
-            Some(RoomsCursor::Shelf(place)) => Some(place),
+            Some(RoomsPosition::Directory(place)) => Some(place),
             own => {
                 let after = match own {
-                    Some(RoomsCursor::Own(room)) => Some(room),
+                    Some(RoomsPosition::Own(room)) => Some(room),
                     _ => None,
                 };
                 if let Some(next) = self.add_own(after.as_ref()).await? {
-                    return Ok(Some(RoomsCursor::Own(next)));
+                    return Ok(Some(RoomsPosition::Own(next)));
                 }
                 None
             }
@@ -92,7 +93,7 @@ impl<'a> Page<'a> {
         }
         if self.wants() == 0 {
             // After the last of one's own come those of the directory.
-            return Ok(self.rooms.last().map(|room| RoomsCursor::Own(room.room_id.clone())));
+            return Ok(self.rooms.last().map(|room| RoomsPosition::Own(room.room_id.clone())));
         }
         self.add_from_shelf(after).await
     }
@@ -104,7 +105,7 @@ impl<'a> Page<'a> {
     fn add(&mut self, room: Room, counts: &HashMap<RoomId, i64>) {
         let members = counts.get(&room.room_id).copied().unwrap_or(0);
         let is_joined = self.joined.contains(&room.room_id);
-        self.rooms.push(ListedRoom::of(room, members, is_joined, self.catalogue));
+        self.rooms.push(ListedRoom::of(room, members, is_joined, self.catalog));
     }
 
     async fn add_own(&mut self, after: Option<&RoomId>) -> Result<Option<RoomId>, Error> {
@@ -113,7 +114,8 @@ impl<'a> Page<'a> {
         for part in own.chunks(50) {
             let ids: Vec<RoomId> = part.iter().map(|place| place.room_id.clone()).collect();
             let (mut found, counts) =
-                try_join(self.app.store.rooms(&ids), self.app.store.member_counts(&ids)).await?;
+                try_join(self.app.store.rooms(&ids, Reads::Eventual), self.app.store.member_counts(&ids))
+                    .await?;
             for id in ids {
                 let Some(room) = found.remove(&id) else { continue };
                 if self.needle.as_ref().is_some_and(|needle| !needle.is_in(&room.name)) {
@@ -128,25 +130,29 @@ impl<'a> Page<'a> {
         Ok(None)
     }
 
-    async fn add_from_shelf(&mut self, mut after: Option<String>) -> Result<Option<RoomsCursor>, Error> {
+    async fn add_from_shelf(&mut self, mut after: Option<String>) -> Result<Option<RoomsPosition>, Error> {
         // A match's rooms are fewer than all that have a word in their names.
         let (directory, filter) = match (self.query.event_id, self.needle.clone()) {
-            (Some(event), needle) => (Shelf::About(event.0), needle),
-            (None, Some(needle)) => (Shelf::Named(needle), None),
-            (None, None) => (Shelf::All, None),
+            (Some(event), needle) => (Directory::About(event.0), needle),
+            (None, Some(needle)) => (Directory::Named(needle), None),
+            (None, None) => (Directory::All, None),
         };
-        if after.as_ref().is_some_and(|place| !directory.has_place(place)) {
-            return Err(Invalid::field("cursor", "is not a cursor of this list").into());
+        if after.as_ref().is_some_and(|place| !directory.has_position(place)) {
+            return Err(Invalid::field(
+                "cursor",
+                "This cursor belongs to another search. Start from the first page.",
+            )
+            .into());
         }
         let mut looked_at = 0;
         loop {
             let at_once = if filter.is_some() { LOOKED_AT / 4 } else { self.wants() };
-            let shelved = self.app.store.shelf(&directory, after, at_once).await?;
+            let page = self.app.store.directory_page(&directory, after, at_once).await?;
             looked_at += at_once;
-            let (mut hits, mut next) = (Vec::new(), shelved.next);
-            for one in shelved.rooms {
-                if filter.as_ref().is_none_or(|needle| one.has(needle)) {
-                    hits.push((one.room_id, one.place));
+            let (mut hits, mut next) = (Vec::new(), page.next);
+            for one in page.entries {
+                if filter.as_ref().is_none_or(|needle| one.contains(needle)) {
+                    hits.push((one.room_id, one.position));
                 }
             }
             if hits.len() > self.wants() {
@@ -155,13 +161,14 @@ impl<'a> Page<'a> {
             }
             let hits: Vec<RoomId> = hits.into_iter().map(|(id, _)| id).collect();
             let (mut found, counts) =
-                try_join(self.app.store.rooms(&hits), self.app.store.member_counts(&hits)).await?;
+                try_join(self.app.store.rooms(&hits, Reads::Eventual), self.app.store.member_counts(&hits))
+                    .await?;
             for room in hits.iter().filter_map(|id| found.remove(id)).collect::<Vec<_>>() {
                 self.add(room, &counts);
             }
             // A search without a hit in so many rows is answered all the same; the next page goes on.
             if next.is_none() || self.wants() == 0 || filter.is_none() || looked_at >= LOOKED_AT {
-                return Ok(next.map(RoomsCursor::Shelf));
+                return Ok(next.map(RoomsPosition::Directory));
             }
             after = next;
         }

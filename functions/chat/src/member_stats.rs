@@ -3,24 +3,25 @@ use std::collections::BTreeMap;
 use futures_util::future::try_join3;
 use touchline::api::Data;
 use touchline::api::chat::{MemberStats, MemberStatsView, PredictorView};
-use touchline::domain::catalog::Catalogue;
+use touchline::domain::catalog::Catalog;
 use touchline::domain::room::{Day, Room};
 use touchline::domain::tally::RoomCounts;
-use touchline::{App, Call, Error, Reply, rooms};
+use touchline::flows::rooms;
+use touchline::{App, Call, Error, Reply};
 
 /// How many predictors are named.
 const TOP: usize = 10;
 
 pub async fn handle(app: App, call: Call<MemberStats>) -> Result<Reply<Data<MemberStatsView>>, Error> {
-    let room = crate::room(&app, call.path("chatRoom")).await?;
-    rooms::look_into(&app, &room, call.caller.user).await?;
+    let room = crate::room(&app, &call.path.chat_room).await?;
+    rooms::require_read_access(&app, &room, call.caller.user).await?;
     let counts = async { app.store.room_counts(&room.room_id).await.map_err(Error::from) };
-    let (catalogue, counts, top_predictors) = try_join3(app.catalogue(), counts, top(&app, &room)).await?;
+    let (catalog, counts, top_predictors) = try_join3(app.catalog(), counts, top(&app, &room)).await?;
     let data = MemberStatsView {
         total_members: counts.totals.members,
         active_members: counts.active(Day::of(app.clock.now())),
         predictions_made: counts.totals.predictions,
-        team_distribution: distribution(&room, &counts, &catalogue),
+        team_distribution: distribution(&room, &counts, &catalog),
         top_predictors,
     };
     Ok(Data { data }.into())
@@ -41,13 +42,13 @@ async fn top(app: &App, room: &Room) -> Result<Vec<PredictorView>, Error> {
 }
 
 /// Members by team: the match's two, or every one that somebody is for. The others are neutral.
-fn distribution(room: &Room, counts: &RoomCounts, catalogue: &Catalogue) -> BTreeMap<String, i64> {
-    let teams: Vec<u32> = match room.event_id.and_then(|event| catalogue.event(event)) {
+fn distribution(room: &Room, counts: &RoomCounts, catalog: &Catalog) -> BTreeMap<String, i64> {
+    let teams: Vec<u32> = match room.event_id.and_then(|event| catalog.event(event)) {
         Some(event) => vec![event.home_team_id, event.away_team_id],
         None => counts.teams.iter().filter(|(_, members)| **members > 0).map(|(team, _)| *team).collect(),
     };
     let mut distribution = BTreeMap::new();
-    for team in teams.into_iter().filter_map(|team| catalogue.team(team)) {
+    for team in teams.into_iter().filter_map(|team| catalog.team(team)) {
         let members = counts.teams.get(&team.id).copied().unwrap_or(0);
         *distribution.entry(team.slug.replace('-', "_")).or_default() += members;
     }

@@ -4,11 +4,13 @@ use chrono::{DateTime, Utc};
 use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::api::homeserver::{Empty, Transaction};
-use touchline::domain::push::{self, Told, What};
 use touchline::domain::room::{Day, Membership, Room, RoomId};
 use touchline::domain::{UserId, Username, digest};
-use touchline::storage::{StoreError, keys};
-use touchline::{App, Call, Error, Reply, rooms};
+use touchline::flows::rooms;
+use touchline::storage::{Reads, StoreError, keys};
+use touchline::{App, Call, Error, Reply};
+
+use crate::room_event::{self, RoomEvent, RoomEventKind};
 
 /// How many writes are under way at once.
 const AT_ONCE: usize = 16;
@@ -17,19 +19,19 @@ const AT_ONCE: usize = 16;
 /// transaction after the other and each until it is taken, so that nothing but trouble of our own may refuse
 /// it: events that make no sense, or are none of ours, are passed over.
 pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, Error> {
-    let id = digest(&[call.path("txnId").unwrap_or_default()]);
+    let id = digest(&[&call.path.txn_id.0]);
     let events = &call.input.events.0;
     let content = digest(&events.iter().map(ToString::to_string).collect::<Vec<_>>());
-    if app.store.is_push_done(&id, &content).await? {
+    if app.store.is_push_processed(&id, &content).await? {
         return Ok(Empty {}.into());
     }
     let server = &app.config.chat.server;
     let now = app.clock.now();
     // Other servers date their own events; nothing has happened in the future.
-    let told = events.iter().filter_map(|event| push::read(event, server));
-    let happened = Happened::of(told.map(|told| Told { at: told.at.min(now), ..told }));
+    let told = events.iter().filter_map(|event| room_event::read(event, server));
+    let happened = Happened::of(told.map(|told| RoomEvent { at: told.at.min(now), ..told }));
     happened.keep(&app).await?;
-    app.store.end_push(&id, &content, now).await?;
+    app.store.save_processed_push(&id, &content, now).await?;
     Ok(Empty {}.into())
 }
 
@@ -42,15 +44,15 @@ struct Happened {
 }
 
 impl Happened {
-    fn of(told: impl Iterator<Item = Told>) -> Self {
+    fn of(told: impl Iterator<Item = RoomEvent>) -> Self {
         let mut happened = Self::default();
-        for Told { room, at, what } in told {
-            match what {
+        for RoomEvent { room, at, kind } in told {
+            match kind {
                 // In the order of the room: the last one stands.
-                What::Membership(user, to) => {
+                RoomEventKind::Membership(user, to) => {
                     happened.memberships.insert((room, user), (to, at));
                 }
-                What::Message(by) => {
+                RoomEventKind::Message(by) => {
                     if let Some(by) = by {
                         let seen = happened.writers.entry((room.clone(), by)).or_insert(at);
                         *seen = at.max(*seen);
@@ -68,7 +70,7 @@ impl Happened {
         let (rooms, names): (HashSet<_>, HashSet<_>) = people.cloned().unzip();
         let rooms: HashSet<RoomId> = rooms.into_iter().chain(self.written.keys().cloned()).collect();
         let (rooms, names): (Vec<_>, Vec<_>) = (rooms.into_iter().collect(), names.into_iter().collect());
-        let (rooms, users) = try_join(app.store.rooms_now(&rooms), users(app, &names)).await?;
+        let (rooms, users) = try_join(app.store.rooms(&rooms, Reads::Consistent), users(app, &names)).await?;
         // Rooms that people made elsewhere are none of ours.
         let room = |id: &RoomId| rooms.get(id);
 
@@ -83,7 +85,7 @@ impl Happened {
         for ((id, name), at) in &self.writers {
             if let (Some(room), Some(user)) = (room(id), users.get(name)) {
                 let member = keys::member(&room.room_id, room.shards, *user);
-                seen.push(app.store.note_seen(member, Day::of(*at)));
+                seen.push(app.store.touch_seen(member, Day::of(*at)));
             }
         }
         all(seen).await?;
@@ -91,7 +93,7 @@ impl Happened {
             .written
             .iter()
             .filter_map(|(id, at)| Some((room(id)?, at)))
-            .map(|(room, at)| app.store.note_activity(&room.room_id, *at))
+            .map(|(room, at)| app.store.touch_activity(&room.room_id, *at))
             .collect())
         .await
     }
@@ -110,11 +112,11 @@ async fn set_membership(
 ) -> Result<(), StoreError> {
     // First of all their name stays: it becomes known in a room.
     if to == Membership::Join
-        && let Some(user) = app.store.user_cheaply(user).await?
+        && let Some(user) = app.store.user(user, Reads::Eventual).await?
     {
-        rooms::introduce(app, &user).await?;
+        rooms::lock_username(app, &user).await?;
     }
-    app.store.told_membership(room, user, to, at).await
+    app.store.apply_homeserver_membership(room, user, to, at).await
 }
 
 async fn users(app: &App, names: &[Username]) -> Result<HashMap<Username, UserId>, StoreError> {

@@ -1,14 +1,14 @@
 use futures_util::future::try_join;
-use touchline::api::NextPage;
-use touchline::api::coins::{Coins, CoinsCursor, CoinsPage, CoinsView};
+use touchline::api::coins::{BelowEntry, Coins, CoinsPage, CoinsView};
+use touchline::api::{Cursor, NextPage};
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<Coins>) -> Result<Reply<CoinsPage>, Error> {
     let (input, user) = (call.input, call.caller.user);
-    let below = input.cursor.map(|cursor| cursor.of(user)).transpose()?;
+    let below = input.cursor.map(|cursor| cursor.position_in(user)).transpose()?.map(|below| below.0);
     let history = app.store.history(user, below, input.per_page.0);
     let (wallet, (entries, more)) = try_join(app.store.wallet(user), history).await?;
-    let next = entries.last().filter(|_| more).map(|entry| CoinsCursor::new(user, entry.sequence));
+    let next = entries.last().filter(|_| more).map(|entry| Cursor::new(user, BelowEntry(entry.sequence)));
     let data = CoinsView::of(&wallet, entries, app.clock.now());
     Ok(CoinsPage { data, meta: NextPage { next_cursor: next.map(|cursor| cursor.to_string()) } }.into())
 }

@@ -1,6 +1,6 @@
 use touchline::api::Message;
 use touchline::api::coins::{ClaimDaily, DailyClaim};
-use touchline::coins;
+use touchline::flows::coins;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<ClaimDaily>) -> Result<Reply<Message<DailyClaim>>, Error> {

@@ -1,31 +1,35 @@
 use touchline::api::coins::{Deduct, Deduction};
 use touchline::api::{Invalid, Message};
-use touchline::coins;
-use touchline::domain::coins::{EntryKey, ReferenceId};
+use touchline::domain::coins::EntryKey;
 use touchline::domain::limit;
+use touchline::flows::coins;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<Deduct>) -> Result<Reply<Message<Deduction>>, Error> {
-    let header = call.header("idempotency-key").map(ReferenceId::parse).transpose();
-    let header = header.map_err(|reason| Invalid::field("Idempotency-Key", reason))?;
     let (input, user) = (call.input, call.caller.user);
     let reason = input.reason.0;
     let reasons = &app.config.coins.reasons;
     if !reasons.contains(&reason) {
-        return Err(Invalid::field("reason", format!("must be one of {}", reasons.join(", "))).into());
+        return Err(Invalid::field(
+            "reason",
+            format!("Choose one of these reasons: {}.", reasons.join(", ")),
+        )
+        .into());
     }
     let key = match input.reference_id {
         Some(reference) => EntryKey::Reference(reference),
-        // The reference takes precedence over the header.
-        None => match header {
-            Some(header) => EntryKey::Header(header),
-            None => EntryKey::Alone(limit::mark(app.clock.now(), app.random.number())),
+        None => match call.idempotency_key {
+            Some(key) => EntryKey::Header(key),
+            None => EntryKey::Alone(limit::request_id(app.clock.now(), app.random.number())),
         },
     };
     let receipt = coins::deduct(&app, user, input.amount, &reason, key).await?;
-    let body = Message { message: "The coins are deducted.".into(), data: receipt.entry.into() };
+    let entry = receipt.entry;
+    let (spent, left) = (-entry.amount, entry.balance);
+    let noun = if spent == 1 { "coin" } else { "coins" };
+    let body = Message { message: format!("{spent} {noun} spent, {left} left."), data: entry.into() };
     let reply = Reply::from(body);
-    Ok(if receipt.is_replay { reply.with_header("idempotency-replayed", "true") } else { reply })
+    Ok(if receipt.is_replay { reply.replayed() } else { reply })
 }
 
 #[cfg(test)]
@@ -48,7 +52,7 @@ mod tests {
         assert_eq!(
             body,
             json!({
-                "message": "The coins are deducted.",
+                "message": "30 coins spent, 70 left.",
                 "data": { "previous_balance": 100, "amount_deducted": 30, "new_balance": 70, "transaction_id": id },
             })
         );

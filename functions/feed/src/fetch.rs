@@ -8,7 +8,7 @@ use crate::FeedError;
 
 pub async fn fetch(app: &App, settings: &FeedSettings) -> Result<Value, FeedError> {
     let headers: Vec<(&str, &str)> =
-        settings.token.iter().map(|token| (settings.token_header.as_str(), token.as_str())).collect();
+        settings.token.iter().map(|token| (settings.token_header.as_str(), token.reveal())).collect();
     let bytes =
         app.web.get(&settings.url, &headers).await.map_err(|error| FeedError::Fetch(error.to_string()))?;
     let document: Value =
@@ -88,7 +88,7 @@ mod tests {
             let app = app(&web, "touchline").await;
             let refused = run(&app).await.unwrap_err();
             assert!(refused.contains(word), "{refused}");
-            assert!(touchline::catalog::load_now(&app.app.store, None).await.unwrap().is_none());
+            assert!(touchline::storage::catalog::load_latest(&app.app.store, None).await.unwrap().is_none());
         }
     }
 }

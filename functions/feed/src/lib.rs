@@ -6,7 +6,6 @@ mod document;
 mod fetch;
 mod formats;
 mod import;
-mod merge;
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,7 +1,8 @@
 use touchline::api::Message;
 use touchline::api::login::{CodeSent, RequestCode};
 use touchline::domain::Sending;
-use touchline::{App, Call, Error, Reply, codes};
+use touchline::flows::codes;
+use touchline::{App, Call, Error, Reply};
 
 /// The answer is the same for phones that are known and phones that are not.
 pub async fn handle(app: App, call: Call<RequestCode>) -> Result<Reply<Message<CodeSent>>, Error> {
@@ -16,8 +17,8 @@ mod tests {
 
     use chrono::TimeDelta;
     use serde_json::json;
-    use touchline::codes;
     use touchline::domain::{Phone, Sending};
+    use touchline::flows::codes;
     use touchline::storage::Store;
     use touchline_testing::{Fault, TestApp, at_once};
 

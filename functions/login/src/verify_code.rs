@@ -3,8 +3,9 @@ use touchline::api::Data;
 use touchline::api::login::{LoggedIn, LoginData, PhoneAndCode, UserSummary, VerifyCode};
 use touchline::domain::username::{self, Base};
 use touchline::domain::{Phone, Purpose, Token, Username};
-use touchline::storage::users::{KeptCode, NewUser, PhoneOwner, RegisterError, Session};
-use touchline::{App, Call, Error, Reply, codes};
+use touchline::flows::codes;
+use touchline::storage::users::{NewUser, PhoneOwner, RegisterError, Session, StoredCode};
+use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<VerifyCode>) -> Result<Reply<LoggedIn>, Error> {
     Ok(log_in(&app, call.input).await?.into())
@@ -50,7 +51,7 @@ pub async fn log_in(app: &App, input: PhoneAndCode) -> Result<LoggedIn, Error> {
 async fn enter(
     app: &App,
     phone: &Phone,
-    code: &KeptCode,
+    code: &StoredCode,
     wanted: Option<&Username>,
     session: &Session,
 ) -> Result<Entrance, Error> {
@@ -276,7 +277,7 @@ mod tests {
         let phone = touchline::domain::Phone::parse(PHONE).unwrap();
         let code = touchline::domain::OneTimeCode::parse(&code).unwrap();
         let purpose = touchline::domain::Purpose::Login;
-        let kept = touchline::codes::check(&app.app, &phone, purpose, None, &code).await.unwrap();
+        let kept = touchline::flows::codes::check(&app.app, &phone, purpose, None, &code).await.unwrap();
         let spent = at_once(20, |n| {
             let (app, phone, kept) = (Arc::clone(&app), phone.clone(), kept.clone());
             async move { app.app.store.spend_code(&phone, &kept, &format!("request {n}")).await.is_ok() }

@@ -48,7 +48,7 @@ pub enum PointsError {
 }
 
 /// A request that decided to write just before the result came may still be at it: a scheduled run waits
-/// until it must be over. The import publishes within seconds, catalogues are a second old or whatever is
+/// until it must be over. The import publishes within seconds, catalogs are a second old or whatever is
 /// configured, and requests end after 10 seconds at the latest.
 const SETTLING: TimeDelta = TimeDelta::seconds(20);
 
@@ -112,7 +112,7 @@ mod tests {
     use touchline::App;
     use touchline::domain::UserId;
     use touchline::domain::catalog::Score;
-    use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
+    use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
     use touchline::domain::tally::UserRecord;
     use touchline::storage::Reads;
     use touchline::storage::predictions::{NewPrediction, Predicted};
@@ -190,7 +190,7 @@ mod tests {
             user_id: UserId(user),
             forecast: Forecast::new(pick, score).unwrap(),
             confidence: Confidence::default(),
-            mark: Mark::new(app.app.clock.now(), user),
+            stamp: Stamp::new(app.app.clock.now(), user),
         };
         app.app.store.predict(&new).await.unwrap()
     }

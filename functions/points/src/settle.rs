@@ -8,8 +8,8 @@ use touchline::App;
 use touchline::domain::Prediction;
 use touchline::domain::catalog::Match;
 use touchline::domain::points::RULES;
-use touchline::storage::StoreError;
-use touchline::storage::settlements::{AWARDS_AT_ONCE, Award, Due, Progress};
+use touchline::storage::settlements::{Award, Due, MAX_AWARDS, Progress};
+use touchline::storage::{Retry, StoreError};
 
 use crate::Settled;
 
@@ -102,7 +102,7 @@ async fn settle_shard(
             Some(last) if !ended => Progress::After { last, settled },
             _ => Progress::Done { settled },
         };
-        let still_ours = app.store.note_progress(event.id, event.revision, shard, progress).await?;
+        let still_ours = app.store.save_progress(event.id, event.revision, shard, progress).await?;
         // Overtaken by a correction: its settlement goes through all rows anyway.
         if ended || !still_ours {
             return Ok(Part { settled, ended });
@@ -115,10 +115,8 @@ async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), St
     let mut open = rows;
     // A row that its user changed between our look at it and our write is calculated again. That can
     // happen only where a result comes before kick-off.
-    for _ in 0..20 {
-        if open.is_empty() {
-            return Ok(());
-        }
+    let mut retry = Retry::immediate("predictions of a match", 20);
+    loop {
         let awards: Vec<Award> = open
             .drain(..)
             .filter(|row| row.revision < event.revision)
@@ -128,13 +126,16 @@ async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), St
             })
             .collect();
         let batches: Vec<_> = awards
-            .chunks(AWARDS_AT_ONCE)
+            .chunks(MAX_AWARDS)
             .map(|batch| app.store.award(event.shards, event.revision, batch).boxed())
             .collect();
         let mut writing = stream::iter(batches).buffer_unordered(BATCHES_AT_ONCE);
         while let Some(changed) = writing.next().await {
             open.extend(changed?);
         }
+        if open.is_empty() {
+            return Ok(());
+        }
+        retry.again().await?;
     }
-    Err(StoreError::Busy { operation: "BatchExecuteStatement", code: "RowContended".into() })
 }

@@ -1,20 +1,21 @@
 use futures_util::future::try_join;
+use touchline::api::Cursor;
 use touchline::api::predictions::{
-    EventCursor, EventPredictionList, EventPredictionMeta, EventPredictions, ListedPrediction,
+    AfterPredictor, EventPredictionList, EventPredictionMeta, EventPredictions, ListedPrediction,
 };
 use touchline::config::PicksVisible;
 use touchline::storage::Reads;
 use touchline::storage::pages::Page;
-use touchline::storage::predictions::Wanted;
+use touchline::storage::predictions::PredictionQuery;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<EventPredictionList>, Error> {
-    let id = call.path_number("event").ok_or(Error::EventNotFound)?;
+    let id = call.path.event.0;
     let (input, caller) = (call.input, call.caller.user);
     let counts = async { app.store.event_counts(id).await.map_err(Error::from) };
-    let (catalogue, counts) = try_join(app.catalogue(), counts).await?;
-    let event = catalogue.event(id).ok_or(Error::EventNotFound)?;
-    let after = input.cursor.map(|cursor| cursor.within(id)).transpose()?;
+    let (catalog, counts) = try_join(app.catalog(), counts).await?;
+    let event = catalog.event(id).ok_or(Error::EventNotFound)?;
+    let after = input.cursor.map(|cursor| cursor.position_in(id)).transpose()?.map(|after| after.0);
 
     let secret =
         app.config.picks_visible == PicksVisible::AfterStart && !event.has_kicked_off(app.clock.now());
@@ -34,22 +35,22 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
             Page { rows: rows.filter(|_| after.is_none()).collect(), next: None }
         }
         Only::All => {
-            let wanted = Wanted {
+            let query = PredictionQuery {
                 event_id: id,
                 shards: event.shards,
                 pick: input.prediction,
                 after,
-                most: input.per_page.0,
-                about: usize::try_from(counts.predictions).unwrap_or(0),
+                limit: input.per_page.0,
+                estimated_total: usize::try_from(counts.predictions).unwrap_or(0),
             };
-            app.store.predictions_page(&wanted).await?
+            app.store.predictions_page(&query).await?
         }
     };
     let users: Vec<_> = page.rows.iter().map(|row| row.user_id).collect();
     let people = app.store.people(&users).await?;
     let data = ListedPrediction::all(&page.rows, &people);
-    let next = page.next.map(|user| EventCursor::new(id, user));
-    Ok(EventPredictionList { data, meta: EventPredictionMeta::of(&counts, next) }.into())
+    let next = page.next.map(|user| Cursor::new(id, AfterPredictor(user)));
+    Ok(EventPredictionList { data, meta: EventPredictionMeta::of(&counts, next.as_ref()) }.into())
 }
 
 enum Only {

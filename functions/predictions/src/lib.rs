@@ -23,7 +23,8 @@ mod testing {
     use serde_json::{Value, json};
     use touchline::domain::Pick;
     use touchline::domain::UserId;
-    use touchline::domain::prediction::{Confidence, Forecast, Mark};
+    use touchline::domain::prediction::{Confidence, Forecast, Stamp};
+    use touchline::storage::Reads;
     use touchline::storage::predictions::NewPrediction;
     use touchline_testing::TestApp;
 
@@ -68,17 +69,17 @@ mod testing {
     /// Somebody predicts, without the trouble of logging in.
     pub async fn predicted(app: &TestApp, user: u32, event: u32, pick: &str) {
         let (store, now) = (&app.app.store, app.app.clock.now());
-        if store.user(UserId(user)).await.unwrap().is_none() {
+        if store.user(UserId(user), Reads::Consistent).await.unwrap().is_none() {
             app.register(user).await;
         }
-        let shards = app.app.catalogue().await.unwrap().event(event).unwrap().shards;
+        let shards = app.app.catalog().await.unwrap().event(event).unwrap().shards;
         let new = NewPrediction {
             event_id: event,
             shards,
             user_id: UserId(user),
             forecast: Forecast::new(Pick::parse(pick).unwrap(), None).unwrap(),
             confidence: Confidence::default(),
-            mark: Mark::new(now, user),
+            stamp: Stamp::new(now, user),
         };
         store.predict(&new).await.unwrap();
     }

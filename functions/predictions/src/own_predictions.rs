@@ -1,22 +1,22 @@
 use futures_util::future::try_join;
-use touchline::api::predictions::{OwnCursor, OwnPrediction, OwnPredictions};
-use touchline::api::{Listing, NextPage};
+use touchline::api::predictions::{BeforePrediction, OwnPrediction, OwnPredictions};
+use touchline::api::{Cursor, Listing, NextPage};
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<OwnPredictions>) -> Result<Reply<Listing<OwnPrediction>>, Error> {
     let (input, user) = (call.input, call.caller.user);
-    let before = input.cursor.map(|cursor| cursor.of(user)).transpose()?;
+    let before = input.cursor.map(|cursor| cursor.position_in(user)).transpose()?.map(|before| before.0);
     let rows = async {
         app.store.own_predictions(user, before.as_ref(), input.per_page.0).await.map_err(Error::from)
     };
-    let (catalogue, (rows, more)) = try_join(app.catalogue(), rows).await?;
+    let (catalog, (rows, more)) = try_join(app.catalog(), rows).await?;
 
     let ids: Vec<u32> = rows.iter().map(|row| row.event_id).collect();
     let counts = app.store.prediction_counts(&ids).await?;
     let count = |id| counts.get(&id).copied().unwrap_or(0);
-    let next = rows.last().filter(|_| more).map(|row| OwnCursor::new(user, row.created.clone()));
-    let data =
-        rows.iter().filter_map(|row| OwnPrediction::of(row, &catalogue, count(row.event_id))).collect();
+    let next =
+        rows.last().filter(|_| more).map(|row| Cursor::new(user, BeforePrediction(row.created.clone())));
+    let data = rows.iter().filter_map(|row| OwnPrediction::of(row, &catalog, count(row.event_id))).collect();
     Ok(Listing { data, meta: NextPage { next_cursor: next.map(|cursor| cursor.to_string()) } }.into())
 }
 

@@ -1,16 +1,18 @@
 use lambda_http::http::StatusCode;
 use touchline::api::predictions::{Predict, PredictionView};
 use touchline::api::{Invalid, Message};
-use touchline::domain::prediction::{Closed, Forecast, Mark};
+use touchline::domain::prediction::{Closed, Forecast, ScoreContradictsPick, Stamp};
 use touchline::storage::predictions::{NewPrediction, Predicted};
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<PredictionView>>, Error> {
     let input = call.input;
-    let forecast = Forecast::new(input.prediction, input.score_prediction)
-        .map_err(|reason| Invalid::field("score_prediction", reason))?;
-    let catalogue = app.catalogue().await?;
-    let event = catalogue.event(input.event_id.0).ok_or(Error::EventNotFound)?;
+    let forecast = match Forecast::new(input.prediction, input.score_prediction) {
+        Ok(forecast) => forecast,
+        Err(contradiction) => return Err(explain(&app, input.event_id.0, contradiction).await.into()),
+    };
+    let catalog = app.catalog().await?;
+    let event = catalog.event(input.event_id.0).ok_or(Error::EventNotFound)?;
     let now = app.clock.now();
     event.admits_predictions(now)?;
 
@@ -20,15 +22,27 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
         user_id: call.caller.user,
         forecast,
         confidence: input.confidence,
-        mark: Mark::new(now, app.random.number()),
+        stamp: Stamp::new(now, app.random.number()),
     };
     let (status, message, row) = match app.store.predict(&new).await? {
-        Predicted::Created(row) => (StatusCode::CREATED, "Your prediction is in.", row),
-        Predicted::Updated(row) => (StatusCode::OK, "Your prediction is changed.", row),
+        Predicted::Created(row) => (StatusCode::CREATED, "Prediction saved.", row),
+        Predicted::Updated(row) => (StatusCode::OK, "Prediction updated.", row),
         Predicted::Settled => return Err(Closed.into()),
     };
     let body = Message { message: message.into(), data: PredictionView::of(&row) };
     Ok(Reply::new(status, body))
+}
+
+/// The sentence for a score that contradicts the pick, with the names of the teams if they are known.
+async fn explain(app: &App, event: u32, contradiction: ScoreContradictsPick) -> Invalid {
+    let catalog = app.catalog().await.ok();
+    let event = catalog.as_ref().and_then(|catalog| catalog.event(event));
+    let name = |team: Option<u32>| catalog.as_ref()?.team(team?).map(|team| team.name.clone());
+    let home = name(event.map(|event| event.home_team_id));
+    let away = name(event.map(|event| event.away_team_id));
+    let sentence = contradiction
+        .sentence(home.as_deref().unwrap_or("the home team"), away.as_deref().unwrap_or("the away team"));
+    Invalid::field("score_prediction", sentence)
 }
 
 #[cfg(test)]
@@ -51,7 +65,7 @@ mod tests {
         assert_eq!(
             made,
             json!({
-                "message": "Your prediction is in.",
+                "message": "Prediction saved.",
                 "data": {
                     "id": made["data"]["id"], "user_id": 1, "event_id": 1, "prediction": "home",
                     "score_prediction": { "home": 2, "away": 1 }, "confidence": 75,
@@ -211,7 +225,7 @@ mod tests {
             let _ = price(&app, &token).await;
         }
         let token = app.token("+447700900555").await;
-        // The catalogue is still fresh: the session and the row.
+        // The catalog is still fresh: the session and the row.
         assert_eq!(price(&app, &token).await, "calls=2 rounds=2 rcu=0.5 wcu=2");
         assert_eq!(price(&app, &token).await, "calls=2 rounds=2 rcu=0.5 wcu=1");
         assert!(alone.0.ends_with("wcu=2") && alone.1.ends_with("wcu=1"), "{alone:?}");

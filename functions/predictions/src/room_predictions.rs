@@ -1,22 +1,24 @@
 use futures_util::future::{try_join, try_join3};
+use touchline::api::Cursor;
 use touchline::api::predictions::{
-    ListedPrediction, RoomCursor, RoomPredictionList, RoomPredictionMeta, RoomPredictions,
+    AfterMember, ListedPrediction, RoomPredictionList, RoomPredictionMeta, RoomPredictions,
 };
 use touchline::config::PicksVisible;
-use touchline::domain::RoomId;
 use touchline::domain::room::Member;
-use touchline::{App, Call, Error, Reply, rooms};
+use touchline::flows::rooms;
+use touchline::storage::Reads;
+use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomPredictionList>, Error> {
-    let id = call.path("chatRoom").and_then(RoomId::parse).ok_or(Error::RoomNotFound)?;
+    let id = call.path.chat_room;
     let (input, caller) = (call.input, call.caller.user);
     let room = async { app.store.room(&id).await.map_err(Error::from) };
     let counts = async { app.store.room_counts(&id).await.map_err(Error::from) };
-    let (catalogue, room, counts) = try_join3(app.catalogue(), room, counts).await?;
+    let (catalog, room, counts) = try_join3(app.catalog(), room, counts).await?;
     let room = room.ok_or(Error::RoomNotFound)?;
-    rooms::look_into(&app, &room, caller).await?;
-    let after = input.cursor.map(|cursor| cursor.within(&id)).transpose()?;
-    let Some(event) = room.event_id.and_then(|event| catalogue.event(event)) else {
+    rooms::require_read_access(&app, &room, caller).await?;
+    let after = input.cursor.map(|cursor| cursor.position_in(id.as_str())).transpose()?.map(|after| after.0);
+    let Some(event) = room.event_id.and_then(|event| catalog.event(event)) else {
         return Ok(
             RoomPredictionList { data: Vec::new(), meta: RoomPredictionMeta::of(&counts, None) }.into()
         );
@@ -25,7 +27,7 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let secret =
         app.config.picks_visible == PicksVisible::AfterStart && !event.has_kicked_off(app.clock.now());
     let (users, next) = if secret {
-        let member = app.store.member(&room, caller).await?.filter(Member::has_joined);
+        let member = app.store.member(&room, caller, Reads::Eventual).await?.filter(Member::has_joined);
         (member.filter(|_| after.is_none()).map(|member| member.user_id).into_iter().collect(), None)
     } else {
         let about = usize::try_from(counts.totals.members).unwrap_or(0);
@@ -36,8 +38,8 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let (mut rows, people) = try_join(rows, app.store.people(&users)).await?;
     let rows: Vec<_> = users.iter().filter_map(|user| rows.remove(user)).collect();
     let data = ListedPrediction::all(&rows, &people);
-    let next = next.map(|user| RoomCursor::new(&id, user));
-    Ok(RoomPredictionList { data, meta: RoomPredictionMeta::of(&counts, next) }.into())
+    let next = next.map(|user| Cursor::new(id.as_str(), AfterMember(user)));
+    Ok(RoomPredictionList { data, meta: RoomPredictionMeta::of(&counts, next.as_ref()) }.into())
 }
 
 #[cfg(test)]
@@ -68,7 +70,11 @@ mod tests {
     }
 
     async fn set(app: &TestApp, room: &Room, user: u32, membership: Membership) {
-        app.app.store.told_membership(room, UserId(user), membership, app.app.clock.now()).await.unwrap();
+        app.app
+            .store
+            .apply_homeserver_membership(room, UserId(user), membership, app.app.clock.now())
+            .await
+            .unwrap();
     }
 
     async fn list(app: &TestApp, token: &str, room: &str, query: &str) -> Value {

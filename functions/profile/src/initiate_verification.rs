@@ -3,7 +3,9 @@ use touchline::api::Message;
 use touchline::api::profile::{InitiateVerification, VerificationStarted};
 use touchline::domain::code::VerificationError;
 use touchline::domain::{Phone, Sending};
-use touchline::{App, Call, Error, Reply, codes};
+use touchline::flows::codes;
+use touchline::storage::Reads;
+use touchline::{App, Call, Error, Reply};
 
 use crate::NO_RECORD;
 
@@ -14,14 +16,14 @@ pub async fn handle(
     call: Call<InitiateVerification>,
 ) -> Result<Reply<Message<VerificationStarted>>, Error> {
     let (phone, id) = (call.input.phone, call.caller.user);
-    let (owner, user) = try_join!(app.store.phone_owner(&phone), app.store.user(id))?;
+    let (owner, user) = try_join!(app.store.phone_owner(&phone), app.store.user(id, Reads::Consistent))?;
     if owner.is_some_and(|owner| owner.user_id != id) {
         return Err(VerificationError::PhoneTaken.into());
     }
     let user = user.ok_or(NO_RECORD)?;
     // Noted before the sending: whatever dies in between, the next verification finds this one to cancel.
     if !user.pending_phones.contains(&phone) {
-        app.store.note_pending_phone(id, &phone).await?;
+        app.store.add_pending_phone(id, &phone).await?;
     }
     let expires_in = codes::send(&app, &phone, Sending::Initiate(id), call.address.as_ref()).await?;
     let replaced: Vec<&Phone> = user.pending_phones.iter().filter(|pending| **pending != phone).collect();

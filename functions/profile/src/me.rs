@@ -1,18 +1,19 @@
 use touchline::api::Data;
 use touchline::api::profile::{Me, WholeUser};
+use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
 use crate::NO_RECORD;
 
 pub async fn handle(app: App, call: Call<Me>) -> Result<Reply<Data<WholeUser>>, Error> {
-    let user = app.store.user(call.caller.user).await?.ok_or(NO_RECORD)?;
-    // Only who has teams needs the catalogue.
-    let catalogue = if user.primary_team.is_some() || !user.other_teams.is_empty() {
-        Some(app.catalogue().await?)
+    let user = app.store.user(call.caller.user, Reads::Consistent).await?.ok_or(NO_RECORD)?;
+    // Only who has teams needs the catalog.
+    let catalog = if user.primary_team.is_some() || !user.other_teams.is_empty() {
+        Some(app.catalog().await?)
     } else {
         None
     };
-    Ok(Data { data: WholeUser::of(user, catalogue.as_deref()) }.into())
+    Ok(Data { data: WholeUser::of(user, catalog.as_deref()) }.into())
 }
 
 #[cfg(test)]

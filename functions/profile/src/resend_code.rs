@@ -2,7 +2,8 @@ use touchline::api::Message;
 use touchline::api::login::CodeSent;
 use touchline::api::profile::ResendCode;
 use touchline::domain::Sending;
-use touchline::{App, Call, Error, Reply, codes};
+use touchline::flows::codes;
+use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<ResendCode>) -> Result<Reply<Message<CodeSent>>, Error> {
     let sending = Sending::Resend(call.caller.user);

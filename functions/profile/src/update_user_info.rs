@@ -2,6 +2,7 @@ use touchline::api::profile::{UpdateUserInfo, UpdatedUser};
 use touchline::api::{Invalid, Message};
 use touchline::domain::User;
 use touchline::domain::profile::RenameError;
+use touchline::storage::Reads;
 use touchline::storage::users::{Changes, Renamed};
 use touchline::{App, Call, Error, Reply};
 
@@ -21,7 +22,7 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
     let user = match input.username {
         None => app.store.update_user(id, &changes).await?,
         Some(wanted) => {
-            let user = app.store.user(id).await?.ok_or(NO_RECORD)?;
+            let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_RECORD)?;
             if user.username == wanted.0 {
                 app.store.update_user(id, &changes).await?
             } else {
@@ -31,12 +32,12 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
                 match app.store.rename_user(&user, &wanted.0, &changes).await? {
                     Renamed::Now => {
                         // The name before stays theirs, and a logout of theirs does not know it any more.
-                        if let Err(error) = app.chat.forget(&user.username).await {
+                        if let Err(error) = app.chat.log_out_everywhere(&user.username).await {
                             tracing::warn!(%error, "chat logins under a former name last on");
                         }
-                        app.store.user(id).await?
+                        app.store.user(id, Reads::Consistent).await?
                     }
-                    Renamed::Before => app.store.update_user(id, &changes).await?,
+                    Renamed::Already => app.store.update_user(id, &changes).await?,
                 }
             }
         }

@@ -1,15 +1,17 @@
 use touchline::api::Message;
 use touchline::api::profile::{Verified, VerifyPhone};
 use touchline::domain::Purpose;
+use touchline::flows::codes;
+use touchline::storage::Reads;
 use touchline::storage::users::ChangePhone;
-use touchline::{App, Call, Error, Reply, codes};
+use touchline::{App, Call, Error, Reply};
 
 use crate::NO_RECORD;
 
 pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<Verified>>, Error> {
     let (phone, id) = (call.input.phone, call.caller.user);
     let code = codes::check(&app, &phone, Purpose::Verify, Some(id), &call.input.code).await?;
-    let user = app.store.user(id).await?.ok_or(NO_RECORD)?;
+    let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_RECORD)?;
     let nonce = app.random.word(16);
     app.store.change_phone(&ChangePhone { user: &user, phone: &phone, code: &code, nonce: &nonce }).await?;
     let message = "Your phone number is verified.".into();

@@ -26,7 +26,7 @@ pub async fn handle(app: App, event: Value) -> Result<Value, StoreError> {
     let (uncounted, unkept) = (groups.fold(&app).await, notes::keep(&app, &batch.records).await);
     for change in &batch.unreadable {
         // Where it cannot be kept, the whole batch comes again, which does no harm.
-        app.store.set_aside(change, app.clock.now()).await?;
+        app.store.save_unreadable(change, app.clock.now()).await?;
     }
     let first_failed = uncounted.into_iter().chain(unkept).min();
     let failed = first_failed.map(|at| batch.records[at].number.clone());
@@ -64,7 +64,7 @@ impl<'a> Groups<'a> {
                     let counts = change(RoomCounts::of, old.as_ref(), new.as_ref());
                     add(&mut groups.rooms, room, at, record, counts);
                 }
-                Change::Room { .. } | Change::Record { .. } | Change::Team { .. } | Change::Other => {}
+                Change::Room { .. } | Change::UserRecord { .. } | Change::Team { .. } | Change::Other => {}
             }
         }
         groups
@@ -90,16 +90,16 @@ fn add<'a, C: Counters>(
     // time only a part of it may come.
     if counts != C::default() {
         let addition = Addition { sequence: record.sequence, counts };
-        group.entry((aggregate, &record.lane)).or_default().push((at, addition));
+        group.entry((aggregate, &record.shard)).or_default().push((at, addition));
     }
 }
 
 async fn fold<C: Counters>(app: &App, groups: &Group<'_, C>) -> Option<usize> {
     let now = app.clock.now();
-    let folding = groups.iter().map(|((aggregate, lane), additions)| async move {
+    let folding = groups.iter().map(|((aggregate, shard), additions)| async move {
         let first = additions.first().map(|(at, _)| *at)?;
         let additions: Vec<_> = additions.iter().map(|(_, addition)| addition.clone()).collect();
-        let folded = app.store.fold(aggregate, lane, &additions, now).await;
+        let folded = app.store.fold(aggregate, shard, &additions, now).await;
         folded.err().map(|error| {
             tracing::warn!(%error, ?aggregate, "a count could not be written; its changes come again");
             first

@@ -14,7 +14,7 @@ use touchline::domain::room::{Day, Member};
 use touchline::domain::{Prediction, UserId};
 use touchline::storage::keys::Key;
 use touchline::storage::stream::{Change, Record};
-use touchline::storage::tallies::CountedRecord;
+use touchline::storage::tallies::VersionedRecord;
 use touchline::storage::users::ChosenTeam;
 use touchline::storage::{Reads, StoreError};
 
@@ -56,51 +56,51 @@ async fn follow(app: &App, change: &Change) -> Result<(), StoreError> {
         {
             joined(app, key, new).await
         }
-        Change::Room { old, new } => app.store.shelve(old.as_ref(), new.as_ref()).await,
-        Change::Record { user, counted } => ranked(app, *user, counted).await,
+        Change::Room { old, new } => app.store.update_directory(old.as_ref(), new.as_ref()).await,
+        Change::UserRecord { user, record } => ranked(app, *user, record).await,
         Change::Team { user, chosen } => supports(app, *user, *chosen).await,
         Change::Prediction { .. } | Change::Member { .. } | Change::Other => Ok(()),
     }
 }
 
 async fn predicted(app: &App, row: &Prediction, by_its_user: bool) -> Result<(), StoreError> {
-    for place in app.store.joined_places(row.user_id, Some(row.event_id)).await? {
-        app.store.note_pick(place.clone(), row).await?;
+    for place in app.store.joined_memberships(row.user_id, Some(row.event_id)).await? {
+        app.store.copy_pick(place.clone(), row).await?;
         if let Some(moment) = row.changed.time().filter(|_| by_its_user) {
-            app.store.note_seen(place, Day::of(moment)).await?;
+            app.store.touch_seen(place, Day::of(moment)).await?;
         }
     }
     Ok(())
 }
 
-async fn ranked(app: &App, user: UserId, counted: &CountedRecord) -> Result<(), StoreError> {
-    let places = stream::iter(app.store.joined_places(user, None).await?);
+async fn ranked(app: &App, user: UserId, counted: &VersionedRecord) -> Result<(), StoreError> {
+    let places = stream::iter(app.store.joined_memberships(user, None).await?);
     places
-        .map(|place| app.store.note_record(place, counted))
+        .map(|place| app.store.copy_record(place, counted))
         .buffer_unordered(ROOMS_AT_ONCE)
         .try_collect()
         .await
 }
 
 async fn supports(app: &App, user: UserId, chosen: ChosenTeam) -> Result<(), StoreError> {
-    let places = stream::iter(app.store.joined_places(user, None).await?);
-    let noting = places.map(|place| app.store.note_team(place, chosen.team, chosen.at));
+    let places = stream::iter(app.store.joined_memberships(user, None).await?);
+    let noting = places.map(|place| app.store.copy_team(place, chosen.team, chosen.at));
     noting.buffer_unordered(ROOMS_AT_ONCE).try_collect().await
 }
 
 async fn joined(app: &App, place: &Key, member: &Member) -> Result<(), StoreError> {
     let user = member.user_id;
     let (row, chosen, counted) =
-        try_join3(prediction(app, member), app.store.chosen_team(user), app.store.counted_record(user))
+        try_join3(prediction(app, member), app.store.chosen_team(user), app.store.versioned_record(user))
             .await?;
     if let Some(row) = row {
-        app.store.note_pick(place.clone(), &row).await?;
+        app.store.copy_pick(place.clone(), &row).await?;
     }
     if let Some(chosen) = chosen {
-        app.store.note_team(place.clone(), chosen.team, chosen.at).await?;
+        app.store.copy_team(place.clone(), chosen.team, chosen.at).await?;
     }
     if let Some(counted) = counted {
-        app.store.note_record(place.clone(), &counted).await?;
+        app.store.copy_record(place.clone(), &counted).await?;
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ async fn joined(app: &App, place: &Key, member: &Member) -> Result<(), StoreErro
 /// What a member predicts for the room's match.
 async fn prediction(app: &App, member: &Member) -> Result<Option<Prediction>, StoreError> {
     let Some(event) = member.event_id else { return Ok(None) };
-    // From the row itself: a copy of the catalogue may not know it yet.
+    // From the row itself: a copy of the catalog may not know it yet.
     let Some(event) = app.store.catalog_rows::<Match>(&[event]).await?.remove(&event) else {
         return Ok(None);
     };

@@ -5,10 +5,12 @@ mod audit;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use touchline::App;
+use touchline::Error;
 use touchline::domain::coins::{Amount, ReferenceId};
 use touchline::domain::{Name, UserId};
-use touchline::http::Error;
-use touchline::{App, coins};
+use touchline::flows::coins;
+use touchline::storage::Reads;
 
 use audit::Order as AuditOrder;
 
@@ -86,7 +88,7 @@ async fn grant(app: &App, grant: Grant) -> Result<Granted, TreasuryError> {
     let reason = Name::parse(&grant.reason).map_err(bad("reason"))?;
     let reference = ReferenceId::parse(&grant.reference_id).map_err(bad("reference_id"))?;
     let user = UserId(grant.user_id);
-    if app.store.user(user).await.map_err(Error::from)?.is_none() {
+    if app.store.user(user, Reads::Consistent).await.map_err(Error::from)?.is_none() {
         return Err(TreasuryError::UnknownUser(grant.user_id));
     }
     let receipt = coins::grant(app, user, amount, reason.as_str(), reference).await?;

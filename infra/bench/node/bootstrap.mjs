@@ -1,4 +1,4 @@
-// What Lambda's Node runtime does, and no more: asks for an event, hands it to the handler, posts the answer.
+// A minimal Node runtime for Lambda: fetches an event, calls the handler, posts its response.
 import { handler } from "./health.mjs";
 
 const invocation = `http://${process.env.AWS_LAMBDA_RUNTIME_API}/2018-06-01/runtime/invocation`;
@@ -6,6 +6,6 @@ const invocation = `http://${process.env.AWS_LAMBDA_RUNTIME_API}/2018-06-01/runt
 for (;;) {
   const next = await fetch(`${invocation}/next`);
   const id = next.headers.get("lambda-runtime-aws-request-id");
-  const answer = await handler(await next.json());
-  await fetch(`${invocation}/${id}/response`, { method: "POST", body: JSON.stringify(answer) });
+  const response = await handler(await next.json());
+  await fetch(`${invocation}/${id}/response`, { method: "POST", body: JSON.stringify(response) });
 }

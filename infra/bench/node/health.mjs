@@ -1,12 +1,12 @@
-// functions/meta, for Node: the client and its first connection during init, then one read for the request.
+// The health endpoint of functions/meta in Node. It opens the connection during init and reads once per request.
 import { DynamoDBClient, GetItemCommand } from "@aws-sdk/client-dynamodb";
 
 const client = new DynamoDBClient({});
-const nothing = { TableName: process.env.USERS_TABLE, Key: { pk: { S: "-" }, sk: { S: "-" } } };
-await client.send(new GetItemCommand(nothing));
+const missingItem = { TableName: process.env.USERS_TABLE, Key: { pk: { S: "-" }, sk: { S: "-" } } };
+await client.send(new GetItemCommand(missingItem));
 
 export async function handler() {
-  await client.send(new GetItemCommand(nothing));
+  await client.send(new GetItemCommand(missingItem));
   return {
     statusCode: 200,
     headers: { "content-type": "application/json" },

@@ -1,6 +1,6 @@
-//! What the benchmarks share: a store in a process of its own, so that memory and time are told apart.
+//! Shared by the benchmarks: a store in a separate process, so that its memory and CPU time do not count.
 
-#![expect(clippy::print_stdout, reason = "a store tells its address")]
+#![expect(clippy::print_stdout, reason = "the store process prints its address")]
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -11,14 +11,15 @@ use touchline::config::Config;
 use touchline::storage;
 use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template, tables};
 
-/// A store in memory, until whoever started it is gone.
+/// Serves a store in memory until the parent process ends.
 pub async fn serve_store() {
-    let store = EmbeddedStore::in_memory().await.expect("a store");
+    let store = EmbeddedStore::in_memory().await.expect("the store starts");
     println!("{}", store.url());
+    // The parent never writes: this returns when its end of the pipe closes.
     let _ = tokio::io::stdin().read(&mut [0; 1]).await;
 }
 
-/// A store in another process: this very program, told `store`. With the template's tables.
+/// A store in a child process, with the template's tables. The child is this program with the argument `store`.
 #[derive(Debug)]
 pub struct StoreProcess {
     pub url: String,
@@ -27,45 +28,47 @@ pub struct StoreProcess {
 
 impl StoreProcess {
     pub async fn start() -> Self {
-        let itself = std::env::current_exe().expect("this program");
-        let mut process = Command::new(itself)
+        let program = std::env::current_exe().expect("the path of this program");
+        let mut process = Command::new(program)
             .arg("store")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .expect("a store");
+            .expect("the store process starts");
         let mut url = String::new();
-        let output = process.stdout.take().expect("its output");
-        BufReader::new(output).read_line(&mut url).await.expect("an address");
+        let output = process.stdout.take().expect("the output is piped");
+        BufReader::new(output).read_line(&mut url).await.expect("the store prints its address");
         let url = url.trim().to_owned();
         let (config, mut stack) = config(&url);
         for table in &mut stack.tables {
-            // The embedded engine looks at every record of a stream before it adds one: a million would
-            // take it days. DynamoDB does not, and nobody reads the stream here.
+            // The embedded engine scans all records of a stream before it appends one, which would take days for a
+            // million records. DynamoDB does not, and no benchmark reads the streams.
             if let Some(properties) = table.properties.as_object_mut() {
                 properties.remove("StreamSpecification");
             }
         }
         let http = aws_smithy_http_client::Builder::new().build_http();
-        tables::create(&storage::connect(&config.aws, http), &stack.tables).await.expect("tables");
+        tables::create(&storage::connect(&config.aws, http), &stack.tables)
+            .await
+            .expect("the tables are created");
         Self { url, _process: process }
     }
 }
 
-/// What functions are told, with the store at `url`.
+/// The functions' configuration, with the store at `url`.
 #[must_use]
 pub fn config(url: &str) -> (Config, Stack) {
     let (variables, stack) = variables(url);
-    (Config::read(|name| variables.get(name).cloned()).expect("a configuration"), stack)
+    (Config::read(|name| variables.get(name).cloned()).expect("the configuration is valid"), stack)
 }
 
-/// The same, as variables.
+/// The functions' environment variables, with the store at `url`.
 #[must_use]
 pub fn variables(url: &str) -> (BTreeMap<String, String>, Stack) {
     let stack = Template::parse(TEMPLATE)
         .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "bench".into())])))
-        .expect("the template reads");
+        .expect("the template is valid");
     let mut variables = stack.functions[0].environment.clone();
     for (name, value) in [
         ("AWS_REGION", "eu-west-1"),
@@ -80,9 +83,19 @@ pub fn variables(url: &str) -> (BTreeMap<String, String>, Stack) {
     (variables, stack)
 }
 
-/// A figure of this process's memory, in MB: `VmRSS:` or `VmHWM:`.
+/// The memory of this process in MB now.
 #[must_use]
-pub fn memory(field: &str) -> f64 {
+pub fn memory_now() -> f64 {
+    memory("VmRSS:")
+}
+
+/// The highest memory of this process so far, in MB.
+#[must_use]
+pub fn peak_memory() -> f64 {
+    memory("VmHWM:")
+}
+
+fn memory(field: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap_or("0 kB");
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0

@@ -1,5 +1,5 @@
-//! Runs the functions' release binaries under AWS's Lambda Runtime Interface Emulator and sends each of them its
-//! samples. What runs in the cloud is what runs here: the binary, the runtime API, the events.
+//! Runs the release binary of each function under AWS's Lambda Runtime Interface Emulator and sends it its sample
+//! events. The binary, the runtime API and the events are the same as in AWS.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -15,24 +15,25 @@ use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 use touchline::config::Config;
 use touchline_stack::samples::{self, Expected, Sample};
+use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template, tables};
 
-/// What a binary may be large at most.
-const MEGABYTES: f64 = 9.0;
+/// The largest size of a binary that passes.
+const MAX_MEGABYTES: f64 = 9.0;
 
-/// Runs every function's release binary under the Lambda Runtime Interface Emulator with all its samples.
+/// Runs the release binary of each function under the Lambda Runtime Interface Emulator with all its samples.
 #[derive(Debug, Parser)]
 #[command(name = "emulate")]
 struct Options {
-    /// The emulator, which comes with the SAM CLI: samcli/local/rapid/aws-lambda-rie-x86_64.
+    /// The emulator. The SAM CLI contains it: samcli/local/rapid/aws-lambda-rie-x86_64.
     #[arg(long, value_name = "FILE")]
     rie: PathBuf,
 
-    /// Where `cargo lambda build` put the binaries.
+    /// The output folder of `cargo lambda build`.
     #[arg(long, value_name = "FOLDER", default_value = "target/lambda")]
     binaries: PathBuf,
 
-    /// Only these functions.
+    /// The functions to run. Without any, all of them.
     functions: Vec<String>,
 }
 
@@ -55,60 +56,61 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: &Options) -> Result<(), String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).ok_or("no source tree")?;
-    let stack = Template::parse(TEMPLATE)
-        .and_then(|template| {
-            let parameters =
-                [("AWS::StackName", "emulated"), ("Environment", "local"), ("SmsProvider", "console")];
-            template.resolve(&parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
-        })
-        .map_err(|error| error.to_string())?;
     if !options.rie.exists() {
         return Err(format!(
-            "there is no emulator at {}: pip install aws-sam-cli brings one",
+            "there is no emulator at {}; pip install aws-sam-cli installs it",
             options.rie.display()
         ));
     }
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).ok_or("the source tree is missing")?;
+    let stack = read_stack().map_err(|error| error.to_string())?;
     let samples = samples::read(root)?;
-    let league =
-        samples.iter().find(|sample| sample.file == "feed/touchline.json").ok_or("no sample league")?;
-    let mut wrong = Vec::new();
+    let league = samples.iter().find(|sample| sample.file == "feed/touchline.json");
+    let league = league.ok_or("the sample league is missing")?;
+    let mut problems = Vec::new();
     for function in &stack.functions {
         if !options.functions.is_empty() && !options.functions.contains(&function.name) {
             continue;
         }
-        let size = size(&options.binary(&function.name))?;
+        let size = megabytes(&options.binary(&function.name))?;
         println!("{} ({size:.1} MB)", function.name);
-        if size > MEGABYTES {
-            wrong.push(format!("{} is larger than {MEGABYTES} MB", function.name));
+        if size > MAX_MEGABYTES {
+            problems.push(format!("{} is larger than {MAX_MEGABYTES} MB", function.name));
         }
         let own: Vec<&Sample> = samples.iter().filter(|sample| sample.function == function.name).collect();
         if own.is_empty() {
-            wrong.push(format!("{} has no samples", function.name));
+            problems.push(format!("{} has no samples", function.name));
         }
         for sample in own {
-            let before = matches!(sample.expected, Expected::Answer(_)).then_some(league);
-            let answer = answer(options, &stack, before, sample).await?;
-            let is_right = sample.expected.is(&answer);
-            println!("  {} {}", if is_right { "ok   " } else { "WRONG" }, sample.file);
-            if !is_right {
-                wrong.push(format!("{}: expected {:?}, got {answer}", sample.file, sample.expected));
+            let before = matches!(sample.expected, Expected::Payload(_)).then_some(league);
+            let result = run_sample(options, &stack, before, sample).await?;
+            let is_expected = sample.expected.matches(&result);
+            println!("  {} {}", if is_expected { "ok    " } else { "FAILED" }, sample.file);
+            if !is_expected {
+                problems.push(format!("{}: expected {:?}, got {result}", sample.file, sample.expected));
             }
         }
     }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
+fn read_stack() -> Result<Stack, TemplateError> {
+    let parameters = [("AWS::StackName", "emulated"), ("Environment", "local"), ("SmsProvider", "console")];
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    Template::parse(TEMPLATE)?.resolve(&parameters)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "megabytes")]
-fn size(binary: &Path) -> Result<f64, String> {
+fn megabytes(binary: &Path) -> Result<f64, String> {
     let length = std::fs::metadata(binary).map(|metadata| metadata.len());
     length
         .map(|bytes| bytes as f64 / 1e6)
-        .map_err(|_| format!("{} is not built: tests/build does it", binary.display()))
+        .map_err(|_| format!("{} does not exist; tests/build builds it", binary.display()))
 }
 
-/// A sample's answer on a store of its own, after another sample where that is needed.
-async fn answer(
+/// Invokes a function with a sample on a new store, after the sample `before` if there is one.
+async fn run_sample(
     options: &Options,
     stack: &Stack,
     before: Option<&Sample>,
@@ -122,15 +124,16 @@ async fn answer(
     tables::create(&client, &stack.tables).await.map_err(|error| error.to_string())?;
     if let Some(before) = before {
         let variables = self::variables(stack, &before.function, &store.url())?;
-        Emulated::start(options, &before.function, &variables).await?.invoke(&before.payload).await?;
+        EmulatedFunction::start(options, &before.function, &variables).await?.invoke(&before.payload).await?;
     }
-    Emulated::start(options, &sample.function, &variables).await?.invoke(&sample.payload).await
+    EmulatedFunction::start(options, &sample.function, &variables).await?.invoke(&sample.payload).await
 }
 
-/// What Lambda would tell a function.
+/// The function's environment: the template's variables, and those that Lambda and Secrets Manager add in AWS.
 fn variables(stack: &Stack, function: &str, dynamodb: &str) -> Result<BTreeMap<String, String>, String> {
-    let function = stack.functions.iter().find(|one| one.name == function);
-    let mut variables = function.ok_or("an unknown function")?.environment.clone();
+    let found = stack.functions.iter().find(|found| found.name == function);
+    let found = found.ok_or_else(|| format!("the template has no function {function}"))?;
+    let mut variables = found.environment.clone();
     for (name, value) in [
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "emulated"),
@@ -147,22 +150,27 @@ fn variables(stack: &Stack, function: &str, dynamodb: &str) -> Result<BTreeMap<S
     Ok(variables)
 }
 
-/// A function under the emulator.
-struct Emulated {
+/// A running function under the emulator.
+struct EmulatedFunction {
     url: String,
     _process: Child,
 }
 
-impl Emulated {
+impl EmulatedFunction {
     async fn start(
         options: &Options,
         function: &str,
         variables: &BTreeMap<String, String>,
     ) -> Result<Self, String> {
-        let (front, back) = (free_address().await?, free_address().await?);
+        let (invoke_api, runtime_api) = (free_address().await?, free_address().await?);
         let binary = std::path::absolute(options.binary(function)).map_err(|error| error.to_string())?;
         let process = Command::new(&options.rie)
-            .args(["--runtime-interface-emulator-address", &front, "--runtime-api-address", &back])
+            .args([
+                "--runtime-interface-emulator-address",
+                &invoke_api,
+                "--runtime-api-address",
+                &runtime_api,
+            ])
             .arg(binary)
             .env_clear()
             .envs(variables)
@@ -173,23 +181,23 @@ impl Emulated {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("the emulator does not start: {error}"))?;
-        let url = format!("http://{front}/2015-03-31/functions/function/invocations");
+        let url = format!("http://{invoke_api}/2015-03-31/functions/function/invocations");
         Ok(Self { url, _process: process })
     }
 
     async fn invoke(&self, payload: &Value) -> Result<Value, String> {
         let client = reqwest::Client::new();
-        // It takes a moment to listen.
+        // The emulator needs a moment before it listens.
         for _ in 0..100 {
-            let asked = client.post(&self.url).body(payload.to_string()).send();
-            match timeout(Duration::from_mins(1), asked).await {
-                Ok(Ok(answer)) => {
-                    let text = answer.text().await.map_err(|error| error.to_string())?;
+            let request = client.post(&self.url).body(payload.to_string()).send();
+            match timeout(Duration::from_mins(1), request).await {
+                Ok(Ok(response)) => {
+                    let text = response.text().await.map_err(|error| error.to_string())?;
                     return Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)));
                 }
                 Ok(Err(error)) if error.is_connect() => sleep(Duration::from_millis(20)).await,
                 Ok(Err(error)) => return Err(error.to_string()),
-                Err(_) => return Err("the function does not answer".into()),
+                Err(_) => return Err("the function did not respond within a minute".into()),
             }
         }
         Err("the emulator does not listen".into())

@@ -1,9 +1,12 @@
 "use strict";
-// The matchday console: an app on the left, what happens behind it on the right. No framework, no build step.
+// The matchday console: the app on the left, developer tools on the right. No framework, no build step.
 
 const $ = (selector, within = document) => within.querySelector(selector);
 
-/** Makes an element: `h("button", { class: "primary", onclick: go }, "Go")`. Text stays text, whoever wrote it. */
+/**
+ * Creates an element: `h("button", { class: "primary", onclick: go }, "Go")`.
+ * Strings become text nodes, so text from users cannot inject HTML.
+ */
 function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -20,24 +23,23 @@ const state = {
   user: JSON.parse(sessionStorage.getItem("user") ?? "null"),
   tab: "matches",
   filter: "scheduled",
-  /** The match that was opened last: the controls are about it, whatever the app shows meanwhile. */
+  /** The match that was opened last. The controls change this match, even while the app shows another screen. */
   match: null,
   isMatchShown: false,
 };
 
-// Talking to the stack
+// Requests to the local stack
 
-/** A refusal of the API's, in its own words. */
-class Refused extends Error {
+/** An error response of the API. */
+class ApiError extends Error {
   constructor(status, body) {
-    const reasons = Object.entries(body.errors ?? {}).map(([field, faults]) => `${field} ${faults[0]}`);
-    super(reasons.length && body.code === "validation_error" ? reasons.join("; ") : body.message);
+    super(body.message);
     Object.assign(this, { status, code: body.code });
   }
 }
 
 async function call(method, path, body, { token = state.token, headers = {} } = {}) {
-  const answer = await fetch(path, {
+  const response = await fetch(path, {
     method,
     headers: {
       ...headers,
@@ -46,21 +48,21 @@ async function call(method, path, body, { token = state.token, headers = {} } = 
     },
     body: body && JSON.stringify(body),
   });
-  const json = await answer.json();
-  if (answer.ok) return json;
-  if (answer.status === 401 && token && token === state.token) leave();
-  throw new Refused(answer.status, json);
+  const json = await response.json();
+  if (response.ok) return json;
+  if (response.status === 401 && token && token === state.token) endSession();
+  throw new ApiError(response.status, json);
 }
 
-/** Runs one of the functions that have no route, as `aws lambda invoke` does. */
+/** Invokes a function that has no route, as `aws lambda invoke` does. */
 async function invoke(name, payload) {
-  const said = await call("POST", `/2015-03-31/functions/${name}/invocations`, payload, { token: null });
-  // A function that fails is a success to whoever invoked it.
-  if (said?.errorType) throw new Error(`${name} failed: ${said.errorMessage}`);
-  return said;
+  const result = await call("POST", `/2015-03-31/functions/${name}/invocations`, payload, { token: null });
+  // Lambda responds with 200 when the function fails. The error is in the body.
+  if (result?.errorType) throw new Error(`${name} failed: ${result.errorMessage}`);
+  return result;
 }
 
-function say(text, isBad = false) {
+function showNotice(text, isBad = false) {
   const notice = $("#notice");
   notice.textContent = text;
   notice.classList.toggle("bad", isBad);
@@ -68,8 +70,8 @@ function say(text, isBad = false) {
 
 const busy = new Set();
 
-/** Wraps what a button does: it is off meanwhile, and what goes wrong is said. */
-const doing = (action) => async (event) => {
+/** Returns an event handler that runs `action`. The button is disabled while it runs, and an error appears as a notice. */
+const handler = (action) => async (event) => {
   event.preventDefault();
   const element = event.currentTarget;
   const button = event.submitter ?? element;
@@ -79,34 +81,34 @@ const doing = (action) => async (event) => {
   try {
     await action(element, event);
   } catch (error) {
-    say(error.message, true);
+    showNotice(error.message, true);
   } finally {
     busy.delete(element);
     button.disabled = false;
   }
 };
 
-// Logging in
+// Login
 
-function keep(login) {
+function saveLogin(login) {
   state.token = login.token;
   state.user = login.user;
   sessionStorage.setItem("token", state.token);
   sessionStorage.setItem("user", JSON.stringify(state.user));
 }
 
-function leave() {
+function endSession() {
   state.token = state.user = state.match = null;
   sessionStorage.clear();
   location.reload();
 }
 
-function askForCode() {
-  const form = $("#ask-code");
-  form.addEventListener("submit", doing(async () => {
+function prepareLoginForm() {
+  const form = $("#login");
+  form.addEventListener("submit", handler(async () => {
     const phone = form.phone.value;
     await call("POST", "/api/code/request", { phone });
-    say("The code is in the inbox.");
+    showNotice("Your code is in the SMS inbox.");
     enterCode(phone);
   }));
 }
@@ -115,16 +117,16 @@ function enterCode(phone) {
   show(
     h("form", {
       class: "card welcome",
-      onsubmit: doing(async (form) => {
+      onsubmit: handler(async (form) => {
         const { data, message } = await call("POST", "/api/code/verify", { phone, code: form.code.value });
-        keep(data);
-        say(message ?? `Welcome, ${data.user.username}.`);
+        saveLogin(data);
+        showNotice(message ?? `Welcome, ${data.user.username}.`);
         const isNew = Date.now() - Date.parse(data.user.created_at) < 60_000;
-        await (isNew ? pickName() : open("matches"));
+        await (isNew ? chooseUsername() : openTab("matches"));
       }),
     },
       h("h2", {}, "Enter the code"),
-      h("p", {}, `It was sent to ${phone}.`),
+      h("p", {}, `Sent to ${phone}.`),
       h("label", { for: "code" }, "Code"),
       h("input", {
         id: "code", name: "code", inputmode: "numeric", autocomplete: "one-time-code", maxlength: 6, required: true,
@@ -134,22 +136,22 @@ function enterCode(phone) {
   );
 }
 
-async function pickName() {
+async function chooseUsername() {
   const { suggestions } = await call("POST", "/api/auth/username/generate", { base: state.user.username });
-  const answer = h("p", { class: "hint", role: "status", id: "name-answer" }, "3 to 30 letters, digits, _ and .");
+  const availability = h("p", { class: "hint", role: "status", id: "availability" }, "3 to 30 characters: letters, digits, _ and .");
   const input = h("input", {
     id: "username", name: "username", value: state.user.username, autocomplete: "username",
-    "aria-describedby": "name-answer", required: true,
+    "aria-describedby": "availability", required: true,
   });
-  let waiting;
+  let timer;
   const check = () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(async () => {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
       try {
         const { message } = await call("POST", "/api/auth/username/check", { username: input.value });
-        answer.textContent = message;
+        availability.textContent = message;
       } catch (error) {
-        answer.textContent = error.message;
+        availability.textContent = error.message;
       }
     }, 250);
   };
@@ -157,23 +159,23 @@ async function pickName() {
   show(
     h("form", {
       class: "card welcome",
-      onsubmit: doing(async () => {
+      onsubmit: handler(async () => {
         if (input.value !== state.user.username) {
           await call("POST", "/api/auth/update-user-info", { username: input.value });
           const { data } = await call("GET", "/api/auth/me");
-          keep({ token: state.token, user: data });
+          saveLogin({ token: state.token, user: data });
         }
-        say(`You are ${state.user.username}.`);
-        await open("matches");
+        showNotice(`Your username is ${state.user.username}.`);
+        await openTab("matches");
       }),
     },
-      h("h2", {}, "Pick a username"),
+      h("h2", {}, "Choose a username"),
       h("label", { for: "username" }, "Username"),
       input,
-      answer,
+      availability,
       h("div", { class: "chips", role: "group", "aria-label": "Suggestions" }, suggestions.map((name) =>
         h("button", { type: "button", onclick: () => { input.value = name; check(); } }, name))),
-      h("button", { class: "primary" }, "That is me"),
+      h("button", { class: "primary" }, "Save username"),
     ),
   );
 }
@@ -181,23 +183,23 @@ async function pickName() {
 // The app's screens
 
 const TABS = { matches, predictions, coins, teams, me };
-const TITLES = { matches: "Matches", predictions: "Mine", coins: "Coins", teams: "Teams", me: "Me" };
+const TITLES = { matches: "Matches", predictions: "My picks", coins: "Coins", teams: "Teams", me: "Profile" };
 
-/** Raised by whoever goes somewhere: an answer that comes after that is not shown any more. */
-let turn = 0;
+/** Counts navigations. After loading, a screen compares the count and does not draw if the user has moved on. */
+let navigations = 0;
 
-/** Puts a screen up. Where somebody went there, they are moved to it; where it only changed, they stay where they are. */
+/** Shows a screen. A new screen starts at the top and takes the focus. An updated one keeps its scroll position and focus. */
 function show(...children) {
   const screen = $("#screen");
-  const [place, kept] = [screen.dataset.place, screen.scrollTop];
-  const named = (element) => element.getAttribute("aria-label") ?? element.textContent;
-  const held = screen.contains(document.activeElement) && named(document.activeElement);
-  const where = `${state.tab} ${state.isMatchShown ? state.match.id : ""} ${children[0]?.className ?? ""}`;
+  const [shownBefore, scrollTop] = [screen.dataset.shown, screen.scrollTop];
+  const label = (element) => element.getAttribute("aria-label") ?? element.textContent;
+  const focused = screen.contains(document.activeElement) && label(document.activeElement);
+  const shown = `${state.tab} ${state.isMatchShown ? state.match.id : ""} ${children[0]?.className ?? ""}`;
   screen.replaceChildren(...children.filter(Boolean));
-  screen.dataset.place = where;
-  if (place === where) {
-    screen.scrollTop = kept;
-    if (held) [...screen.querySelectorAll("button")].find((one) => named(one) === held)?.focus({ preventScroll: true });
+  screen.dataset.shown = shown;
+  if (shownBefore === shown) {
+    screen.scrollTop = scrollTop;
+    if (focused) [...screen.querySelectorAll("button")].find((button) => label(button) === focused)?.focus({ preventScroll: true });
     return;
   }
   screen.scrollTop = 0;
@@ -207,8 +209,8 @@ function show(...children) {
   first.focus({ preventScroll: true });
 }
 
-async function open(tab) {
-  turn += 1;
+async function openTab(tab) {
+  navigations += 1;
   state.tab = tab;
   state.isMatchShown = false;
   const tabs = $("#tabs");
@@ -216,74 +218,74 @@ async function open(tab) {
   tabs.replaceChildren(...Object.keys(TABS).map((name) =>
     h("button", {
       type: "button", "aria-current": name === tab ? "page" : null,
-      onclick: doing(() => { say(""); return open(name); }),
+      onclick: handler(() => { showNotice(""); return openTab(name); }),
     }, TITLES[name])));
   await TABS[tab]();
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit" });
-const score = (match) => match.home_score == null ? "–" : `${match.home_score} : ${match.away_score}`;
-const when = (match) =>
-  match.status === "live" ? h("span", { class: "live" }, "● live") : `${match.status} · ${clock.format(new Date(match.start_time))}`;
+const timeFormat = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit" });
+const scoreText = (match) => match.home_score == null ? "–" : `${match.home_score} : ${match.away_score}`;
+const statusText = (match) =>
+  match.status === "live" ? h("span", { class: "live" }, "● live") : `${match.status} · ${timeFormat.format(new Date(match.start_time))}`;
 
 async function matches() {
-  const mine = turn;
+  const navigation = navigations;
   const { data } = await call("GET", `/api/auth/events?status=${state.filter}&per_page=20`);
-  if (mine !== turn) return;
+  if (navigation !== navigations) return;
   const filters = { live: "Live", scheduled: "Upcoming", finished: "Finished" };
   show(
     h("h2", {}, "Matches"),
-    h("div", { class: "chips", role: "group", "aria-label": "Which matches" }, Object.entries(filters).map(([name, title]) =>
+    h("div", { class: "chips", role: "group", "aria-label": "Status of the matches" }, Object.entries(filters).map(([name, title]) =>
       h("button", {
         type: "button", "aria-pressed": String(name === state.filter),
-        onclick: doing(() => { state.filter = name; return matches(); }),
+        onclick: handler(() => { state.filter = name; return matches(); }),
       }, title))),
     h("ul", { class: "list" }, data.map((match) =>
-      h("li", {}, h("button", { type: "button", class: "match", onclick: doing(() => openMatch(match.id)) },
+      h("li", {}, h("button", { type: "button", class: "match", onclick: handler(() => openMatch(match.id)) },
         h("span", {}, h("b", {}, match.home_team.name), h("b", {}, match.away_team.name),
-          h("small", {}, match.tournament.name, " · ", when(match))),
-        h("span", { class: "score" }, score(match)))))),
-    data.length === 0 && h("p", { class: "hint" }, "None at the moment."),
+          h("small", {}, match.tournament.name, " · ", statusText(match))),
+        h("span", { class: "score" }, scoreText(match)))))),
+    data.length === 0 && h("p", { class: "hint" }, "No matches."),
   );
 }
 
 async function openMatch(id) {
-  const asked = (turn += 1);
-  const [{ data: match }, crowd, mine] = await Promise.all([
+  const navigation = (navigations += 1);
+  const [{ data: match }, everyone, mine] = await Promise.all([
     call("GET", `/api/auth/events/${id}`),
     call("GET", `/api/auth/events/${id}/predictions?per_page=10`),
     call("GET", `/api/auth/events/${id}/predictions?user_id=${state.user.id}`),
   ]);
-  if (asked !== turn) return;
+  if (navigation !== navigations) return;
   state.match = match;
   state.isMatchShown = true;
   drawControls();
   const own = mine.data[0];
   show(
-    h("button", { type: "button", class: "back", onclick: doing(() => open("matches")) }, "← Matches"),
+    h("button", { type: "button", class: "back", onclick: handler(() => openTab("matches")) }, "← Matches"),
     h("div", { class: "versus" },
-      h("h3", {}, match.home_team.name), h("span", { class: "score" }, score(match)), h("h3", {}, match.away_team.name)),
-    h("p", { class: "hint" }, match.tournament.name, " · ", when(match), match.venue ? ` · ${match.venue}` : ""),
-    match.status === "scheduled" ? predictForm(match, own) : verdict(own),
-    crowdBars(crowd.meta, match),
-    h("button", { type: "button", id: "join", onclick: doing(() => join(match)) }, "Join the match's room"),
-    crowd.data.length > 0 && h("section", { class: "card", "aria-label": "Predictions" },
-      h("h3", {}, "What fans say"),
-      h("ul", { class: "list" }, crowd.data.map((row) => h("li", { class: "between" },
-        h("span", {}, row.user.username, h("small", {}, ` ${told(row)} · ${row.confidence} %`)),
+      h("h3", {}, match.home_team.name), h("span", { class: "score" }, scoreText(match)), h("h3", {}, match.away_team.name)),
+    h("p", { class: "hint" }, match.tournament.name, " · ", statusText(match), match.venue ? ` · ${match.venue}` : ""),
+    match.status === "scheduled" ? predictForm(match, own) : predictionOutcome(own),
+    predictionShares(everyone.meta, match),
+    h("button", { type: "button", id: "join", onclick: handler(() => join(match)) }, "Join the chat room"),
+    everyone.data.length > 0 && h("section", { class: "card", "aria-label": "Predictions" },
+      h("h3", {}, "Predictions by fans"),
+      h("ul", { class: "list" }, everyone.data.map((row) => h("li", { class: "between" },
+        h("span", {}, row.user.username, h("small", {}, ` ${pickText(row)} · ${row.confidence} %`)),
         row.points_earned != null && h("span", { class: "points" }, `${row.points_earned} pts`))))),
   );
 }
 
-const told = (row) =>
+const pickText = (row) =>
   row.prediction + (row.score_prediction ? ` ${row.score_prediction.home}:${row.score_prediction.away}` : "");
 
-function verdict(own) {
+function predictionOutcome(own) {
   if (!own) return h("p", { class: "card" }, "You did not predict this match.");
-  return h("section", { class: "card", id: "verdict", "aria-label": "Your prediction" },
-    h("p", {}, "You said ", h("b", {}, told(own)), ` with ${own.confidence} % confidence.`),
+  return h("section", { class: "card", id: "outcome", "aria-label": "Your prediction" },
+    h("p", {}, "You predicted ", h("b", {}, pickText(own)), ` with ${own.confidence} % confidence.`),
     own.points_earned == null
-      ? h("p", { class: "hint" }, "Points come after the match.")
+      ? h("p", { class: "hint" }, "You get your points after the match.")
       : h("p", { class: "big points" }, `${own.points_earned} points`));
 }
 
@@ -292,36 +294,36 @@ function predictForm(match, own) {
     h("input", { type: "radio", name: "prediction", value, required: true, checked: own?.prediction === value }), title);
   const goals = (side, team) => h("label", {}, team,
     h("input", { type: "number", name: side, min: 0, max: 99, inputmode: "numeric", value: own?.score_prediction?.[side] ?? "" }));
-  const sure = h("output", { for: "confidence" }, `${own?.confidence ?? 50} %`);
+  const confidenceText = h("output", { for: "confidence" }, `${own?.confidence ?? 50} %`);
   return h("form", {
     class: "card", id: "predict",
-    onsubmit: doing(async (form) => {
+    onsubmit: handler(async (form) => {
       const { prediction, home, away, confidence } = Object.fromEntries(new FormData(form));
       const body = { event_id: match.id, prediction, confidence: Number(confidence) };
       if (home !== "" && away !== "") body.score_prediction = { home: Number(home), away: Number(away) };
       const { message } = await call("POST", "/api/auth/predictions", body);
-      say(message);
+      showNotice(message);
       await openMatch(match.id);
     }),
   },
     h("fieldset", {}, h("legend", {}, "Who wins?"),
       h("div", { class: "picks" }, pick("home", match.home_team.name), pick("draw", "Draw"), pick("away", match.away_team.name))),
-    h("fieldset", {}, h("legend", {}, "The score, if you dare"),
+    h("fieldset", {}, h("legend", {}, "Exact score (optional)"),
       h("div", { class: "goals" }, goals("home", "Home"), goals("away", "Away"))),
-    h("div", { class: "between" }, h("label", { for: "confidence" }, "How sure are you?"), sure),
+    h("div", { class: "between" }, h("label", { for: "confidence" }, "How sure are you?"), confidenceText),
     h("input", {
       id: "confidence", name: "confidence", type: "range", min: 0, max: 100, step: 5, value: own?.confidence ?? 50,
-      oninput: (event) => { sure.textContent = `${event.target.value} %`; },
+      oninput: (event) => { confidenceText.textContent = `${event.target.value} %`; },
     }),
     h("button", { class: "primary" }, own ? "Change my prediction" : "Predict"),
   );
 }
 
-function crowdBars(meta, match) {
+function predictionShares(meta, match) {
   const total = meta.total_predictions;
   const names = { home: match.home_team.name, draw: "Draw", away: match.away_team.name };
-  return h("section", { class: "card", "aria-labelledby": "crowd" },
-    h("h3", { id: "crowd" }, "The crowd ", h("small", {}, `${total} predictions · ${Math.round(meta.average_confidence)} % sure`)),
+  return h("section", { class: "card", "aria-labelledby": "shares" },
+    h("h3", { id: "shares" }, "What fans predict ", h("small", {}, `${total} predictions · average confidence ${Math.round(meta.average_confidence)} %`)),
     h("dl", { class: "bars" }, Object.entries(names).flatMap(([side, name]) => {
       const share = total ? Math.round(100 * meta.prediction_distribution[side] / total) : 0;
       const bar = h("i");
@@ -333,147 +335,147 @@ function crowdBars(meta, match) {
 async function join(match) {
   try {
     await call("POST", `/api/auth/chat-rooms/${encodeURIComponent(match.chat_room_id)}/join`, {});
-    say("You are in the room.");
+    showNotice("You joined the chat room.");
   } catch (error) {
     if (error.code !== "already_a_member") throw error;
-    say("You are in the room already.");
+    showNotice("You are already in the chat room.");
   }
   const { data } = await call("GET", `/api/auth/chat-rooms/${encodeURIComponent(match.chat_room_id)}/member-stats`);
-  $("#join").textContent = `In the room, with ${data.total_members} in all`;
+  $("#join").textContent = `Joined · ${data.total_members} ${data.total_members === 1 ? "member" : "members"}`;
 }
 
 async function predictions() {
-  const mine = turn;
+  const navigation = navigations;
   const { data } = await call("GET", "/api/auth/predictions");
-  if (mine !== turn) return;
+  if (navigation !== navigations) return;
   show(
     h("h2", {}, "My predictions"),
     h("ul", { class: "list" }, data.map((row) =>
-      h("li", {}, h("button", { type: "button", class: "match", onclick: doing(() => openMatch(row.event_id)) },
+      h("li", {}, h("button", { type: "button", class: "match", onclick: handler(() => openMatch(row.event_id)) },
         h("span", {}, h("b", {}, `${row.event.home_team.name} – ${row.event.away_team.name}`),
-          h("small", {}, `${told(row)} · ${row.confidence} % · `, when(row.event), ` ${score(row.event)}`)),
+          h("small", {}, `${pickText(row)} · ${row.confidence} % · `, statusText(row.event), ` ${scoreText(row.event)}`)),
         h("span", { class: "score" }, row.points_earned == null ? "…" : `${row.points_earned} pts`))))),
-    data.length === 0 && h("p", { class: "hint" }, "None yet. Open a match that has not started."),
+    data.length === 0 && h("p", { class: "hint" }, "No predictions yet. Open an upcoming match to make one."),
   );
 }
 
-/** A name for a purchase that no other has. `randomUUID` is for secure pages alone, and a phone sees this one by its address. */
-const name = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** A unique reference for a deduction. `crypto.randomUUID` needs HTTPS or localhost; a phone opens this page by IP address. */
+const newReferenceId = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 async function coins() {
-  const mine = turn;
+  const navigation = navigations;
   const { data } = await call("GET", "/api/auth/coins");
-  if (mine !== turn) return;
+  if (navigation !== navigations) return;
   show(
     h("h2", {}, "Coins"),
     h("section", { class: "card", "aria-label": "Balance" },
       h("p", { class: "big" }, `${data.balance} coins`),
       h("p", {}, `Streak: ${data.streak_days} ${data.streak_days === 1 ? "day" : "days"}`),
-      h("p", { class: "hint" }, `Next bonus ${clock.format(new Date(data.next_claim_at))}`)),
+      h("p", { class: "hint" }, `Next bonus: ${timeFormat.format(new Date(data.next_claim_at))}`)),
     h("button", {
       type: "button", class: "primary",
-      onclick: doing(async () => {
+      onclick: handler(async () => {
         const { data: claimed } = await call("POST", "/api/auth/daily-coins", {});
-        say(`${claimed.coins_awarded} coins, day ${claimed.streak_days} of your streak.`);
+        showNotice(`You received ${claimed.coins_awarded} coins for day ${claimed.streak_days} of your streak.`);
         await coins();
       }),
     }, "Claim today's coins"),
     h("button", {
       type: "button",
-      onclick: doing(async () => {
-        const order = { amount: 5, reason: "gift", reference_id: name() };
-        const { data: spent } = await call("POST", "/api/auth/coins/deduct", order);
-        say(`5 coins given away; ${spent.new_balance} left.`);
+      onclick: handler(async () => {
+        const deduction = { amount: 5, reason: "gift", reference_id: newReferenceId() };
+        const { data: spent } = await call("POST", "/api/auth/coins/deduct", deduction);
+        showNotice(`You gave away 5 coins. ${spent.new_balance} left.`);
         await coins();
       }),
-    }, "Give 5 coins away"),
+    }, "Give away 5 coins"),
     h("section", { class: "card", "aria-label": "History" }, h("h3", {}, "History"),
-      data.entries.length === 0 && h("p", { class: "hint" }, "Nothing yet."),
+      data.entries.length === 0 && h("p", { class: "hint" }, "No entries yet."),
       h("ul", { class: "list" }, data.entries.map((entry) => h("li", { class: "between" },
-        h("span", {}, entry.type, entry.reason ? ` · ${entry.reason}` : "", h("small", {}, ` ${clock.format(new Date(entry.created_at))}`)),
+        h("span", {}, entry.type, entry.reason ? ` · ${entry.reason}` : "", h("small", {}, ` ${timeFormat.format(new Date(entry.created_at))}`)),
         h("b", {}, `${entry.amount > 0 ? "+" : ""}${entry.amount}`))))),
   );
 }
 
 async function teams() {
-  const mine = turn;
+  const navigation = navigations;
   const { data: user } = await call("GET", "/api/auth/me");
-  if (mine !== turn) return;
+  if (navigation !== navigations) return;
   const others = new Map(user.other_teams.map((team) => [team.id, team]));
   const list = h("ul", { class: "list" });
-  let asked = 0;
-  const fill = async (search) => {
+  let latestSearch = 0;
+  const load = async (search) => {
     const query = search ? `&search=${encodeURIComponent(search)}` : "";
-    const number = (asked += 1);
+    const thisSearch = (latestSearch += 1);
     const { data } = await call("GET", `/api/auth/teams?per_page=30${query}`);
-    if (number !== asked) return;
+    if (thisSearch !== latestSearch) return;
     list.replaceChildren(...data.map((team) => h("li", { class: "card between" },
       h("span", {}, h("b", {}, team.name), h("small", {}, ` ${team.sport.name} · ${team.country ?? ""}`)),
       h("span", { class: "chips" },
         h("button", {
           type: "button", "aria-pressed": String(user.primary_team?.id === team.id), "aria-label": `My team: ${team.name}`,
-          onclick: doing(async () => {
+          onclick: handler(async () => {
             const { message } = await call("POST", "/api/auth/teams/primary", { team_id: team.id });
             user.primary_team = team;
-            say(message);
-            await fill(search);
+            showNotice(message);
+            await load(search);
           }),
-        }, "Mine"),
+        }, "My team"),
         h("button", {
           type: "button", "aria-pressed": String(others.has(team.id)), "aria-label": `Follow ${team.name}`,
-          onclick: doing(async () => {
-            const wanted = new Map(others);
-            if (!wanted.delete(team.id)) wanted.set(team.id, team);
-            const { message } = await call("POST", "/api/auth/teams/other", { team_ids: [...wanted.keys()] });
+          onclick: handler(async () => {
+            const selected = new Map(others);
+            if (!selected.delete(team.id)) selected.set(team.id, team);
+            const { message } = await call("POST", "/api/auth/teams/other", { team_ids: [...selected.keys()] });
             others.clear();
-            wanted.forEach((value, id) => others.set(id, value));
-            say(message);
-            await fill(search);
+            selected.forEach((value, id) => others.set(id, value));
+            showNotice(message);
+            await load(search);
           }),
         }, "Follow")))));
   };
-  let waiting;
+  let timer;
   show(
     h("h2", {}, "Teams"),
     h("label", { for: "search" }, "Search"),
     h("input", {
       id: "search", type: "search",
-      oninput: (event) => { clearTimeout(waiting); waiting = setTimeout(() => fill(event.target.value.trim()).catch((error) => say(error.message, true)), 200); },
+      oninput: (event) => { clearTimeout(timer); timer = setTimeout(() => load(event.target.value.trim()).catch((error) => showNotice(error.message, true)), 200); },
     }),
     list,
   );
-  await fill("");
+  await load("");
 }
 
 async function me() {
-  const mine = turn;
+  const navigation = navigations;
   const { data } = await call("GET", "/api/auth/me");
-  if (mine !== turn) return;
+  if (navigation !== navigations) return;
   show(
     h("h2", {}, data.username),
-    h("section", { class: "card", "aria-label": "My record" },
+    h("section", { class: "card", "aria-label": "My profile" },
       h("p", {}, data.phone),
       h("p", {}, data.primary_team ? `Team: ${data.primary_team.name}` : "No team yet."),
-      h("p", {}, data.other_teams.length ? `Follows ${data.other_teams.map((team) => team.name).join(", ")}` : "Follows nobody else.")),
-    h("button", { type: "button", onclick: doing(pickName) }, "Change my username"),
+      h("p", {}, data.other_teams.length ? `Follows ${data.other_teams.map((team) => team.name).join(", ")}` : "Follows no other teams.")),
+    h("button", { type: "button", onclick: handler(chooseUsername) }, "Change my username"),
     h("button", {
       type: "button",
-      onclick: doing(async () => { await call("POST", "/api/auth/logout", {}); leave(); }),
+      onclick: handler(async () => { await call("POST", "/api/auth/logout", {}); endSession(); }),
     }, "Log out"),
   );
 }
 
-// Behind the app: the match controls
+// Developer tools: the match controls
 
 function drawControls() {
   const match = state.match;
   $("#controls").hidden = !match;
   $("#controls-match").textContent = match
-    ? `${match.home_team.name} – ${match.away_team.name}, ${match.status}, ${score(match)}`
-    : "Open a match in the app, and run it from here.";
+    ? `${match.home_team.name} – ${match.away_team.name}, ${match.status}, ${scoreText(match)}`
+    : "Open a match in the app to control it here.";
 }
 
-/** Shows what came of it, wherever the app is. */
+/** Reloads the match and the screen that the app shows. */
 async function refresh() {
   const { id } = state.match;
   if (state.isMatchShown) return openMatch(id);
@@ -482,82 +484,83 @@ async function refresh() {
   return TABS[state.tab]();
 }
 
-/** Tells `feed` what a results service would. */
+/** Sends a change of the match to `feed`, as a results service would. */
 async function report(change) {
   const { id, tournament_id, home_team, away_team, start_time, status, home_score, away_score } = state.match;
   const event = {
     id, tournament_id, home_team_id: home_team.id, away_team_id: away_team.id, start_time, status,
     ...(home_score != null && { home_score, away_score }), ...change,
   };
-  const said = await invoke("feed", { format: "touchline", events: [event] });
-  if (said.rejected) throw new Error(`feed: ${said.reasons.map((reason) => reason.reason ?? JSON.stringify(reason)).join("; ")}`);
+  const result = await invoke("feed", { format: "touchline", events: [event] });
+  if (result.rejected) throw new Error(`feed rejected the change: ${result.reasons.map((reason) => reason.reason ?? JSON.stringify(reason)).join("; ")}`);
   await refresh();
 }
 
-const goals = (side) => {
+const addGoal = (side) => {
   const { home_score, away_score } = state.match;
   const next = { home_score: home_score ?? 0, away_score: away_score ?? 0, status: "live" };
   next[`${side}_score`] += 1;
   return next;
 };
-const started = () => {
+/** The start time, or now if the match has not started: a match cannot be live before its start. */
+const startTime = () => {
   const now = new Date().toISOString().replace(/\.\d+Z$/, "Z");
   return state.match.start_time > now ? now : state.match.start_time;
 };
 
 const CONTROLS = {
-  "kick-off": async () => { await report({ status: "live", start_time: started(), home_score: 0, away_score: 0 }); say("Kick-off. Predictions are closed."); },
-  home: () => report({ ...goals("home"), start_time: started() }),
-  away: () => report({ ...goals("away"), start_time: started() }),
+  "kick-off": async () => { await report({ status: "live", start_time: startTime(), home_score: 0, away_score: 0 }); showNotice("Kick-off. Predictions are closed."); },
+  home: () => report({ ...addGoal("home"), start_time: startTime() }),
+  away: () => report({ ...addGoal("away"), start_time: startTime() }),
   finish: async () => {
     const { home_score, away_score } = state.match;
-    await report({ status: "finished", start_time: started(), home_score: home_score ?? 0, away_score: away_score ?? 0 });
-    say("Full time.");
+    await report({ status: "finished", start_time: startTime(), home_score: home_score ?? 0, away_score: away_score ?? 0 });
+    showNotice("Full time.");
   },
   correct: async (form) => {
     const result = { home_score: Number(form.home.value), away_score: Number(form.away.value) };
-    await report({ status: "finished", start_time: started(), ...result });
-    say(`Corrected to ${result.home_score} : ${result.away_score}. Run points again.`);
+    await report({ status: "finished", start_time: startTime(), ...result });
+    showNotice(`Result corrected to ${result.home_score} : ${result.away_score}. Calculate the points again.`);
   },
   points: async () => {
     const { matches: [settled] } = await invoke("points", { event_id: state.match.id });
     await refresh();
-    if (state.match.status !== "finished") throw new Error("Nothing to score: finish the match first.");
-    say(`Points: ${settled.scored} predictions scored.`);
+    if (state.match.status !== "finished") throw new Error("Finish the match first.");
+    showNotice(`Points calculated for ${settled.scored} predictions.`);
   },
-  crowd: async () => {
+  fans: async () => {
     const { id } = state.match;
     const picks = ["home", "home", "home", "draw", "away", "away"];
     for (let fan = 0; fan < 12; fan += 1) {
       const phone = `+4479${String(Math.floor(Math.random() * 1e8)).padStart(8, "0")}`;
       await call("POST", "/api/code/request", { phone }, { token: null });
-      const { data: [sms] } = await messages(`?phone=${encodeURIComponent(phone)}`);
+      const { data: [sms] } = await smsLog(`?phone=${encodeURIComponent(phone)}`);
       const { data } = await call("POST", "/api/code/verify", { phone, code: sms.code }, { token: null });
       const body = { event_id: id, prediction: picks[fan % picks.length], confidence: 30 + 5 * fan };
       await call("POST", "/api/auth/predictions", body, { token: data.token });
-      say(`${fan + 1} of 12 fans have predicted.`);
+      showNotice(`${fan + 1} of 12 fans added.`);
     }
     await refresh();
   },
 };
 for (const element of document.querySelectorAll("[data-do]")) {
-  element.addEventListener(element.tagName === "FORM" ? "submit" : "click", doing(async (it) => {
-    // One thing at a time: each begins from the score that the one before left.
+  element.addEventListener(element.tagName === "FORM" ? "submit" : "click", handler(async (control) => {
+    // One control at a time: each starts from the score that the previous one set.
     $("#controls").inert = true;
     try {
-      await CONTROLS[it.dataset.do](it);
+      await CONTROLS[control.dataset.do](control);
     } finally {
       $("#controls").inert = false;
     }
   }));
 }
 
-// Behind the app: the inbox and the traffic
+// Developer tools: the SMS inbox and the traffic
 
-const messages = (query) => call("GET", `/api/logs/sms${query}`, null, { token: null, headers: { "x-touchline-console": "inbox" } });
+const smsLog = (query) => call("GET", `/api/logs/sms${query}`, null, { token: null, headers: { "x-touchline-console": "inbox" } });
 
 async function drawInbox() {
-  const { data } = await messages("?per_page=5");
+  const { data } = await smsLog("?per_page=5");
   const enter = (code) => () => {
     const input = $("#code");
     if (!input) return;
@@ -570,7 +573,7 @@ async function drawInbox() {
   if (items.length) $("#inbox").replaceChildren(...items);
 }
 
-const sums = { requests: 0, rcu: 0, wcu: 0 };
+const totals = { requests: 0, rcu: 0, wcu: 0 };
 const pretty = (text) => {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
@@ -580,28 +583,28 @@ const pretty = (text) => {
 };
 
 function drawRequest({ method, path, status, ms, cost, request, response, calls }) {
-  const kind = status < 400 ? "ok" : status < 500 ? "refused" : "failed";
-  sums.requests += 1;
-  sums.rcu += cost?.rcu ?? 0;
-  sums.wcu += cost?.wcu ?? 0;
-  $("#sums").textContent = `${sums.requests} requests · ${sums.rcu} RCU · ${sums.wcu} WCU`;
-  const price = cost ? `${cost.calls} ${cost.calls === 1 ? "call" : "calls"} · ${cost.rcu} RCU · ${cost.wcu} WCU · ${ms} ms`
+  const kind = status < 400 ? "ok" : status < 500 ? "rejected" : "failed";
+  totals.requests += 1;
+  totals.rcu += cost?.rcu ?? 0;
+  totals.wcu += cost?.wcu ?? 0;
+  $("#totals").textContent = `${totals.requests} requests · ${totals.rcu} RCU · ${totals.wcu} WCU`;
+  const costText = cost ? `${cost.calls} ${cost.calls === 1 ? "call" : "calls"} · ${cost.rcu} RCU · ${cost.wcu} WCU · ${ms} ms`
     : calls?.length ? `${calls.length} calls · ${ms} ms` : `${ms} ms`;
   const list = $("#traffic");
   $(".empty", list)?.remove();
   list.prepend(h("li", {}, h("details", {},
-    h("summary", {}, h("span", { class: kind }, String(status)), h("b", {}, method), h("code", {}, path), h("span", { class: "cost" }, price)),
+    h("summary", {}, h("span", { class: kind }, String(status)), h("b", {}, method), h("code", {}, path), h("span", { class: "cost" }, costText)),
     calls?.length ? h("pre", { "aria-label": "DynamoDB calls" }, calls.join("\n")) : null,
     request ? h("pre", { "aria-label": "Request" }, pretty(request)) : null,
     h("pre", { "aria-label": "Response" }, pretty(response)))));
   while (list.children.length > 200) list.lastChild.remove();
 }
 
-function listen() {
+function watchTraffic() {
   const traffic = new EventSource("/_console/traffic");
   const title = $("#traffic-title");
-  traffic.onopen = () => { title.removeAttribute("data-away"); drawInbox().catch(() => {}); };
-  traffic.onerror = () => title.setAttribute("data-away", "");
+  traffic.onopen = () => { title.removeAttribute("data-offline"); drawInbox().catch(() => {}); };
+  traffic.onerror = () => title.setAttribute("data-offline", "");
   traffic.onmessage = ({ data }) => {
     const entry = JSON.parse(data);
     drawRequest(entry);
@@ -611,10 +614,10 @@ function listen() {
 
 // The page
 
-for (const button of document.querySelectorAll(".sides button")) {
+for (const button of document.querySelectorAll(".views button")) {
   button.addEventListener("click", () => {
-    $("#desk").dataset.side = button.dataset.side;
-    for (const other of document.querySelectorAll(".sides button")) {
+    $("#panels").dataset.view = button.dataset.view;
+    for (const other of document.querySelectorAll(".views button")) {
       other.setAttribute("aria-pressed", String(other === button));
     }
   });
@@ -628,6 +631,6 @@ $("#theme").addEventListener("click", () => {
   localStorage.setItem("theme", next);
 });
 
-listen();
-askForCode();
-if (state.token) open("matches").catch((error) => say(error.message, true));
+watchTraffic();
+prepareLoginForm();
+if (state.token) openTab("matches").catch((error) => showNotice(error.message, true));

@@ -1,5 +1,5 @@
 "use strict";
-// Whoever is logged in on the console's page is logged in here, and stays so.
+// Uses the console's login for the requests of the explorer.
 addEventListener("load", () => {
   const explorer = SwaggerUIBundle({
     url: "/api/openapi.json",

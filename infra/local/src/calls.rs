@@ -1,5 +1,5 @@
-//! Notes which calls each function makes to DynamoDB, as the actions and resources that a role names: for whoever watches
-//! a request, and in a file for the test of the roles.
+//! Records the DynamoDB calls of each function as the actions and resources that an IAM role allows. The console shows
+//! them for each request. `--note-calls` writes them to a file, which a test compares with the roles.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -14,79 +14,80 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use serde_json::Value;
 
+const LOCK: &str = "no holder of the lock panics";
+
 tokio::task_local! {
-    static WATCHED: Arc<Mutex<Vec<String>>>;
+    /// The calls of the current request.
+    static SCOPE: Arc<Mutex<Vec<String>>>;
 }
 
-/// Runs `work` and lists its calls.
-pub(crate) async fn watch<F: Future>(work: F) -> (F::Output, Vec<String>) {
+/// Runs `work` and returns its calls.
+pub(crate) async fn collect<F: Future>(work: F) -> (F::Output, Vec<String>) {
     let calls = Arc::<Mutex<Vec<String>>>::default();
-    let output = WATCHED.scope(Arc::clone(&calls), work).await;
-    let calls = std::mem::take(&mut *calls.lock().expect("nobody panics while noting"));
+    let output = SCOPE.scope(Arc::clone(&calls), work).await;
+    let calls = std::mem::take(&mut *calls.lock().expect(LOCK));
     (output, calls)
 }
 
-/// `work` for a task of its own, whose calls are listed where this one's are.
-pub(crate) fn watched<F: Future>(work: F) -> impl Future<Output = F::Output> {
-    let calls = WATCHED.try_with(Arc::clone).unwrap_or_default();
-    WATCHED.scope(calls, work)
+/// Adds the calls of `work` to the current `collect`, even when `work` runs in another task.
+pub(crate) fn in_current_scope<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    let calls = SCOPE.try_with(Arc::clone).unwrap_or_default();
+    SCOPE.scope(calls, work)
 }
 
-/// Where calls are noted: a line for each function, action and resource, when it is first seen.
+/// Records each combination of function, action and resource in a file when it first occurs.
 #[derive(Debug, Clone)]
-pub(crate) struct Calls {
+pub(crate) struct CallRecorder {
     file: Option<PathBuf>,
-    seen: Arc<Mutex<BTreeSet<String>>>,
+    recorded: Arc<Mutex<BTreeSet<String>>>,
 }
 
-impl Calls {
+impl CallRecorder {
     pub(crate) fn new(file: Option<PathBuf>) -> Self {
-        Self { file, seen: Arc::default() }
+        Self { file, recorded: Arc::default() }
     }
 
-    /// A client whose calls are noted as a function's.
-    pub(crate) fn of(&self, function: &str, inner: SharedHttpClient) -> SharedHttpClient {
-        SharedHttpClient::new(Noting { function: function.to_owned(), calls: self.clone(), inner })
+    /// An HTTP client that records its calls under the name of a function.
+    pub(crate) fn client(&self, function: &str, inner: SharedHttpClient) -> SharedHttpClient {
+        SharedHttpClient::new(RecordingClient {
+            function: function.to_owned(),
+            recorder: self.clone(),
+            inner,
+        })
     }
 
-    fn note(&self, function: &str, operation: &str, body: &Value) {
+    fn record(&self, function: &str, operation: &str, body: &Value) {
         let actions = actions(operation, body);
-        // Outside of `watch` nobody wants to know.
-        let _ = WATCHED.try_with(|calls| {
-            let parts: Vec<_> = actions.iter().map(|(action, on)| format!("{action} {on}")).collect();
-            let parts = parts.join(", ");
-            let is_whole = actions.len() == 1 && actions[0].0 == operation;
-            calls.lock().expect("nobody panics while noting").push(if is_whole {
-                parts
-            } else {
-                format!("{operation}: {parts}")
-            });
-        });
+        // Outside of `collect`, the scope does not exist and the calls are not needed.
+        let _ = SCOPE.try_with(|calls| calls.lock().expect(LOCK).push(summary(operation, &actions)));
         let Some(path) = &self.file else { return };
         for (action, resource) in actions {
             let line = format!("{function} dynamodb:{action} {resource}");
-            let mut seen = self.seen.lock().expect("nobody panics while noting");
-            if seen.insert(line.clone()) {
+            let mut recorded = self.recorded.lock().expect(LOCK);
+            if recorded.insert(line.clone()) {
                 let file = OpenOptions::new().create(true).append(true).open(path);
-                let noted = file.and_then(|mut file| writeln!(file, "{line}"));
-                if let Err(error) = noted {
-                    tracing::error!(%error, "a call could not be noted");
+                if let Err(error) = file.and_then(|mut file| writeln!(file, "{line}")) {
+                    tracing::error!(%error, "a call could not be recorded");
                 }
             }
         }
     }
 }
 
-/// What a role has to allow for a call: actions, each with a table, or a table's index.
+/// A call in one line: `GetItem users`, or `TransactWriteItems: PutItem users, UpdateItem wallets`.
+fn summary(operation: &str, actions: &[(String, String)]) -> String {
+    let parts: Vec<_> = actions.iter().map(|(action, resource)| format!("{action} {resource}")).collect();
+    let parts = parts.join(", ");
+    let is_single = actions.len() == 1 && actions[0].0 == operation;
+    if is_single { parts } else { format!("{operation}: {parts}") }
+}
+
+/// The actions that a role must allow for a call, each with its table or index.
 fn actions(operation: &str, body: &Value) -> Vec<(String, String)> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let tables = |value: &Value| {
-        value.as_object().into_iter().flatten().map(|(table, _)| table.clone()).collect::<Vec<_>>()
-    };
     match operation {
         "BatchGetItem" | "BatchWriteItem" => {
-            let tables = tables(&body["RequestItems"]);
-            tables.into_iter().map(|table| (operation.to_owned(), table)).collect()
+            let tables = body["RequestItems"].as_object().into_iter().flatten().map(|(table, _)| table);
+            tables.map(|table| (operation.to_owned(), table.clone())).collect()
         }
         "TransactWriteItems" | "TransactGetItems" => body["TransactItems"]
             .as_array()
@@ -106,13 +107,7 @@ fn actions(operation: &str, body: &Value) -> Vec<(String, String)> {
             .as_array()
             .into_iter()
             .flatten()
-            .map(|statement| {
-                let statement = text(&statement["Statement"]);
-                let verb = statement.split_whitespace().next().unwrap_or_default().to_lowercase();
-                let verb: String =
-                    verb.chars().take(1).flat_map(char::to_uppercase).chain(verb.chars().skip(1)).collect();
-                (format!("PartiQL{verb}"), statement.split('"').nth(1).unwrap_or_default().to_owned())
-            })
+            .map(|statement| partiql_action(&text(&statement["Statement"])))
             .collect(),
         _ => {
             let table = text(&body["TableName"]);
@@ -125,40 +120,52 @@ fn actions(operation: &str, body: &Value) -> Vec<(String, String)> {
     }
 }
 
+/// `UPDATE "predictions" SET …` needs `PartiQLUpdate` on `predictions`.
+fn partiql_action(statement: &str) -> (String, String) {
+    let verb = statement.split_whitespace().next().unwrap_or_default().to_lowercase();
+    let verb: String =
+        verb.chars().take(1).flat_map(char::to_uppercase).chain(verb.chars().skip(1)).collect();
+    (format!("PartiQL{verb}"), statement.split('"').nth(1).unwrap_or_default().to_owned())
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 #[derive(Debug)]
-struct Noting {
+struct RecordingClient {
     function: String,
-    calls: Calls,
+    recorder: CallRecorder,
     inner: SharedHttpClient,
 }
 
-impl HttpClient for Noting {
+impl HttpClient for RecordingClient {
     fn http_connector(
         &self,
         settings: &HttpConnectorSettings,
         components: &RuntimeComponents,
     ) -> SharedHttpConnector {
-        SharedHttpConnector::new(NotingConnector {
+        SharedHttpConnector::new(RecordingConnector {
             function: self.function.clone(),
-            calls: self.calls.clone(),
+            recorder: self.recorder.clone(),
             inner: self.inner.http_connector(settings, components),
         })
     }
 }
 
 #[derive(Debug)]
-struct NotingConnector {
+struct RecordingConnector {
     function: String,
-    calls: Calls,
+    recorder: CallRecorder,
     inner: SharedHttpConnector,
 }
 
-impl HttpConnector for NotingConnector {
+impl HttpConnector for RecordingConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
         if let Some(operation) = target.strip_prefix("DynamoDB_20120810.") {
             let body = request.body().bytes().and_then(|body| serde_json::from_slice(body).ok());
-            self.calls.note(&self.function, operation, &body.unwrap_or_default());
+            self.recorder.record(&self.function, operation, &body.unwrap_or_default());
         }
         self.inner.call(request)
     }
@@ -170,22 +177,23 @@ mod tests {
 
     use super::*;
 
-    fn one(operation: &str, body: &Value) -> String {
+    fn actions_of(operation: &str, body: &Value) -> String {
         let actions = actions(operation, body);
         actions.iter().map(|(action, resource)| format!("{action} {resource}")).collect::<Vec<_>>().join(", ")
     }
 
     #[test]
-    fn calls_are_named_as_roles_name_them() {
-        assert_eq!(one("GetItem", &json!({ "TableName": "users" })), "GetItem users");
+    fn calls_are_recorded_with_the_names_of_iam_actions() {
+        assert_eq!(actions_of("GetItem", &json!({ "TableName": "users" })), "GetItem users");
         let query = json!({ "TableName": "rooms", "IndexName": "by_user" });
-        assert_eq!(one("Query", &query), "Query rooms/index/by_user");
-        assert_eq!(one("BatchGetItem", &json!({ "RequestItems": { "rooms": {} } })), "BatchGetItem rooms");
+        assert_eq!(actions_of("Query", &query), "Query rooms/index/by_user");
+        let batch = json!({ "RequestItems": { "rooms": {} } });
+        assert_eq!(actions_of("BatchGetItem", &batch), "BatchGetItem rooms");
         let transaction = json!({ "TransactItems": [
             { "Put": { "TableName": "a" } }, { "ConditionCheck": { "TableName": "b" } },
         ] });
-        assert_eq!(one("TransactWriteItems", &transaction), "PutItem a, ConditionCheckItem b");
+        assert_eq!(actions_of("TransactWriteItems", &transaction), "PutItem a, ConditionCheckItem b");
         let statements = json!({ "Statements": [{ "Statement": "UPDATE \"predictions\" SET x = 1" }] });
-        assert_eq!(one("BatchExecuteStatement", &statements), "PartiQLUpdate predictions");
+        assert_eq!(actions_of("BatchExecuteStatement", &statements), "PartiQLUpdate predictions");
     }
 }

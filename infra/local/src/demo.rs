@@ -1,20 +1,25 @@
-//! The demo league: invented teams, and matches around now in every state, so that there is always
-//! something to look at and to predict.
+//! The demo league: invented teams, with finished, live and scheduled matches at any time, so that there is always a
+//! match to see and to predict.
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
 
-/// Sport, tournament, and eight teams with country and founding year.
-type League = (&'static str, &'static str, bool, [(&'static str, &'static str, i32); 8]);
+struct League {
+    sport: &'static str,
+    tournament: &'static str,
+    featured: bool,
+    /// Name, country and founding year.
+    teams: [(&'static str, &'static str, i32); 8],
+}
 
 const LEAGUES: [League; 3] = [
-    (
-        "Football",
-        "Harbour Premier",
-        true,
-        [
+    League {
+        sport: "Football",
+        tournament: "Harbour Premier",
+        featured: true,
+        teams: [
             ("Northgate Rovers", "Albion", 1889),
             ("Westport Albion", "Albion", 1901),
             ("São Miguel Atlético", "Lusia", 1911),
@@ -24,12 +29,12 @@ const LEAGUES: [League; 3] = [
             ("Köln-Süd 07", "Teuta", 1907),
             ("Dynamo Vltava", "Bohema", 1923),
         ],
-    ),
-    (
-        "Basketball",
-        "Skyline League",
-        false,
-        [
+    },
+    League {
+        sport: "Basketball",
+        tournament: "Skyline League",
+        featured: false,
+        teams: [
             ("Lakeside Herons", "Columbia", 1949),
             ("Canyon Foxes", "Columbia", 1967),
             ("Bay Lanterns", "Columbia", 1971),
@@ -39,12 +44,12 @@ const LEAGUES: [League; 3] = [
             ("Harbour Kings", "Columbia", 1946),
             ("Summit Wolves", "Columbia", 1995),
         ],
-    ),
-    (
-        "Handball",
-        "Northern Cup",
-        false,
-        [
+    },
+    League {
+        sport: "Handball",
+        tournament: "Northern Cup",
+        featured: false,
+        teams: [
             ("Fjordvik HK", "Norra", 1934),
             ("Aalhavn SK", "Dania", 1928),
             ("Vargøy IL", "Norra", 1946),
@@ -54,36 +59,36 @@ const LEAGUES: [League; 3] = [
             ("Ísafold", "Thule", 1955),
             ("Kalmarsund", "Sverra", 1937),
         ],
-    ),
+    },
 ];
 
-/// A match starts every two hours, and is over when the next one starts.
-const SLOTS: i64 = 12;
+/// A match starts every two hours and ends when the next one starts.
+const MATCHES_PER_DAY: i64 = 12;
 
-/// Ids are above those that `feed` gives out, so that whatever is imported beside the demo stays apart.
-const IDS: i64 = 1_000_000;
+/// Demo ids start after this number. The ids that `feed` assigns to other imports are lower.
+const ID_OFFSET: i64 = 1_000_000;
 
-/// Days are counted from here, so that a match keeps its id.
-const FIRST_DAY: NaiveDate = NaiveDate::from_ymd_opt(2026, 1, 1).expect("a day");
+/// Matches are numbered from this day on, so that each one has the same id after every start.
+const FIRST_DAY: NaiveDate = NaiveDate::from_ymd_opt(2026, 1, 1).expect("a valid date");
 
-/// The league as it stands at `now`: from two days ago to a week ahead, and whatever of `unfinished` an
-/// earlier start left behind.
+/// A payload for `feed`: the demo league at `now`, with the matches from two days ago to a week ahead. It includes older
+/// matches whose ids are in `unfinished`, because their results are due by now.
 pub fn league(now: DateTime<Utc>, unfinished: impl IntoIterator<Item = u32>) -> Value {
-    let first = (now.date_naive() - Days::new(2) - FIRST_DAY).num_days() * SLOTS;
+    let first = (now.date_naive() - Days::new(2) - FIRST_DAY).num_days() * MATCHES_PER_DAY;
     let numbers: BTreeSet<i64> = unfinished
         .into_iter()
-        .map(|id| i64::from(id) - IDS - 1)
+        .map(|id| i64::from(id) - ID_OFFSET - 1)
         .filter(|number| (0..first).contains(number))
-        .chain(first..first + 10 * SLOTS)
+        .chain(first..first + 10 * MATCHES_PER_DAY)
         .collect();
     let events: Vec<Value> = numbers.into_iter().map(|number| event(number, now)).collect();
     let (mut sports, mut tournaments, mut teams) = (Vec::new(), Vec::new(), Vec::new());
-    for (league, (sport, tournament, featured, members)) in (1..).zip(LEAGUES) {
-        sports.push(json!({ "id": IDS + league, "name": sport, "slug": sport.to_lowercase() }));
-        tournaments.push(json!({ "id": IDS + league, "name": tournament, "featured": featured }));
-        for (place, (name, country, founded)) in (1..).zip(members) {
+    for (league, League { sport, tournament, featured, teams: members }) in (1..).zip(LEAGUES) {
+        sports.push(json!({ "id": ID_OFFSET + league, "name": sport, "slug": sport.to_lowercase() }));
+        tournaments.push(json!({ "id": ID_OFFSET + league, "name": tournament, "featured": featured }));
+        for (member, (name, country, founded)) in (1..).zip(members) {
             teams.push(json!({
-                "id": IDS + (league - 1) * 8 + place, "name": name, "sport_id": IDS + league, "country": country,
+                "id": ID_OFFSET + (league - 1) * 8 + member, "name": name, "sport_id": ID_OFFSET + league, "country": country,
                 "founded": founded,
             }));
         }
@@ -98,19 +103,20 @@ pub fn league(now: DateTime<Utc>, unfinished: impl IntoIterator<Item = u32>) -> 
 }
 
 fn event(number: i64, now: DateTime<Utc>) -> Value {
-    // Leagues take turns, and within one the pairing changes from day to day.
+    // Leagues alternate. Within a league, the pairings change every day.
     let league = number % 3;
     let round = number / 3;
     let home = round.rem_euclid(8);
     let away = (home + 1 + (round / 8).rem_euclid(7)).rem_euclid(8);
-    let start = FIRST_DAY.and_time(NaiveTime::MIN).and_utc() + TimeDelta::hours(number * 24 / SLOTS);
+    let start =
+        FIRST_DAY.and_time(NaiveTime::MIN).and_utc() + TimeDelta::hours(number * 24 / MATCHES_PER_DAY);
     let status = match now - start {
         age if age < TimeDelta::zero() => "scheduled",
         age if age < TimeDelta::hours(2) => "live",
         _ => "finished",
     };
-    // Always the same for the same match, and typical for its sport.
-    let goals = |salt: i64| {
+    // Derived from the match number, in the range that is typical for the sport.
+    let score = |salt: i64| {
         let draw = (number * 7_919 + salt * 104_729).rem_euclid(101);
         match league {
             0 => draw % 4,
@@ -118,16 +124,16 @@ fn event(number: i64, now: DateTime<Utc>) -> Value {
             _ => 20 + draw % 15,
         }
     };
-    let scored = (status != "scheduled").then(|| (goals(1), goals(2)));
+    let scores = (status != "scheduled").then(|| (score(1), score(2)));
     json!({
-        "id": IDS + number + 1,
-        "tournament_id": IDS + league + 1,
-        "home_team_id": IDS + league * 8 + home + 1,
-        "away_team_id": IDS + league * 8 + away + 1,
+        "id": ID_OFFSET + number + 1,
+        "tournament_id": ID_OFFSET + league + 1,
+        "home_team_id": ID_OFFSET + league * 8 + home + 1,
+        "away_team_id": ID_OFFSET + league * 8 + away + 1,
         "start_time": start.to_rfc3339_opts(SecondsFormat::Secs, true),
         "status": status,
-        "home_score": scored.map(|(home, _)| home),
-        "away_score": scored.map(|(_, away)| away),
+        "home_score": scores.map(|(home, _)| home),
+        "away_score": scores.map(|(_, away)| away),
     })
 }
 
@@ -136,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_something_in_every_state_at_any_time() {
+    fn there_are_live_scheduled_and_finished_matches_at_any_time() {
         for hour in 0..48 {
             let now = DateTime::from_timestamp(1_794_744_000 + hour * 3_599, 0).unwrap();
             let league = league(now, std::iter::empty());
@@ -150,9 +156,9 @@ mod tests {
         }
     }
 
-    /// Whoever comes back after a fortnight finds no match that is live for ever.
+    /// Without this, a restart after two weeks shows matches that are live forever.
     #[test]
-    fn what_an_earlier_start_left_open_is_finished() {
+    fn unfinished_matches_of_an_earlier_start_get_finished() {
         let at = |days: i64| DateTime::from_timestamp(1_794_744_000 + days * 86_400, 0).unwrap();
         let before = league(at(0), std::iter::empty());
         let open = before["events"].as_array().unwrap().iter().filter(|event| event["status"] != "finished");
@@ -165,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_keeps_its_id_and_its_teams() {
+    fn a_match_keeps_its_id_and_teams() {
         let at = |seconds: i64| DateTime::from_timestamp(1_794_744_000 + seconds, 0).unwrap();
         let (today, tomorrow) = (league(at(0), std::iter::empty()), league(at(86_400), std::iter::empty()));
         let find = |league: &Value, id: &Value| {

@@ -9,81 +9,88 @@ use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::SystemRandom;
 use touchline_local::{Command, LocalStack, Options, demo_league, registration};
 
-/// How long requests that are under way may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a stop waits for requests in progress.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+const NO_HOMESERVER: &str = "rooms without messages; docs/chat.md explains how to add a homeserver";
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let options = match Options::try_parse() {
         Ok(options) => options,
-        Err(asked) if !asked.use_stderr() => {
-            print!("{asked}");
-            return ExitCode::SUCCESS;
-        }
-        Err(wrong) => {
-            let text = wrong.to_string();
-            let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-            eprintln!("touchline: {what}; see --help");
-            return ExitCode::from(2);
-        }
+        Err(error) => return report_usage(&error),
     };
-    if let Some(command) = &options.command {
-        match command {
-            Command::MatrixRegistration { server_name, url } => {
-                print!("{}", registration(server_name, url, &SystemRandom));
-            }
-            Command::DemoLeague => println!("{}", demo_league(SystemClock.now(), [])),
+    match &options.command {
+        None => run(&options).await,
+        Some(Command::MatrixRegistration { server_name, url }) => {
+            print!("{}", registration(server_name, url, &SystemRandom));
+            ExitCode::SUCCESS
         }
+        Some(Command::DemoLeague) => {
+            println!("{}", demo_league(SystemClock.now(), []));
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// Prints help and version as they are, and an error in one line.
+fn report_usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        print!("{error}");
         return ExitCode::SUCCESS;
     }
-    // Requests have their own lines; of the log, what is wrong is enough.
+    let text = error.to_string();
+    let problem = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    eprintln!("touchline: {problem}; see --help");
+    ExitCode::from(2)
+}
+
+async fn run(options: &Options) -> ExitCode {
+    // Requests have their own output. The log shows only problems.
     touchline::telemetry::start(tracing::Level::WARN);
-    let stack = match LocalStack::start(&options).await {
+    let stack = match LocalStack::start(options).await {
         Ok(stack) => stack,
         Err(error) => {
             eprintln!("touchline: {error}");
             return ExitCode::FAILURE;
         }
     };
-    welcome(&stack, &options);
-    asked_to_stop().await;
-    println!("Stopping. Ctrl-C again stops at once.");
+    print_banner(&stack, options);
+    stop_signal().await;
+    println!("Stopping after the requests in progress. Press Ctrl-C again to stop immediately.");
     tokio::select! {
         () = stack.stop() => {}
-        () = asked_to_stop() => {}
-        () = tokio::time::sleep(PATIENCE) => {}
+        () = stop_signal() => {}
+        () = tokio::time::sleep(STOP_TIMEOUT) => {}
     }
     ExitCode::SUCCESS
 }
 
-fn welcome(stack: &LocalStack, options: &Options) {
+fn print_banner(stack: &LocalStack, options: &Options) {
     let api = stack.api;
     let data = match &options.dynamodb {
-        Some(_) => "not embedded".to_owned(),
+        Some(_) => "external".to_owned(),
         None if options.memory => "in memory".to_owned(),
-        None => format!("kept in {}", options.data.display()),
+        None => format!("data in {}", options.data.display()),
     };
-    println!("Touchline is running. Ctrl-C stops it.");
+    println!("Touchline is running. Press Ctrl-C to stop.");
     if !options.host.is_loopback() {
-        println!("Everybody on this network can reach it, the codes and the DynamoDB among it.");
+        println!("Every device on this network can reach it, including the login codes and DynamoDB.");
     }
     println!();
     println!("  Console    http://{api}");
     println!("  Explorer   http://{api}/docs");
     println!("  API        http://{api}");
     println!("  SMS log    http://{api}{}", ListSmsLogs::PATH);
-    match &options.homeserver {
-        Some(url) => println!("  Chat       {url}"),
-        None => println!("  Chat       rooms without messages; see docs/chat.md for a homeserver"),
-    }
+    println!("  Chat       {}", options.homeserver.as_deref().unwrap_or(NO_HOMESERVER));
     println!("  DynamoDB   {} ({data}; tables {})", stack.dynamodb, stack.tables.join(", "));
     println!("  Invoke     aws lambda invoke --endpoint-url http://{api} --function-name NAME out.json");
     println!("             ({})", stack.functions.join(", "));
     println!();
 }
 
-/// Ctrl-C, or the word of whoever runs us.
-async fn asked_to_stop() {
+/// Waits for Ctrl-C or SIGTERM.
+async fn stop_signal() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

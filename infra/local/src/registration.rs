@@ -1,15 +1,15 @@
-//! The file by which a Matrix homeserver knows this service.
+//! The Matrix registration file, with which a homeserver recognises this service.
 
 use std::path::Path;
 
 use touchline::ports::random::Random;
-use touchline_stack::template;
+use touchline_stack::yaml;
 
-/// What such a file says to us.
+/// The parts of a registration file that the stack uses.
 pub(crate) struct Registration {
     pub as_token: String,
     pub hs_token: String,
-    /// Not part of the specification, and in files that we printed alone.
+    /// Not part of the Matrix specification: only files printed by this program contain it.
     pub server_name: Option<String>,
 }
 
@@ -18,7 +18,7 @@ const SERVER_NAME: &str = "io.touchline.server_name";
 impl Registration {
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-        let file = template::yaml(&text).map_err(|error| error.to_string())?;
+        let file = yaml::parse(&text).map_err(|error| error.to_string())?;
         let field = |name: &str| file[name].as_str().map(str::to_owned);
         let token = |name: &str| field(name).ok_or_else(|| format!("it has no {name}"));
         Ok(Self {
@@ -29,14 +29,15 @@ impl Registration {
     }
 }
 
-/// A new registration file. Usernames are ours alone: the interface makes them chat identities as they are.
+/// The text of a new registration file. It reserves all usernames of the homeserver, because every username of the
+/// product is a Matrix username too.
 #[must_use]
 pub fn registration(server_name: &str, url: &str, random: &(dyn Random + 'static)) -> String {
     let name = server_name.replace('.', "\\.");
     let (as_token, hs_token) = (random.word(48), random.word(48));
     format!(
-        "# How the homeserver of {server_name} knows Touchline: list this file in app_service_config_files.
-# It holds two secrets. Keep it away from everybody else.
+        "# Registers Touchline with the homeserver of {server_name}. List this file in app_service_config_files.
+# It contains two secret tokens. Keep it private.
 id: touchline
 url: {url}
 as_token: {as_token}
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_reads_back() {
+    fn a_printed_file_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("touchline.yaml");
         let text = registration("hs.example.org", "http://127.0.0.1:3000", &SystemRandom);
@@ -70,6 +71,12 @@ mod tests {
         assert_eq!(read.server_name.as_deref(), Some("hs.example.org"));
         assert!(read.as_token.len() == 48 && read.as_token != read.hs_token);
         assert!(text.contains(r"regex: '@[a-z0-9_.]{3,30}:hs\.example\.org'"), "{text}");
+    }
+
+    #[test]
+    fn incomplete_and_missing_files_are_rejected() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("touchline.yaml");
         std::fs::write(&path, "id: touchline\nas_token: x\n").unwrap();
         assert_eq!(Registration::read(&path).err().unwrap(), "it has no hs_token");
         assert!(Registration::read(Path::new("/nowhere")).is_err());

@@ -1,4 +1,4 @@
-//! Runs functions as often as the template says.
+//! Invokes functions on the schedules of the template.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use touchline_stack::Stack;
-use touchline_stack::template::TemplateError;
+use touchline_stack::resources::UnsupportedSchedule;
 
-use crate::{Host, Streams};
+use crate::host::Host;
+use crate::streams::Streams;
 
 /// Every schedule of the template.
 #[derive(Debug)]
-pub struct Schedules {
+pub(crate) struct Schedules {
     entries: Vec<Entry>,
     host: Arc<Host>,
     streams: Arc<Streams>,
@@ -28,7 +29,11 @@ struct Entry {
 }
 
 impl Schedules {
-    pub fn new(stack: &Stack, host: Arc<Host>, streams: Arc<Streams>) -> Result<Self, TemplateError> {
+    pub(crate) fn new(
+        stack: &Stack,
+        host: Arc<Host>,
+        streams: Arc<Streams>,
+    ) -> Result<Self, UnsupportedSchedule> {
         let mut entries = Vec::new();
         for function in &stack.functions {
             for schedule in &function.schedules {
@@ -42,13 +47,13 @@ impl Schedules {
         Ok(Self { entries, host, streams })
     }
 
-    /// Until told to stop. A run that is under way is let end.
-    pub async fn run(self, stopped: watch::Receiver<bool>) {
+    /// Runs until the stack stops. Invocations in progress finish first.
+    pub(crate) async fn run(self, stopped: watch::Receiver<bool>) {
         join_all(self.entries.iter().map(|entry| self.repeat(entry, stopped.clone()))).await;
     }
 
     async fn repeat(&self, entry: &Entry, mut stopped: watch::Receiver<bool>) {
-        #[expect(clippy::disallowed_methods, reason = "a timer's start, not a time that is looked at")]
+        #[expect(clippy::disallowed_methods, reason = "starts a timer; no code reads the time")]
         let mut ticks = interval_at(Instant::now() + entry.period, entry.period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -57,9 +62,9 @@ impl Schedules {
                 _ = stopped.wait_for(|stop| *stop) => return,
             }
             if let Some(Err(error)) = self.host.invoke(&entry.function, entry.input.clone()).await {
-                tracing::error!(function = entry.function, %error, "a scheduled run failed");
+                tracing::error!(function = entry.function, %error, "a scheduled invocation failed");
             }
-            self.streams.drain().await;
+            self.streams.deliver_pending().await;
         }
     }
 }
@@ -80,12 +85,12 @@ Resources:
     Metadata: { BuildProperties: { Binary: clockwork } }
     Properties:
       Events:
-        Often: { Type: ScheduleV2, Properties: { ScheduleExpression: rate(1 minute), Input: '{"who":"often"}' } }
-        Seldom: { Type: ScheduleV2, Properties: { ScheduleExpression: rate(5 minutes), Input: '{"who":"seldom"}' } }
+        EveryMinute: { Type: ScheduleV2, Properties: { ScheduleExpression: rate(1 minute), Input: '{"rate":"minute"}' } }
+        EveryFiveMinutes: { Type: ScheduleV2, Properties: { ScheduleExpression: rate(5 minutes), Input: '{"rate":"five minutes"}' } }
 "#;
 
     #[tokio::test(start_paused = true)]
-    async fn functions_run_as_often_as_the_template_says() {
+    async fn functions_run_at_the_rates_in_the_template() {
         let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let mut host = Host::default();
@@ -94,7 +99,7 @@ Resources:
             "clockwork",
             Duration::from_secs(1),
             Box::new(move |event| {
-                record.lock().unwrap().push(event["who"].as_str().unwrap().to_owned());
+                record.lock().unwrap().push(event["rate"].as_str().unwrap().to_owned());
                 Box::pin(async { Ok(Value::Null) })
             }),
         );
@@ -102,12 +107,12 @@ Resources:
         let streams = Arc::new(Streams::none(Arc::clone(&host)));
         let (stop, stopped) = watch::channel(false);
         let running = tokio::spawn(Schedules::new(&stack, host, streams).unwrap().run(stopped));
-        // Virtual time: it moves on as soon as everybody waits.
+        // Time is virtual: it advances when every task waits.
         tokio::time::sleep(Duration::from_secs(10 * 60 + 1)).await;
         stop.send(true).unwrap();
         running.await.unwrap();
         let seen = seen.lock().unwrap();
-        assert_eq!(seen.iter().filter(|who| *who == "often").count(), 10);
-        assert_eq!(seen.iter().filter(|who| *who == "seldom").count(), 2);
+        assert_eq!(seen.iter().filter(|rate| *rate == "minute").count(), 10);
+        assert_eq!(seen.iter().filter(|rate| *rate == "five minutes").count(), 2);
     }
 }

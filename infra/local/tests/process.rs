@@ -1,4 +1,4 @@
-//! The local stack as a process: starting, dying, refusing to start.
+//! The local stack as a process: it starts, survives a crash, stops, and reports why it cannot start.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -32,8 +32,8 @@ impl Running {
         let api = lines
             .by_ref()
             .find_map(|line| Some(line.unwrap().trim().strip_prefix("API")?.trim().to_owned()))
-            .expect("a banner with the address");
-        // Somebody must read the rest, or the process blocks on its own output.
+            .expect("the banner contains the address");
+        // Without a reader, the process blocks when the pipe is full.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, api, client: Client::new() }
     }
@@ -62,7 +62,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// `SIGKILL`: no chance to clear up.
+    /// Sends `SIGKILL`, so that nothing is cleaned up.
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -70,7 +70,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn a_killed_stack_still_has_the_user_the_session_and_the_pending_code() {
+fn users_sessions_and_pending_codes_survive_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let first = Running::start(folder.path());
     let code = first.request_code();
@@ -90,7 +90,7 @@ fn a_killed_stack_still_has_the_user_the_session_and_the_pending_code() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn it_is_small_and_ends_cleanly() {
+fn it_uses_little_memory_and_stops_on_sigterm() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::start(folder.path());
     for _ in 0..5 {
@@ -102,21 +102,21 @@ fn it_is_small_and_ends_cleanly() {
     assert!(kilobytes < 60_000, "{kilobytes} kB");
 
     running.signal("-TERM");
-    assert!(running.process.wait().unwrap().success(), "SIGTERM is a clean end");
+    assert!(running.process.wait().unwrap().success(), "SIGTERM stops the process without an error");
 }
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_it_even_while_a_request_is_stuck() {
+fn a_second_ctrl_c_stops_it_while_a_request_is_stuck() {
     use std::io::{Read as _, Write as _};
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::start(folder.path());
     let mut stuck = std::net::TcpStream::connect(running.api.trim_start_matches("http://")).unwrap();
     stuck.write_all(b"POST /api/code/request HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{").unwrap();
-    // Another request shows that the first has arrived.
+    // The response to another request shows that the first one has arrived.
     running.get("/api/health", "");
     running.signal("-INT");
-    // It stops listening at once; the second signal is for whoever will not wait for the stuck one.
+    // It stops listening immediately. The second signal stops it without waiting for the stuck request.
     while std::net::TcpStream::connect(running.api.trim_start_matches("http://")).is_ok() {
         std::thread::yield_now();
     }
@@ -126,21 +126,21 @@ fn ctrl_c_ends_it_even_while_a_request_is_stuck() {
 }
 
 #[test]
-fn headers_that_make_no_sense_are_refused_not_fatal() {
+fn invalid_headers_do_not_crash_it() {
     use std::io::{Read as _, Write as _};
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path());
     for (header, status) in [("host: [", "400"), ("host: x\r\nx-forwarded-proto: 1 2", "200")] {
         let mut socket = std::net::TcpStream::connect(running.api.trim_start_matches("http://")).unwrap();
         write!(socket, "GET /api/health HTTP/1.1\r\n{header}\r\nconnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{header}: {answer}");
+        let mut response = String::new();
+        socket.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with(&format!("HTTP/1.1 {status}")), "{header}: {response}");
     }
 }
 
-/// One line that says what is wrong, and a status that says that something is.
-fn refused(output: &Output, word: &str) {
+/// The process fails and prints one line that contains `word`.
+fn assert_fails_with(output: &Output, word: &str) {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{text}");
     assert_eq!(text.trim_end().lines().count(), 1, "{text}");
@@ -149,44 +149,47 @@ fn refused(output: &Output, word: &str) {
 }
 
 #[test]
-fn what_keeps_it_from_starting_is_said_in_one_line() {
+fn start_errors_are_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().port().to_string();
     let run = |arguments: &[&str]| touchline().current_dir(folder.path()).args(arguments).output().unwrap();
 
-    refused(&run(&["--port", &taken, "--dynamodb-port", "0"]), "--port");
-    refused(&run(&["--port", "0", "--dynamodb-port", &taken]), "--dynamodb-port");
-    refused(
-        &run(&["--memory", "--port", "0", "--dynamodb-port", "0", "--parameter", "Nonsense=1"]),
-        "Nonsense",
+    assert_fails_with(&run(&["--port", &taken, "--dynamodb-port", "0"]), "--port");
+    assert_fails_with(&run(&["--port", "0", "--dynamodb-port", &taken]), "--dynamodb-port");
+    assert_fails_with(
+        &run(&["--memory", "--port", "0", "--dynamodb-port", "0", "--parameter", "Unknown=1"]),
+        "Unknown",
     );
-    refused(
+    assert_fails_with(
         &run(&["--memory", "--port", "0", "--dynamodb-port", "0", "--parameter", "CodesPerDay=0"]),
         "CODES_PER_DAY",
     );
-    refused(
+    assert_fails_with(
         &run(&["--memory", "--port", "0", "--dynamodb-port", "0", "--template", "missing.yaml"]),
         "missing.yaml",
     );
     std::fs::write(folder.path().join("broken.yaml"), "a: [").unwrap();
-    refused(&run(&["--memory", "--port", "0", "--dynamodb-port", "0", "--template", "broken.yaml"]), "YAML");
+    assert_fails_with(
+        &run(&["--memory", "--port", "0", "--dynamodb-port", "0", "--template", "broken.yaml"]),
+        "YAML",
+    );
 
-    // A file where the folder should be; a folder whose data is no database.
+    // The data folder is a file, or contains an invalid database.
     std::fs::write(folder.path().join("file"), "").unwrap();
-    refused(&run(&["--port", "0", "--dynamodb-port", "0", "--data", "file"]), "file");
+    assert_fails_with(&run(&["--port", "0", "--dynamodb-port", "0", "--data", "file"]), "file");
     std::fs::create_dir(folder.path().join("odd")).unwrap();
-    std::fs::write(folder.path().join("odd/dynamodb.sqlite"), "not a database, but long enough to look at")
+    std::fs::write(folder.path().join("odd/dynamodb.sqlite"), "not a database, but long enough to be read")
         .unwrap();
-    refused(&run(&["--port", "0", "--dynamodb-port", "0", "--data", "odd"]), "odd");
+    assert_fails_with(&run(&["--port", "0", "--dynamodb-port", "0", "--data", "odd"]), "odd");
 
-    refused(&run(&["--prot", "1"]), "--prot");
-    refused(&run(&["--port", "many"]), "--port");
-    refused(&run(&["--port", "0", "--dynamodb", "http://127.0.0.1:1"]), "http://127.0.0.1:1");
+    assert_fails_with(&run(&["--prot", "1"]), "--prot");
+    assert_fails_with(&run(&["--port", "many"]), "--port");
+    assert_fails_with(&run(&["--port", "0", "--dynamodb", "http://127.0.0.1:1"]), "http://127.0.0.1:1");
 }
 
 #[test]
-fn two_stacks_do_not_share_a_folder() {
+fn two_stacks_cannot_share_a_data_folder() {
     let folder = tempfile::tempdir().unwrap();
     let _running = Running::start(folder.path());
     let second = touchline()
@@ -194,11 +197,11 @@ fn two_stacks_do_not_share_a_folder() {
         .arg(folder.path())
         .output()
         .unwrap();
-    refused(&second, "in use");
+    assert_fails_with(&second, "in use");
 }
 
 #[test]
-fn functions_can_be_invoked_as_in_lambda() {
+fn the_invoke_api_responds_like_lambda() {
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path());
     let invoke = |name: &str, kind: &str, body: &str| {
@@ -222,9 +225,9 @@ fn functions_can_be_invoked_as_in_lambda() {
     assert_eq!(invoke("login", "Event", sample).0, 202);
     assert_eq!(invoke("login", "DryRun", sample).0, 204);
 
-    let (status, headers, body) = invoke("nobody", "RequestResponse", "{}");
+    let (status, headers, body) = invoke("unknown", "RequestResponse", "{}");
     assert_eq!((status, headers["x-amzn-errortype"].to_str().unwrap()), (404, "ResourceNotFoundException"));
-    assert!(body.contains("function:nobody"), "{body}");
+    assert!(body.contains("function:unknown"), "{body}");
     let (status, headers, _) = invoke("login", "RequestResponse", "{");
     assert_eq!(
         (status, headers["x-amzn-errortype"].to_str().unwrap()),
@@ -237,7 +240,7 @@ fn functions_can_be_invoked_as_in_lambda() {
         (status, headers["x-amzn-errortype"].to_str().unwrap()),
         (400, "InvalidParameterValueException")
     );
-    // An event of no known shape is the function's error, which Lambda reports with status 200.
+    // Lambda reports an error of the function, such as an invalid event, with status 200.
     let (status, headers, body) = invoke("login", "RequestResponse", "{\"no\": \"event\"}");
     assert_eq!((status, headers["x-amz-function-error"].to_str().unwrap()), (200, "Unhandled"));
     assert!(body.contains("errorType") && body.contains("errorMessage"), "{body}");

@@ -1,66 +1,67 @@
-//! The description of the API, as OpenAPI 3.1 has it, made from the table of endpoints.
+//! Generates the OpenAPI 3.1 document from the table of endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-use touchline::api::schema::{Operation, TakenField};
-use touchline::api::{self, Route};
-use touchline::http::{Dialect, Example, examples};
+use touchline::api::schema::{InputField, Operation};
+use touchline::api::{self, ErrorCode, ErrorFormat, Route};
+use touchline::http::{Example, examples};
 
-/// What was really sent and answered, by method and path.
+/// Real requests and responses, as examples, by method and path.
 #[derive(Debug, Default, Clone)]
-pub struct Seen {
+pub struct Recorded {
     pub requests: BTreeMap<String, Value>,
-    /// By status.
+    /// By endpoint and status.
     pub responses: BTreeMap<(String, u16), Value>,
 }
 
 const INTRODUCTION: &str = "The backend of a sports-match social app: people log in with a phone number and a code, \
-predict matches, talk in rooms and collect coins.\n\nLog in with `POST /api/code/request` and `POST /api/code/verify`; send \
-the token of the answer as `Authorization: Bearer <token>`. Every error has the same shape: `code` is a stable word for \
-programs, `message` a sentence for people, `errors` names the fields of a 422. A 429 or 503 says in `Retry-After` when to try \
-again. An answer without `code` is API Gateway's own: a path that does not exist, a burst over its limit, a function that failed.";
+predict matches, talk in rooms and collect coins.\n\nLog in with `POST /api/code/request` and `POST /api/code/verify`. Send \
+the token from the response as `Authorization: Bearer <token>`. Every error has the same shape: `code` is a stable word for \
+programs, `message` a sentence for the user, and `errors` has sentences by field on 422. 429 and 503 carry `retry_after` and \
+the header `Retry-After`. A response without `code` comes from API Gateway: an unknown path, a burst over its limit, or a \
+function that failed.";
 
-/// Functions, as the groups of endpoints that they are.
+/// The groups of endpoints: one per function, and one for the homeserver.
 const TAGS: [(&str, &str); 10] = [
-    ("login", "Logging in and out, and usernames"),
-    ("profile", "One's own record, and verifying a phone"),
+    ("login", "Log in, log out, and choose a username"),
+    ("profile", "The caller's own record, and phone verification"),
     ("matches", "Matches"),
     ("teams", "Teams and favourites"),
     ("predictions", "Predictions, and points after the match"),
     ("coins", "Coins"),
     ("chat", "Chat rooms"),
-    ("homeserver", "What the Matrix homeserver tells and asks; not for apps"),
+    ("homeserver", "For the Matrix homeserver, not for apps"),
     ("sms-logs", "The development log of codes, not in production"),
-    ("meta", "The service about itself"),
+    ("meta", "Health and this document"),
 ];
 
-/// The whole description.
+/// The whole document.
 #[must_use]
-pub fn document(version: &str, seen: &Seen) -> Value {
+pub fn document(version: &str, recorded: &Recorded) -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.definitions_path = "/components/schemas".into();
     settings.meta_schema = None;
     let mut generator = settings.into_generator();
-    let problems: BTreeMap<&str, Example> =
+    let error_examples: BTreeMap<ErrorCode, Example> =
         examples().into_iter().map(|example| (example.code, example)).collect();
-    let (mut paths, mut refusals) = (Map::new(), Map::new());
+    let (mut paths, mut error_responses) = (Map::new(), Map::new());
     for describe in api::OPERATIONS {
         let operation = describe(&mut generator);
         let (path, method) = (operation.route.path, operation.route.method.as_str().to_lowercase());
-        let described = described(&operation, &problems, seen, &mut refusals);
-        paths.entry(path).or_insert_with(|| json!({}))[method] = described;
+        let operation = operation_object(&operation, recorded, &mut error_responses);
+        paths.entry(path).or_insert_with(|| json!({}))[method] = operation;
     }
     let mut schemas: Map<String, Value> = generator.definitions().clone();
-    schemas.insert("Error".into(), error());
-    schemas.insert("MatrixError".into(), matrix_error());
-    // What the homeserver is told is in Matrix's words.
-    let told: Map<String, Value> = problems
+    schemas.insert("Error".into(), error_schema());
+    schemas.insert("MatrixError".into(), matrix_error_schema());
+    let error_examples: Map<String, Value> = error_examples
         .into_iter()
-        .filter(|(code, _)| *code != "not_the_homeserver")
+        // The homeserver gets errors in Matrix's format.
+        .filter(|(code, _)| *code != ErrorCode::NotTheHomeserver)
         .map(|(code, example)| {
-            (code.to_owned(), json!({ "summary": example.body["message"], "value": example.body }))
+            (code.to_string(), json!({ "summary": code.meaning(), "value": example.body }))
         })
         .collect();
     let mut document = json!({
@@ -72,120 +73,103 @@ pub fn document(version: &str, seen: &Seen) -> Value {
             "description": INTRODUCTION,
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
-        "servers": [{ "url": "/", "description": "Where this document came from" }],
+        "servers": [{ "url": "/", "description": "The server of this document" }],
         "tags": TAGS.map(|(name, description)| json!({ "name": name, "description": description })),
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "examples": told,
-            "responses": refusals,
+            "examples": error_examples,
+            "responses": error_responses,
             "securitySchemes": {
                 "token": {
                     "type": "http", "scheme": "bearer", "bearerFormat": "tl_…",
-                    "description": "The token of a login. It lasts 30 days, counted anew by use.",
+                    "description": "The token from a login. It is valid for 30 days after its last use.",
                 },
                 "homeserver": {
                     "type": "http", "scheme": "bearer",
-                    "description": "The `hs_token` that the Matrix homeserver has of us.",
+                    "description": "The `hs_token` from the homeserver's registration file.",
                 },
             },
         },
     });
     let names: BTreeSet<String> = generator.definitions().keys().cloned().collect();
     tidy(&mut document, &|name| {
-        // What is shown of something has its name, unless that is taken.
+        // `RoomView` is shown as `Room`, unless that name is taken.
         name.strip_suffix("View").filter(|short| !names.contains(*short)).map(str::to_owned)
     });
     document
 }
 
-fn described(
+fn operation_object(
     operation: &Operation,
-    problems: &BTreeMap<&str, Example>,
-    seen: &Seen,
-    refusals: &mut Map<String, Value>,
+    recorded: &Recorded,
+    error_responses: &mut Map<String, Value>,
 ) -> Value {
-    let Operation { name, route, dialect, fields, output } = operation;
+    let Operation { name, route, error_format, path, fields, output } = operation;
     let key = format!("{} {}", route.method, route.path);
-    let mut parameters: Vec<Value> = api::parameter_names(route.path).map(path_parameter).collect();
+    let names = api::parameter_names(route.path);
+    let mut parameters: Vec<Value> =
+        names.zip(path).map(|(name, schema)| parameter(name, "path", true, schema.clone())).collect();
     if !route.has_body() {
         parameters.extend(fields.iter().map(query_parameter));
     }
-    if route.is_keyed {
-        parameters.push(json!({
-            "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "The caller's own name for this call: the same again is the same call, answered with \
-                            `Idempotency-Replayed: true`. A `reference_id` in the body goes before it.",
-            "schema": { "type": "string", "pattern": "^[!-~]([ -~]{0,62}[!-~])?$", "examples": ["5f0c2c1e"] },
-        }));
+    if let Some(header) = route.idempotency_header {
+        let schema = json!({
+            "type": "string", "pattern": "^[!-~]([ -~]{0,62}[!-~])?$", "examples": ["5f0c2c1e"],
+            "description": "The caller's idempotency key. A retry with the same key gets the first result, with \
+                            `Idempotency-Replayed: true`. A `reference_id` in the body takes precedence.",
+        });
+        parameters.push(parameter(header, "header", false, schema));
     }
-    let security = match (dialect, route.needs_token) {
-        (Dialect::Matrix, _) => json!([{ "homeserver": [] }]),
-        (Dialect::Own, true) => json!([{ "token": [] }]),
-        (Dialect::Own, false) => json!([]),
+    let security = match (error_format, route.needs_token) {
+        (ErrorFormat::Matrix, _) => json!([{ "homeserver": [] }]),
+        (ErrorFormat::Touchline, true) => json!([{ "token": [] }]),
+        (ErrorFormat::Touchline, false) => json!([]),
     };
-    let mut responses = successes(operation, &key, output.as_value(), seen);
-    for (status, examples) in refused(operation, problems) {
-        let name = refusal_name(*dialect, &examples);
+    let mut responses = successes(route, &key, output.as_value(), recorded);
+    for (status, codes) in errors_by_status(operation) {
+        let name = error_response_name(*error_format, &codes);
         responses.insert(status.to_string(), json!({ "$ref": format!("#/components/responses/{name}") }));
-        refusals.entry(name).or_insert_with(|| refusal(*dialect, status, &examples));
+        error_responses.entry(name).or_insert_with(|| error_response(*error_format, status, &codes));
     }
-    let mut description = json!({
+    let mut object = json!({
         "operationId": first_lower(name),
-        "summary": route.summary.trim_end_matches('.'),
-        "tags": [if *dialect == Dialect::Matrix { "homeserver" } else { route.function }],
+        "summary": route.summary,
+        "description": route.description,
+        "tags": [if *error_format == ErrorFormat::Matrix { "homeserver" } else { route.function }],
         "security": security,
         "parameters": parameters,
         "responses": responses,
     });
     if !fields.is_empty() && route.has_body() {
-        description["requestBody"] = body(fields, seen.requests.get(&key));
+        object["requestBody"] = request_body(fields, recorded.requests.get(&key));
     }
-    description
+    object
 }
 
-fn path_parameter(name: &str) -> Value {
-    let (schema, description) = match name {
-        "event" => (json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }), "The match's id."),
-        "chatRoom" | "matrixRoomId" => (
-            json!({ "type": "string", "minLength": 1, "examples": ["!abc:touchline.local"] }),
-            "The room's id, percent-encoded or plain.",
-        ),
-        "txnId" => (
-            json!({ "type": "string", "minLength": 1 }),
-            "The transaction's id: the same again changes nothing.",
-        ),
-        "userId" => (json!({ "type": "string", "minLength": 1 }), "A Matrix user's id."),
-        _ => (json!({ "type": "string", "minLength": 1 }), "A room's alias."),
-    };
-    json!({ "name": name, "in": "path", "required": true, "description": description, "schema": schema })
+/// A parameter. The description moves from its schema to the parameter itself.
+fn parameter(name: &str, place: &str, is_required: bool, mut schema: Value) -> Value {
+    let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+    json!({ "name": name, "in": place, "required": is_required, "description": description, "schema": schema })
 }
 
-fn query_parameter(field: &TakenField) -> Value {
-    let TakenField { name, is_required, schema, .. } = field;
-    let mut parameter = json!({ "name": name, "in": "query", "required": is_required, "schema": schema });
-    let description = told(field);
-    if !description.is_empty() {
-        parameter["description"] = description.into();
-        parameter["schema"].as_object_mut().map(|schema| schema.remove("description"));
-    }
-    parameter
+fn query_parameter(field: &InputField) -> Value {
+    let mut schema = field.schema.clone();
+    schema["description"] = description(field).into();
+    parameter(field.name, "query", field.is_required, schema)
 }
 
-/// What a field is for, then what it takes.
-fn told(field: &TakenField) -> String {
-    let kind = field.schema["description"].as_str().unwrap_or_default();
-    format!("{} {kind}", field.description).trim().to_owned()
+/// What a field is for, then what values it accepts.
+fn description(field: &InputField) -> String {
+    let values = field.schema["description"].as_str().unwrap_or_default();
+    format!("{} {values}", field.description).trim().to_owned()
 }
 
-fn body(fields: &[TakenField], example: Option<&Value>) -> Value {
-    let property = |field: &TakenField| {
+fn request_body(fields: &[InputField], example: Option<&Value>) -> Value {
+    let property = |field: &InputField| {
         let mut schema = field.schema.clone();
-        let description = told(field);
-        if !description.is_empty() {
-            schema["description"] = description.into();
-        }
-        // Absent and null are the same.
+        schema["description"] = description(field).into();
+        // `null` means absent.
         if !field.is_required {
             let kind = schema["type"].take();
             schema["type"] = json!([kind, "null"]);
@@ -210,20 +194,19 @@ fn body(fields: &[TakenField], example: Option<&Value>) -> Value {
     json!({ "required": !required.is_empty(), "content": { "application/json": content } })
 }
 
-fn successes(operation: &Operation, key: &str, output: &Value, seen: &Seen) -> Map<String, Value> {
-    let route = &operation.route;
+fn successes(route: &Route, key: &str, output: &Value, recorded: &Recorded) -> Map<String, Value> {
     let mut responses = Map::new();
-    for status in route.answers {
+    for status in route.statuses {
         let mut content = json!({ "schema": output });
-        if let Some(example) = seen.responses.get(&(key.to_owned(), *status)) {
+        if let Some(example) = recorded.responses.get(&(key.to_owned(), *status)) {
             content["example"] = example.clone();
         }
         let mut response = json!({
-            "description": meaning(route, *status), "content": { "application/json": content },
+            "description": success_description(route, *status), "content": { "application/json": content },
         });
-        if route.is_keyed && *status == 200 {
+        if route.idempotency_header.is_some() && *status == 200 {
             response["headers"]["Idempotency-Replayed"] = json!({
-                "description": "`true` where the answer is that of an earlier call.",
+                "description": "`true` if this is the result of an earlier request with the same key.",
                 "schema": { "type": "string", "enum": ["true"] },
             });
         }
@@ -232,67 +215,60 @@ fn successes(operation: &Operation, key: &str, output: &Value, seen: &Seen) -> M
     responses
 }
 
-/// What it refuses, by status.
-fn refused<'a>(
-    operation: &Operation,
-    problems: &'a BTreeMap<&str, Example>,
-) -> BTreeMap<u16, Vec<&'a Example>> {
-    let mut by_status: BTreeMap<u16, Vec<&Example>> = BTreeMap::new();
-    for code in operation.route.refuses() {
-        let example = &problems[code];
-        by_status.entry(example.status).or_default().push(example);
+fn success_description(route: &Route, status: u16) -> &'static str {
+    match (status, route.idempotency_header.is_some(), route.statuses.len()) {
+        (201, ..) => "Created",
+        (200, true, 2..) => "Created earlier, by a request with the same `Idempotency-Key`",
+        (200, _, 2..) => "Updated",
+        _ => "Success",
     }
-    if operation.dialect == Dialect::Matrix {
-        // What is not valid is a bad request in Matrix.
-        if let Some(invalid) = by_status.remove(&422) {
-            by_status.entry(400).or_default().extend(invalid);
-        }
+}
+
+/// The endpoint's error codes by status.
+fn errors_by_status(operation: &Operation) -> BTreeMap<u16, Vec<ErrorCode>> {
+    let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
+    for code in operation.route.errors() {
+        // Matrix reports invalid input as 400.
+        let is_matrix = operation.error_format == ErrorFormat::Matrix;
+        let status = if is_matrix && code.status() == 422 { 400 } else { code.status() };
+        by_status.entry(status).or_default().push(code);
     }
     by_status
 }
 
-/// The same codes are the same response, wherever they are.
-fn refusal_name(dialect: Dialect, examples: &[&Example]) -> String {
-    match dialect {
-        Dialect::Matrix => "matrix".into(),
-        Dialect::Own => examples.iter().map(|example| example.code).collect::<Vec<_>>().join("-"),
+/// Endpoints with the same codes share a response.
+fn error_response_name(format: ErrorFormat, codes: &[ErrorCode]) -> String {
+    match format {
+        ErrorFormat::Matrix => "matrix".into(),
+        ErrorFormat::Touchline => codes.iter().map(|code| code.as_str()).collect::<Vec<_>>().join("-"),
     }
 }
 
-fn meaning(route: &Route, status: u16) -> &'static str {
-    match (status, route.is_keyed, route.answers.len()) {
-        (201, ..) => "Made",
-        (200, true, 2..) => "Made before, by the same `Idempotency-Key`",
-        (200, _, 2..) => "Replaced, or the same as before",
-        _ => "Done",
-    }
-}
-
-fn refusal(dialect: Dialect, status: u16, examples: &[&Example]) -> Value {
-    if dialect == Dialect::Matrix {
+fn error_response(format: ErrorFormat, status: u16, codes: &[ErrorCode]) -> Value {
+    if format == ErrorFormat::Matrix {
         return json!({
-            "description": "Refused, in the words of the Matrix specification",
+            "description": "An error in Matrix's format",
             "content": { "application/json": { "schema": { "$ref": "#/components/schemas/MatrixError" } } },
         });
     }
-    let codes: Vec<_> = examples.iter().map(|example| example.code).collect();
-    let said: Map<String, Value> = examples
+    let meanings: Vec<_> = codes.iter().map(|code| format!("`{code}`: {}", code.meaning())).collect();
+    let examples: Map<String, Value> = codes
         .iter()
-        .map(|example| {
-            let name = example.code;
-            (name.to_owned(), json!({ "$ref": format!("#/components/examples/{name}") }))
-        })
+        .map(|code| (code.to_string(), json!({ "$ref": format!("#/components/examples/{code}") })))
         .collect();
+    let words: Vec<_> = codes.iter().map(|code| code.as_str()).collect();
     let mut response = json!({
-        "description": codes.iter().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", "),
+        "description": meanings.join("\n\n"),
         "content": { "application/json": {
             "schema": {
                 "allOf": [
                     { "$ref": "#/components/schemas/Error" },
-                    { "type": "object", "properties": { "code": { "type": "string", "enum": codes } } },
+                    { "type": "object", "properties": {
+                        "code": { "type": "string", "enum": words, "description": "The codes of this response." },
+                    } },
                 ],
             },
-            "examples": said,
+            "examples": examples,
         } },
     });
     match status {
@@ -302,7 +278,7 @@ fn refusal(dialect: Dialect, status: u16, examples: &[&Example]) -> Value {
         }
         429 | 503 => {
             response["headers"]["Retry-After"] = json!({
-                "description": "Seconds until it is worth trying again.",
+                "description": "Seconds until a retry can succeed.",
                 "schema": { "type": "integer", "minimum": 1 },
             });
         }
@@ -311,29 +287,45 @@ fn refusal(dialect: Dialect, status: u16, examples: &[&Example]) -> Value {
     response
 }
 
-fn error() -> Value {
+fn error_schema() -> Value {
     json!({
         "type": "object",
         "required": ["message", "code"],
         "properties": {
-            "message": { "type": "string", "description": "A sentence for people." },
+            "message": { "type": "string", "description": "A sentence for the user." },
             "code": { "type": "string", "description": "A stable word for programs." },
             "errors": {
                 "type": "object",
-                "description": "On 422 alone: what is wrong, by field.",
+                "description": "Only on 422: sentences by field.",
                 "additionalProperties": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+            },
+            "balance": {
+                "type": "integer", "format": "int64",
+                "description": "Only with `insufficient_balance`: the coins in the wallet.",
+            },
+            "required": {
+                "type": "integer", "format": "int64", "minimum": 1,
+                "description": "Only with `insufficient_balance`: the coins that the call needs.",
+            },
+            "next_claim_at": {
+                "type": "string", "format": "date-time",
+                "description": "Only with `already_claimed`: when the next daily coins can be claimed.",
+            },
+            "retry_after": {
+                "type": "integer", "format": "int64", "minimum": 1,
+                "description": "Only on 429 and 503: seconds until a retry can succeed.",
             },
         },
     })
 }
 
-fn matrix_error() -> Value {
+fn matrix_error_schema() -> Value {
     json!({
         "type": "object",
         "required": ["errcode", "error"],
         "properties": {
-            "errcode": { "type": "string", "pattern": "^M_" },
-            "error": { "type": "string" },
+            "errcode": { "type": "string", "pattern": "^M_", "description": "Matrix's error code." },
+            "error": { "type": "string", "description": "A sentence for the homeserver's operator." },
         },
     })
 }
@@ -343,12 +335,12 @@ fn first_lower(name: &str) -> String {
     letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect()
 }
 
-/// Names without what only our code needs, and no format that OpenAPI does not know.
+/// Shortens schema names, and replaces number formats that OpenAPI does not define.
 fn tidy(value: &mut Value, shorter: &dyn Fn(&str) -> Option<String>) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| tidy(value, shorter)),
         Value::Object(map) => {
-            // OpenAPI knows no unsigned numbers; what needs more than 32 bits has to say so, or clients cut it off.
+            // OpenAPI has no unsigned formats. Numbers beyond 32 bits say so, or generated clients truncate them.
             if let Some(Value::String(format)) = map.get_mut("format")
                 && let Some(bits) = format.strip_prefix("uint")
             {

@@ -1,4 +1,4 @@
-//! The event that an HTTP API sends to a function: payload format 2.0.
+//! The event that API Gateway sends to a function for an HTTP request: HTTP API, payload format 2.0.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone)]
 pub struct HttpRequest<'a> {
     pub method: &'a str,
-    /// As sent, still escaped.
+    /// As sent, still percent-encoded.
     pub path: &'a str,
     /// As sent, without the question mark.
     pub query: &'a str,
-    /// Names in lower case; repeated ones appear repeatedly.
+    /// Names are in lower case. A repeated header appears once for each value.
     pub headers: Vec<(String, String)>,
     pub body: &'a [u8],
     pub source: &'a str,
@@ -22,13 +22,12 @@ pub struct HttpRequest<'a> {
     pub path_parameters: Map<String, Value>,
 }
 
-/// The event as AWS sends it.
 #[must_use]
 pub fn http_event(request: &HttpRequest<'_>) -> Value {
     let mut headers = Map::new();
     let mut cookies = Vec::new();
     for (name, value) in &request.headers {
-        // The gateway joins repeated headers, and hands cookies over in a list of their own.
+        // API Gateway joins repeated headers with commas and lists cookies separately.
         if name == "cookie" {
             cookies.extend(value.split("; ").map(Value::from));
         } else if let Some(Value::String(before)) = headers.get_mut(name) {
@@ -65,7 +64,7 @@ pub fn http_event(request: &HttpRequest<'_>) -> Value {
         "isBase64Encoded": false,
     });
     let query = query_parameters(request.query);
-    let fields = event.as_object_mut().expect("an object");
+    let fields = event.as_object_mut().expect("the event is an object");
     if !cookies.is_empty() {
         fields.insert("cookies".into(), cookies.into());
     }
@@ -80,13 +79,13 @@ pub fn http_event(request: &HttpRequest<'_>) -> Value {
             fields.insert("body".into(), text.into());
         } else {
             fields.insert("isBase64Encoded".into(), true.into());
-            fields.insert("body".into(), base64(request.body).into());
+            fields.insert("body".into(), aws_smithy_types::base64::encode(request.body).into());
         }
     }
     event
 }
 
-/// Decoded; values of a repeated name are joined by commas.
+/// The decoded query parameters. Values of a repeated parameter are joined with commas.
 fn query_parameters(query: &str) -> Map<String, Value> {
     let mut parameters = Map::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -100,16 +99,12 @@ fn query_parameters(query: &str) -> Map<String, Value> {
     parameters
 }
 
-fn base64(bytes: &[u8]) -> String {
-    aws_smithy_types::base64::encode(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_request_becomes_the_event_that_lambda_http_reads() {
+    fn lambda_http_reads_the_event() {
         let event = http_event(&HttpRequest {
             method: "POST",
             path: "/a/b%20c",

@@ -1,15 +1,22 @@
-//! What surrounds the functions, read from `template.yaml`: its tables, routes, streams and schedules,
-//! a DynamoDB to put the tables in, and the events that API Gateway would send.
+//! The stack around the functions: the tables, routes, streams and schedules of `template.yaml`, an embedded
+//! DynamoDB for the tables, and the events that API Gateway and DynamoDB Streams send to functions.
+//!
+//! Each module imports only modules below it in this list.
+
+pub mod tables;
+pub mod template;
+
+pub mod resources;
 
 pub mod event;
 pub mod samples;
 pub mod store;
 pub mod streams;
-pub mod tables;
-pub mod template;
+pub mod yaml;
 
+pub use resources::{Function, Stack};
 pub use store::EmbeddedStore;
-pub use template::{Function, Stack, Template};
+pub use template::Template;
 
-/// The template of this very source tree.
+/// The `template.yaml` of this source tree.
 pub const TEMPLATE: &str = include_str!("../../../template.yaml");

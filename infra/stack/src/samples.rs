@@ -1,40 +1,40 @@
-//! The samples in `events/`, and what `events/README.md` says that each gives.
+//! The sample events in `events/`, with the results that `events/README.md` lists for them.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// A payload, and the answer to it.
+/// A payload and its expected result.
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub function: String,
-    /// `login/code-request.json`.
+    /// The path inside `events/`: `login/code-request.json`.
     pub file: String,
     pub payload: Value,
     pub expected: Expected,
 }
 
-/// What is written beside a sample.
+/// The result that `events/README.md` lists for a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// The status of a response, on a fresh store.
+    /// The status of the response, on a fresh store.
     Status(u64),
-    /// What an import counts as created and as rejected, on a fresh store.
+    /// The created and rejected counts of an import, on a fresh store.
     Counts(u64, u64),
-    /// The answer, after the sample league is imported.
-    Answer(String),
-    /// Nothing in particular: it depends on what is configured.
+    /// The function's result as JSON, after the sample league is imported.
+    Payload(String),
+    /// Any result: it depends on the configuration.
     Anything,
 }
 
 impl Expected {
-    /// Reads what stands in the cells after a file's name.
-    fn read(cells: &[&str]) -> Option<Self> {
-        let quoted = |cell: &str| Some(cell.strip_prefix('`')?.strip_suffix('`')?.to_owned());
+    /// Reads the table cells after a file's name.
+    fn parse(cells: &[&str]) -> Option<Self> {
+        let unquoted = |cell: &str| Some(cell.strip_prefix('`')?.strip_suffix('`')?.to_owned());
         match cells {
             ["-", ..] => Some(Self::Anything),
-            [answer, ..] if answer.starts_with('`') => quoted(answer).map(Self::Answer),
+            [payload, ..] if payload.starts_with('`') => unquoted(payload).map(Self::Payload),
             [first, second, ..] => match (first.parse().ok()?, second.parse().ok()) {
                 (created, Some(rejected)) => Some(Self::Counts(created, rejected)),
                 (status, None) => Some(Self::Status(status)),
@@ -43,21 +43,22 @@ impl Expected {
         }
     }
 
-    /// Whether an answer is the one.
     #[must_use]
-    pub fn is(&self, answer: &Value) -> bool {
+    pub fn matches(&self, result: &Value) -> bool {
         match self {
-            Self::Status(status) => answer["statusCode"] == *status,
+            Self::Status(status) => result["statusCode"] == *status,
             Self::Counts(created, rejected) => {
-                answer["created"] == *created && answer["rejected"] == *rejected
+                result["created"] == *created && result["rejected"] == *rejected
             }
-            Self::Answer(text) => serde_json::from_str(text).is_ok_and(|expected: Value| expected == *answer),
+            Self::Payload(text) => {
+                serde_json::from_str(text).is_ok_and(|expected: Value| expected == *result)
+            }
             Self::Anything => true,
         }
     }
 }
 
-/// Every sample under a source tree's `events/`. An error names the file that is missing or says too little.
+/// Reads every sample of a source tree. An error names the file that is missing or has no expected result.
 pub fn read(root: &Path) -> Result<Vec<Sample>, String> {
     let folder = root.join("events");
     let text =
@@ -75,7 +76,8 @@ pub fn read(root: &Path) -> Result<Vec<Sample>, String> {
         samples.push(Sample {
             function: function.to_owned(),
             payload: serde_json::from_str(&payload).map_err(|error| format!("{file}: {error}"))?,
-            expected: Expected::read(rest).ok_or_else(|| format!("{file} has no answer beside it"))?,
+            expected: Expected::parse(rest)
+                .ok_or_else(|| format!("events/README.md lists no expected result for {file}"))?,
             file,
         });
     }

@@ -1,4 +1,4 @@
-//! Reads tables' streams, and makes of their records what Lambda sends to functions.
+//! Reads the streams of tables and converts their records to the events that Lambda sends to functions.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 pub use aws_sdk_dynamodbstreams::types::Record;
 
-/// Streams of one DynamoDB.
+/// Reads the streams of one DynamoDB.
 #[derive(Debug, Clone)]
 pub struct StreamReader {
     client: Client,
@@ -36,7 +36,7 @@ impl StreamReader {
         Self { client: Client::from_conf(config.build()), region: region.to_owned() }
     }
 
-    /// The shards of a stream.
+    /// The ids of a stream's shards.
     pub async fn shards(&self, stream: &str) -> Result<Vec<String>, String> {
         let described = self
             .client
@@ -49,13 +49,13 @@ impl StreamReader {
         Ok(shards.iter().map(|shard| shard.shard_id().unwrap_or_default().to_owned()).collect())
     }
 
-    /// Up to `most` records of a shard that come after a sequence number, or from the beginning.
+    /// Up to `limit` records of a shard, from the record after a sequence number or from the beginning.
     pub async fn records(
         &self,
         stream: &str,
         shard: &str,
         after: Option<&String>,
-        most: i32,
+        limit: i32,
     ) -> Result<Vec<Record>, String> {
         let iterator = self
             .client
@@ -75,14 +75,14 @@ impl StreamReader {
             .client
             .get_records()
             .shard_iterator(iterator)
-            .limit(most)
+            .limit(limit)
             .send()
             .await
             .map_err(|error| DisplayErrorContext(error).to_string())?;
         Ok(page.records.unwrap_or_default())
     }
 
-    /// A batch of one shard's records as Lambda sends it, where the mapping has a tumbling window.
+    /// A batch of one shard's records as Lambda sends it for a mapping with a tumbling window.
     #[must_use]
     pub fn event(&self, stream: &str, shard: &str, records: &[Record]) -> Value {
         json!({
@@ -95,7 +95,7 @@ impl StreamReader {
         })
     }
 
-    /// One record, as an event has it.
+    /// One record of such an event.
     #[must_use]
     pub fn record(&self, stream: &str, record: &Record) -> Value {
         let change = record.dynamodb();
@@ -136,13 +136,13 @@ impl StreamReader {
     }
 }
 
-/// A record's place in its shard.
+/// The record's sequence number, which orders the records of a shard.
 #[must_use]
 pub fn sequence(record: &Record) -> &str {
     record.dynamodb().and_then(|change| change.sequence_number()).unwrap_or_default()
 }
 
-/// DynamoDB's own JSON.
+/// An attribute in DynamoDB's JSON format.
 fn attribute(value: &AttributeValue) -> Value {
     let binary = |blob: &aws_sdk_dynamodbstreams::primitives::Blob| aws_smithy_types::base64::encode(blob);
     match value {

@@ -1,29 +1,42 @@
-//! Makes the template's tables on any DynamoDB.
+//! Creates the template's tables in a DynamoDB.
+
+use std::fmt::Display;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::error::{BuildError, DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
+use aws_sdk_dynamodb::operation::create_table::builders::CreateTableFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, LocalSecondaryIndex,
-    Projection, StreamSpecification, TimeToLiveSpecification,
+    Projection, StreamSpecification, TableDescription, TimeToLiveSpecification,
 };
 use serde_json::Value;
 
-use crate::template::Table;
+use crate::resources::Table;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    #[error("the table {0} is not described in a way that is understood here: {1}")]
-    Unclear(String, String),
-    #[error("the table {0} could not be made: {1}")]
-    NotMade(String, String),
-    #[error("the store does not answer")]
-    NoAnswer,
-    #[error("the table {0} exists with other keys, indexes or streams than the template's")]
+    #[error("the definition of the table {0} is not supported: {1}")]
+    Unsupported(String, String),
+    #[error("the table {0} could not be created: {1}")]
+    NotCreated(String, String),
+    #[error("DynamoDB does not respond")]
+    Unreachable,
+    #[error("the table {0} exists, but its keys, indexes or stream differ from the template")]
     Differs(String),
 }
 
-/// Creates the tables that are not there yet; one that is there must be as the template says.
+impl TableError {
+    fn unsupported(table: &Table, problem: &dyn Display) -> Self {
+        Self::Unsupported(table.name.clone(), problem.to_string())
+    }
+
+    fn not_created(table: &Table, error: impl std::error::Error) -> Self {
+        Self::NotCreated(table.name.clone(), DisplayErrorContext(error).to_string())
+    }
+}
+
+/// Creates the missing tables. An existing table must have the template's keys, indexes and stream.
 pub async fn create(client: &Client, tables: &[Table]) -> Result<(), TableError> {
     for table in tables {
         create_one(client, table).await?;
@@ -32,7 +45,20 @@ pub async fn create(client: &Client, tables: &[Table]) -> Result<(), TableError>
 }
 
 async fn create_one(client: &Client, table: &Table) -> Result<(), TableError> {
-    let unclear = |what: &dyn std::fmt::Display| TableError::Unclear(table.name.clone(), what.to_string());
+    let request = create_request(client, table).map_err(|error| TableError::unsupported(table, &error))?;
+    match request.send().await {
+        Ok(_) => enable_time_to_live(client, table).await,
+        Err(SdkError::ServiceError(service))
+            if matches!(service.err(), CreateTableError::ResourceInUseException(_)) =>
+        {
+            check_existing(client, table).await
+        }
+        Err(SdkError::DispatchFailure(_) | SdkError::TimeoutError(_)) => Err(TableError::Unreachable),
+        Err(error) => Err(TableError::not_created(table, error)),
+    }
+}
+
+fn create_request(client: &Client, table: &Table) -> Result<CreateTableFluentBuilder, BuildError> {
     let properties = &table.properties;
     let mut request = client.create_table().table_name(&table.name).billing_mode(BillingMode::PayPerRequest);
     for attribute in list(&properties["AttributeDefinitions"]) {
@@ -40,109 +66,91 @@ async fn create_one(client: &Client, table: &Table) -> Result<(), TableError> {
             AttributeDefinition::builder()
                 .attribute_name(text(&attribute["AttributeName"]))
                 .attribute_type(text(&attribute["AttributeType"]).into())
-                .build()
-                .map_err(|error| unclear(&error))?,
+                .build()?,
         );
     }
-    for element in key_schema(&properties["KeySchema"]).map_err(|error| unclear(&error))? {
-        request = request.key_schema(element);
-    }
+    request = request.set_key_schema(Some(key_schema(&properties["KeySchema"])?));
     for index in list(&properties["GlobalSecondaryIndexes"]) {
         request = request.global_secondary_indexes(
             GlobalSecondaryIndex::builder()
                 .index_name(text(&index["IndexName"]))
-                .set_key_schema(Some(key_schema(&index["KeySchema"]).map_err(|error| unclear(&error))?))
+                .set_key_schema(Some(key_schema(&index["KeySchema"])?))
                 .projection(projection(index))
-                .build()
-                .map_err(|error| unclear(&error))?,
+                .build()?,
         );
     }
     for index in list(&properties["LocalSecondaryIndexes"]) {
         request = request.local_secondary_indexes(
             LocalSecondaryIndex::builder()
                 .index_name(text(&index["IndexName"]))
-                .set_key_schema(Some(key_schema(&index["KeySchema"]).map_err(|error| unclear(&error))?))
+                .set_key_schema(Some(key_schema(&index["KeySchema"])?))
                 .projection(projection(index))
-                .build()
-                .map_err(|error| unclear(&error))?,
+                .build()?,
         );
     }
     if let Some(view) = properties["StreamSpecification"]["StreamViewType"].as_str() {
         request = request.stream_specification(
-            StreamSpecification::builder()
-                .stream_enabled(true)
-                .stream_view_type(view.into())
-                .build()
-                .map_err(|error| unclear(&error))?,
+            StreamSpecification::builder().stream_enabled(true).stream_view_type(view.into()).build()?,
         );
     }
-    match request.send().await {
-        Ok(_) => {}
-        Err(SdkError::ServiceError(service))
-            if matches!(service.err(), CreateTableError::ResourceInUseException(_)) =>
-        {
-            return compare(client, table).await;
-        }
-        Err(SdkError::DispatchFailure(_) | SdkError::TimeoutError(_)) => return Err(TableError::NoAnswer),
-        Err(error) => {
-            return Err(TableError::NotMade(table.name.clone(), DisplayErrorContext(error).to_string()));
-        }
-    }
-    if let Some(attribute) = properties["TimeToLiveSpecification"]["AttributeName"].as_str() {
-        let specification = TimeToLiveSpecification::builder()
-            .attribute_name(attribute)
-            .enabled(true)
-            .build()
-            .map_err(|error| unclear(&error))?;
-        client
-            .update_time_to_live()
-            .table_name(&table.name)
-            .time_to_live_specification(specification)
-            .send()
-            .await
-            .map_err(|error| {
-                TableError::NotMade(table.name.clone(), DisplayErrorContext(error).to_string())
-            })?;
-    }
+    Ok(request)
+}
+
+async fn enable_time_to_live(client: &Client, table: &Table) -> Result<(), TableError> {
+    let Some(attribute) = table.properties["TimeToLiveSpecification"]["AttributeName"].as_str() else {
+        return Ok(());
+    };
+    let specification = TimeToLiveSpecification::builder()
+        .attribute_name(attribute)
+        .enabled(true)
+        .build()
+        .map_err(|error| TableError::unsupported(table, &error))?;
+    client
+        .update_time_to_live()
+        .table_name(&table.name)
+        .time_to_live_specification(specification)
+        .send()
+        .await
+        .map_err(|error| TableError::not_created(table, error))?;
     Ok(())
 }
 
-/// A data folder may be older than the template.
-async fn compare(client: &Client, table: &Table) -> Result<(), TableError> {
-    let found =
-        client.describe_table().table_name(&table.name).send().await.map_err(|error| {
-            TableError::NotMade(table.name.clone(), DisplayErrorContext(error).to_string())
-        })?;
-    let Some(found) = found.table else { return Err(TableError::Differs(table.name.clone())) };
+/// A data folder can be older than the template.
+async fn check_existing(client: &Client, table: &Table) -> Result<(), TableError> {
+    let found = client.describe_table().table_name(&table.name).send().await;
+    let found = found.map_err(|error| TableError::not_created(table, error))?.table;
+    if found.is_some_and(|found| is_as_declared(&found, &table.properties)) {
+        Ok(())
+    } else {
+        Err(TableError::Differs(table.name.clone()))
+    }
+}
+
+fn is_as_declared(found: &TableDescription, declared: &Value) -> bool {
     let keys = |schema: &[KeySchemaElement]| -> Vec<String> {
         schema.iter().map(|key| key.attribute_name().to_owned()).collect()
     };
-    let wanted_keys = |schema: &Value| -> Vec<String> {
+    let declared_keys = |schema: &Value| -> Vec<String> {
         list(schema).map(|key| text(&key["AttributeName"]).to_owned()).collect()
     };
-    let mut indexes: Vec<_> = found
-        .global_secondary_indexes()
-        .iter()
-        .map(|index| (index.index_name().unwrap_or_default().to_owned(), keys(index.key_schema())))
+    let global =
+        found.global_secondary_indexes().iter().map(|index| (index.index_name(), index.key_schema()));
+    let local = found.local_secondary_indexes().iter().map(|index| (index.index_name(), index.key_schema()));
+    let mut indexes: Vec<_> = global
+        .chain(local)
+        .map(|(name, schema)| (name.unwrap_or_default().to_owned(), keys(schema)))
         .collect();
-    indexes.extend(
-        found
-            .local_secondary_indexes()
-            .iter()
-            .map(|index| (index.index_name().unwrap_or_default().to_owned(), keys(index.key_schema()))),
-    );
     indexes.sort();
-    let mut wanted_indexes: Vec<_> = ["GlobalSecondaryIndexes", "LocalSecondaryIndexes"]
+    let mut declared_indexes: Vec<_> = ["GlobalSecondaryIndexes", "LocalSecondaryIndexes"]
         .into_iter()
-        .flat_map(|kind| list(&table.properties[kind]))
-        .map(|index| (text(&index["IndexName"]).to_owned(), wanted_keys(&index["KeySchema"])))
+        .flat_map(|kind| list(&declared[kind]))
+        .map(|index| (text(&index["IndexName"]).to_owned(), declared_keys(&index["KeySchema"])))
         .collect();
-    wanted_indexes.sort();
-    let streams = found.stream_specification().is_some_and(StreamSpecification::stream_enabled);
-    let same = keys(found.key_schema()) == wanted_keys(&table.properties["KeySchema"])
-        && indexes == wanted_indexes
-        && streams == table.properties.get("StreamSpecification").is_some();
-    if same { Ok(()) } else { Err(TableError::Differs(table.name.clone())) }
+    declared_indexes.sort();
+    let has_stream = found.stream_specification().is_some_and(StreamSpecification::stream_enabled);
+    keys(found.key_schema()) == declared_keys(&declared["KeySchema"])
+        && indexes == declared_indexes
+        && has_stream == declared.get("StreamSpecification").is_some()
 }
 
 fn projection(index: &Value) -> Projection {
@@ -154,7 +162,7 @@ fn projection(index: &Value) -> Projection {
         .build()
 }
 
-fn key_schema(schema: &Value) -> Result<Vec<KeySchemaElement>, aws_sdk_dynamodb::error::BuildError> {
+fn key_schema(schema: &Value) -> Result<Vec<KeySchemaElement>, BuildError> {
     list(schema)
         .map(|key| {
             KeySchemaElement::builder()

@@ -1,133 +1,171 @@
 //! Chat rooms.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::Serialize;
 
-use super::{Data, Listing, Message, Nothing, Number, PerPage, SearchText, endpoint, input};
-use crate::domain::catalog::Catalogue;
+use super::endpoint::{Kind, PathParameter};
+use super::{
+    Cursor, Data, Id, Listing, Message, Nothing, PerPage, Position, SearchText, SignedIn, endpoint, input,
+};
+use crate::domain::catalog::Catalog;
+use crate::domain::chat::Credentials;
 use crate::domain::room::{Membership, Room, RoomId, RoomName, Topic};
-use crate::domain::{Reason, Timestamp, UserId, Username};
-use crate::http::SignedIn;
-use crate::ports::chat::Credentials;
+use crate::domain::{Timestamp, UserId, Username};
 
 endpoint! {
-    /// Make a room.
+    /// Create a room
+    ///
+    /// A private room is encrypted and joined by invitation. The creator is its first member. A retry with the same
+    /// `Idempotency-Key` returns the same room (200).
     CreateRoom: POST "/api/auth/chat-room", in "chat", by SignedIn, RoomInput => Message<RoomView>,
-        answers [200, 201], refuses ["event_not_found", "no_catalogue", "reference_reused", "chat_unavailable"], keyed by "Idempotency-Key"
+        status [200, 201], errors [EventNotFound, NoCatalogue, ReferenceReused, ChatUnavailable],
+        idempotent by "Idempotency-Key"
 }
 
 endpoint! {
-    /// List rooms: those of one's own that are private, then those that anybody may find.
+    /// List rooms
+    ///
+    /// The caller's private rooms first, then the public rooms.
     ListRooms: GET "/api/auth/chat-rooms", in "chat", by SignedIn, RoomsQuery => Listing<ListedRoom>
 }
 
 endpoint! {
-    /// Join a room.
-    JoinRoom: POST "/api/auth/chat-rooms/{matrixRoomId}/join", in "chat", by SignedIn,
+    /// Join a room
+    ///
+    /// A private room needs an invitation.
+    JoinRoom { matrix_room_id: RoomId }: POST "/api/auth/chat-rooms/{matrixRoomId}/join", in "chat", by SignedIn,
         Nothing => Message<MembershipView>,
-        refuses ["room_not_found", "not_allowed", "already_a_member", "chat_unavailable"]
+        errors [RoomNotFound, NotAllowed, AlreadyAMember, ChatUnavailable]
 }
 
 endpoint! {
-    /// Leave a room, or turn an invitation down.
-    LeaveRoom: POST "/api/auth/chat-rooms/{matrixRoomId}/leave", in "chat", by SignedIn,
+    /// Leave a room
+    ///
+    /// Also declines an invitation.
+    LeaveRoom { matrix_room_id: RoomId }: POST "/api/auth/chat-rooms/{matrixRoomId}/leave", in "chat", by SignedIn,
         Nothing => Message<MembershipView>,
-        refuses ["room_not_found", "not_a_member", "chat_unavailable"]
+        errors [RoomNotFound, NotAMember, ChatUnavailable]
 }
 
 endpoint! {
-    /// Invite somebody into a room.
-    Invite: POST "/api/auth/chat-rooms/{matrixRoomId}/invite", in "chat", by SignedIn,
+    /// Invite a user to a room
+    ///
+    /// Name the user by `user_id` or by `username`.
+    Invite { matrix_room_id: RoomId }: POST "/api/auth/chat-rooms/{matrixRoomId}/invite", in "chat", by SignedIn,
         InviteInput => Message<InvitationView>,
-        refuses ["room_not_found", "user_not_found", "not_a_member", "not_allowed", "already_a_member", "chat_unavailable"]
+        errors [RoomNotFound, UserNotFound, NotAMember, NotAllowed, AlreadyAMember, ChatUnavailable]
 }
 
 endpoint! {
-    /// What is known of a room's members.
-    MemberStats: GET "/api/auth/chat-rooms/{chatRoom}/member-stats", in "chat", by SignedIn,
+    /// Read member statistics of a room
+    ///
+    /// Only members see those of a private room.
+    MemberStats { chat_room: RoomId }: GET "/api/auth/chat-rooms/{chatRoom}/member-stats", in "chat", by SignedIn,
         Nothing => Data<MemberStatsView>,
-        refuses ["room_not_found", "not_a_member", "no_catalogue"]
+        errors [RoomNotFound, NotAMember, NoCatalogue]
 }
 
 endpoint! {
-    /// Ask for chat credentials again.
+    /// Request chat credentials again
+    ///
+    /// For a login that returned `matrix_credentials: null` because the homeserver did not respond.
     ChatCredentials: POST "/api/auth/chat/credentials", in "chat", by SignedIn, Nothing => Data<Credentials>,
-        refuses ["chat_unavailable", "chat_login_unsupported"]
+        errors [ChatUnavailable, ChatLoginUnsupported]
 }
 
 input! {
-    RoomInput { name: RoomName, topic: Option<Topic>, event_id: Option<Number>, is_private: Option<bool> }
+    RoomInput {
+        name: RoomName,
+        topic: Option<Topic>,
+        /// The id of the match that the room is about.
+        event_id: Option<Id>,
+        /// Whether the room is joined by invitation only, and encrypted.
+        is_private: Option<bool>,
+    }
 }
 
 input! {
     RoomsQuery {
-        /// `true`: those that one has joined alone.
+        /// `true`: only rooms that the caller has joined.
         joined: Option<bool>,
-        event_id: Option<Number>,
+        /// Only rooms about this match.
+        event_id: Option<Id>,
+        /// Only rooms with this text in their name, in any case.
         search: Option<SearchText>,
         per_page: PerPage,
-        cursor: Option<RoomsCursor>,
+        cursor: Option<Cursor<RoomsPosition>>,
     }
 }
 
 input! {
     InviteInput {
-        /// Whom to invite: this, or `username`.
+        /// The id of the invited user. Send either this or `username`.
         user_id: Option<UserId>,
-        /// Whom to invite: this, or `user_id`.
+        /// The username of the invited user. Send either this or `user_id`.
         username: Option<Username>,
     }
 }
 
-/// A place in a list of rooms.
+impl PathParameter for RoomId {
+    const KIND: Kind = Kind::Room;
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "minLength": 1, "examples": ["!abc:touchline.local"],
+            "description": "The Matrix id of a room, plain or percent-encoded.",
+        })
+    }
+}
+
+/// A position in a list of rooms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RoomsCursor {
-    /// Among one's own, after a room.
+pub enum RoomsPosition {
+    /// Among the caller's rooms: after this one.
     Own(RoomId),
-    /// In a directory, after a place.
-    Shelf(String),
+    /// Among the public rooms: after this sort key of the directory.
+    Directory(String),
 }
 
-impl RoomsCursor {
-    pub(super) fn parse(text: &str) -> Result<Self, Reason> {
-        let not_ours = || Reason::from("is not a cursor of this list");
-        let (kind, hex) = text.split_at_checked(1).ok_or_else(not_ours)?;
-        let bytes = (0..hex.len())
-            .step_by(2)
-            .map(|at| hex.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()))
-            .collect::<Option<Vec<u8>>>();
-        let place = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(not_ours)?;
-        let cursor = match kind {
-            "o" => RoomId::parse(&place).map(Self::Own),
-            "d" => (!place.is_empty() && place.len() <= 1_000).then_some(Self::Shelf(place)),
+impl Position for RoomsPosition {
+    const LIST: &'static str = "rooms";
+
+    fn encode(&self) -> String {
+        match self {
+            Self::Own(room) => format!("o{}", room.as_str()),
+            Self::Directory(key) => format!("d{key}"),
+        }
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        match text.split_at_checked(1)? {
+            ("o", room) => RoomId::parse(room).map(Self::Own),
+            ("d", key) if !key.is_empty() => Some(Self::Directory(key.to_owned())),
             _ => None,
-        };
-        // Only as we write it.
-        cursor.filter(|cursor| cursor.to_string() == text).ok_or_else(not_ours)
+        }
     }
 }
 
-impl fmt::Display for RoomsCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, place) = match self {
-            Self::Own(room) => ("o", room.as_str()),
-            Self::Shelf(place) => ("d", place.as_str()),
-        };
-        f.write_str(kind)?;
-        place.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
+/// A room.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoomView {
+    /// The room's Matrix id.
     pub room_id: RoomId,
+    /// The room's name.
     pub name: String,
+    /// The room's topic; empty if it has none.
     pub topic: String,
+    /// The id of the match that the room is about; `null` if none.
     pub event_id: Option<u32>,
+    /// The id of the user who created it.
     pub creator_id: Option<UserId>,
+    /// Whether messages are encrypted end to end.
     pub is_encrypted: bool,
     /// `public` or `invite`.
     pub join_rule: &'static str,
@@ -147,34 +185,47 @@ impl From<Room> for RoomView {
     }
 }
 
+/// A room in a list.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ListedRoom {
+    /// The room's Matrix id.
     pub room_id: RoomId,
+    /// The room's name.
     pub name: String,
+    /// The room's topic; empty if it has none.
     pub topic: String,
-    pub event: Option<RoomEvent>,
+    /// The match that the room is about; `null` if none.
+    pub event: Option<RoomMatch>,
+    /// How many members it has.
     pub member_count: i64,
+    /// Whether the caller has joined.
     pub is_joined: bool,
+    /// Whether messages are encrypted end to end.
     pub is_encrypted: bool,
+    /// The time of the last message, or of the creation.
     pub last_activity: Timestamp,
 }
 
-/// A room's match, as far as a list of rooms shows it.
+/// The match of a room in a list.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct RoomEvent {
+pub struct RoomMatch {
+    /// The id of the match.
     pub id: u32,
+    /// The name of the home team.
     pub home_team: String,
+    /// The name of the away team.
     pub away_team: String,
+    /// Kick-off.
     pub start_time: Timestamp,
 }
 
-impl RoomEvent {
+impl RoomMatch {
     #[must_use]
-    pub fn of(catalogue: &Catalogue, event: u32) -> Option<Self> {
-        let event = catalogue.event(event)?;
-        let team = |id| Some(catalogue.team(id)?.name.clone());
+    pub fn of(catalog: &Catalog, event: u32) -> Option<Self> {
+        let event = catalog.event(event)?;
+        let team = |id| Some(catalog.team(id)?.name.clone());
         Some(Self {
             id: event.id,
             home_team: team(event.home_team_id)?,
@@ -186,12 +237,9 @@ impl RoomEvent {
 
 impl ListedRoom {
     #[must_use]
-    pub fn of(room: Room, member_count: i64, is_joined: bool, catalogue: Option<&Catalogue>) -> Self {
+    pub fn of(room: Room, member_count: i64, is_joined: bool, catalog: Option<&Catalog>) -> Self {
         Self {
-            event: room
-                .event_id
-                .zip(catalogue)
-                .and_then(|(event, catalogue)| RoomEvent::of(catalogue, event)),
+            event: room.event_id.zip(catalog).and_then(|(event, catalog)| RoomMatch::of(catalog, event)),
             member_count,
             is_joined,
             is_encrypted: room.is_private,
@@ -203,54 +251,54 @@ impl ListedRoom {
     }
 }
 
+/// The caller's membership of a room.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MembershipView {
+    /// The room's Matrix id.
     pub room_id: RoomId,
+    /// The membership after the call.
     pub membership: Membership,
 }
 
+/// An invitation to a room.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct InvitationView {
+    /// The room's Matrix id.
     pub room_id: RoomId,
+    /// The id of the invited user.
     pub user_id: UserId,
+    /// Always `invite`.
     pub membership: Membership,
 }
 
+/// Statistics of a room's members.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemberStatsView {
+    /// How many members the room has.
     pub total_members: i64,
+    /// How many of them joined, wrote or predicted the room's match in the last 7 days.
     pub active_members: i64,
+    /// How many of them predict the room's match.
     pub predictions_made: i64,
-    /// Members by team, under its slug with `_` for `-`, and those for none of them under `neutral`.
+    /// Members by their primary team: the team's slug in snake case, and `neutral` for the others.
     pub team_distribution: BTreeMap<String, i64>,
+    /// Up to 10 members with the best records over all matches.
     pub top_predictors: Vec<PredictorView>,
 }
 
+/// A member with their record over all matches.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct PredictorView {
+    /// The user's id.
     pub user_id: UserId,
+    /// The username.
     pub username: Username,
+    /// How many of their predictions earned points.
     pub correct_predictions: i64,
+    /// The fraction of their settled predictions that earned points, 0 to 1.
     pub accuracy: f64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cursors_read_back() {
-        let own = RoomsCursor::Own(RoomId::parse("!a:b").unwrap());
-        let shelf = RoomsCursor::Shelf("corner v town#1763#0".into());
-        for cursor in [own, shelf] {
-            assert_eq!(RoomsCursor::parse(&cursor.to_string()), Ok(cursor));
-        }
-        for text in ["", "o", "d", "o2", "oé", "ozz", "o6162", "d6", "x61", "d0G", "D61", "dé1", "d6A"] {
-            assert!(RoomsCursor::parse(text).is_err(), "{text}");
-        }
-    }
 }

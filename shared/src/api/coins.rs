@@ -1,28 +1,33 @@
-//! Coins: taking some, the daily bonus, balance and history.
-
-use std::fmt;
+//! Coins: deduct some, claim the daily coins, read the balance and the history.
 
 use serde::Serialize;
 
-use super::{Message, NextPage, Nothing, PerPage, endpoint, input};
+use super::{Cursor, Message, NextPage, Nothing, PerPage, Position, SignedIn, endpoint, input};
 use crate::domain::coins::{Amount, Entry, EntryKind, ReferenceId, Wallet, midnight_after};
-use crate::domain::{Reason, Timestamp, UserId};
-use crate::http::SignedIn;
+use crate::domain::{Field, Raw, Reason, Timestamp};
 
 endpoint! {
-    /// Take coins for a purchase or a wager.
+    /// Deduct coins for a purchase or a wager
+    ///
+    /// `reference_id` is the idempotency key: a retry with the same values returns the first result with
+    /// `Idempotency-Replayed: true` and deducts nothing. Without it, the header `Idempotency-Key` serves. With neither,
+    /// each call deducts.
     Deduct: POST "/api/auth/coins/deduct", in "coins", by SignedIn, DeductInput => Message<Deduction>,
-        refuses ["insufficient_balance", "reference_reused"], keyed by "Idempotency-Key"
+        errors [InsufficientBalance, ReferenceReused], idempotent by "Idempotency-Key"
 }
 
 endpoint! {
-    /// Claim the bonus of the day.
+    /// Claim the daily coins
+    ///
+    /// Once per UTC day. Each further day of a streak adds a bonus, up to a maximum. A missed day ends the streak.
     ClaimDaily: POST "/api/auth/daily-coins", in "coins", by SignedIn, Nothing => Message<DailyClaim>,
-        refuses ["already_claimed", "rate_limited"]
+        errors [AlreadyClaimed, RateLimited]
 }
 
 endpoint! {
-    /// Balance, streak and history.
+    /// Read the balance, the streak and the history
+    ///
+    /// The history has the newest entry first.
     Coins: GET "/api/auth/coins", in "coins", by SignedIn, CoinsQuery => CoinsPage
 }
 
@@ -31,54 +36,54 @@ input! {
 }
 
 input! {
-    CoinsQuery { per_page: PerPage, cursor: Option<CoinsCursor> }
+    CoinsQuery { per_page: PerPage, cursor: Option<Cursor<BelowEntry>> }
 }
 
-/// A word; which words there are is configuration.
+/// Why coins are deducted. The allowed words are configuration, so the handler checks them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReasonWord(pub String);
 
-/// A place in a wallet's history: below this entry.
+impl Field for ReasonWord {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Ok(Self(raw.text()?.to_owned()))
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "examples": ["purchase", "wager", "gift", "other"],
+            "description": "One of the words in the deployment's setting `CoinReasons`. The examples are the default.",
+        })
+    }
+}
+
+/// In a wallet's history: below the entry with this sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CoinsCursor {
-    user: UserId,
-    below: u64,
-}
+pub struct BelowEntry(pub u64);
 
-const NOT_OURS: &str = "is not a cursor of this list";
+impl Position for BelowEntry {
+    const LIST: &'static str = "coins";
 
-impl CoinsCursor {
-    #[must_use]
-    pub fn new(user: UserId, below: u64) -> Self {
-        Self { user, below }
+    fn encode(&self) -> String {
+        self.0.to_string()
     }
 
-    pub(super) fn parse(text: &str) -> Result<Self, Reason> {
-        let numbers = text.strip_prefix("c").and_then(|rest| rest.split_once('.'));
-        let cursor = numbers.and_then(|(user, below)| {
-            Some(Self { user: UserId(user.parse().ok()?), below: below.parse().ok()? })
-        });
-        cursor.filter(|cursor| cursor.to_string() == text).ok_or_else(|| NOT_OURS.into())
-    }
-
-    /// The place, where it is one of this user's.
-    pub fn of(self, user: UserId) -> Result<u64, super::Invalid> {
-        if self.user == user { Ok(self.below) } else { Err(super::Invalid::field("cursor", NOT_OURS)) }
+    fn decode(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self)
     }
 }
 
-impl fmt::Display for CoinsCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "c{}.{}", self.user, self.below)
-    }
-}
-
+/// A completed deduction.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Deduction {
+    /// The balance before.
     pub previous_balance: i64,
+    /// How many coins were deducted.
     pub amount_deducted: i64,
+    /// The balance after.
     pub new_balance: i64,
+    /// The id of the entry in the history.
     pub transaction_id: String,
 }
 
@@ -93,13 +98,19 @@ impl From<Entry> for Deduction {
     }
 }
 
+/// The claimed daily coins.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct DailyClaim {
+    /// All coins awarded, the streak bonus included.
     pub coins_awarded: i64,
+    /// The balance after.
     pub new_balance: i64,
+    /// When the next daily coins can be claimed: the next midnight UTC.
     pub next_claim_at: Timestamp,
+    /// How many days in a row were claimed, this one included.
     pub streak_days: u32,
+    /// The part of `coins_awarded` that the streak adds.
     pub streak_bonus: u32,
 }
 
@@ -115,19 +126,27 @@ impl From<Entry> for DailyClaim {
     }
 }
 
+/// A page of a wallet's history.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CoinsPage {
+    /// The wallet, with the entries of this page.
     pub data: CoinsView,
+    /// How to get the next page.
     pub meta: NextPage,
 }
 
+/// A wallet.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CoinsView {
+    /// How many coins it holds.
     pub balance: i64,
+    /// How many days in a row the daily coins were claimed; 0 once a day was missed.
     pub streak_days: u32,
+    /// When the next daily coins can be claimed: now or earlier if they are available.
     pub next_claim_at: Timestamp,
+    /// The entries of this page, the newest first.
     pub entries: Vec<EntryView>,
 }
 
@@ -143,16 +162,24 @@ impl CoinsView {
     }
 }
 
+/// A movement of coins.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct EntryView {
+    /// The entry's id.
     pub transaction_id: String,
+    /// What moved the coins: a deduction, the daily coins, or a grant by an operator.
     #[serde(rename = "type")]
     pub kind: EntryKind,
+    /// The change of the balance; negative for a deduction.
     pub amount: i64,
+    /// The balance after.
     pub balance: i64,
+    /// The reason that the call gave.
     pub reason: Option<String>,
+    /// The caller's idempotency key, if the call had one.
     pub reference_id: Option<ReferenceId>,
+    /// When the coins moved.
     pub created_at: Timestamp,
 }
 

@@ -1,44 +1,55 @@
-//! Logging in and choosing a name.
+//! Log in, log out, and choose a username.
 
 use serde::Serialize;
 
-use super::{Data, Message, Nothing, Said, endpoint, input};
+use super::{Anyone, Data, Message, MessageOnly, Nothing, SignedIn, endpoint, input};
+use crate::domain::chat::Credentials;
 use crate::domain::username::{Base, ChosenUsername};
 use crate::domain::{OneTimeCode, Phone, Timestamp, UserId, Username};
-use crate::http::{Anyone, SignedIn};
-use crate::ports::chat::Credentials;
 
 endpoint! {
-    /// Request a login code by SMS.
+    /// Request a login code by SMS
+    ///
+    /// Sends a code of 6 digits that is valid for 5 minutes. A new code replaces the previous one.
     RequestCode: POST "/api/code/request", in "login", by Anyone, PhoneOnly => Message<CodeSent>,
-        refuses ["rate_limited", "sms_unavailable"]
+        errors [RateLimited, SmsUnavailable]
 }
 
 endpoint! {
-    /// Verify a code and log in.
+    /// Verify a code and log in
+    ///
+    /// The first login of a phone number creates the user. Each code works once and allows 5 attempts.
     VerifyCode: POST "/api/code/verify", in "login", by Anyone, PhoneAndCode => LoggedIn,
-        refuses ["invalid_code"]
+        errors [InvalidCode]
 }
 
 endpoint! {
-    /// Log in; the same as verifying a code.
+    /// Log in
+    ///
+    /// The same as `POST /api/code/verify`.
     Login: POST "/api/auth/login", in "login", by Anyone, PhoneAndCode => LoggedIn,
-        refuses ["invalid_code"]
+        errors [InvalidCode]
 }
 
 endpoint! {
-    /// Check whether a username is free.
+    /// Check whether a username is free
+    ///
+    /// Taken and reserved usernames give `available: false` with suggestions.
     CheckUsername: POST "/api/auth/username/check", in "login", by Anyone, WantedUsername => Availability
 }
 
 endpoint! {
-    /// Generate username suggestions.
+    /// Generate username suggestions
+    ///
+    /// All suggestions are free at the time of the request.
     GenerateUsernames: POST "/api/auth/username/generate", in "login", by Anyone, SuggestionsWanted => Suggestions
 }
 
 endpoint! {
-    /// Log out: the token and its chat device end.
-    Logout: POST "/api/auth/logout", in "login", by SignedIn, Nothing => Said
+    /// Log out
+    ///
+    /// Ends the session of the token and its chat device.
+    Logout: POST "/api/auth/logout", in "login", by SignedIn, Nothing => MessageOnly
 }
 
 input! {
@@ -49,7 +60,7 @@ input! {
     PhoneAndCode {
         phone: Phone,
         code: OneTimeCode,
-        /// Wanted by a newcomer; without it one is generated.
+        /// The username that a new user wants. Without it, one is generated. Known users keep theirs.
         username: Option<ChosenUsername>,
     }
 }
@@ -59,57 +70,75 @@ input! {
 }
 
 input! {
-    SuggestionsWanted { base: Base, include_numbers: Option<bool> }
+    SuggestionsWanted {
+        base: Base,
+        /// Whether the suggestions end in numbers.
+        include_numbers: Option<bool>,
+    }
 }
 
+/// A code was sent.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CodeSent {
-    /// Seconds.
+    /// How long the code is valid, in seconds.
     pub expires_in: i64,
 }
 
-/// A login.
+/// A completed login.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LoggedIn {
-    /// Only where something needs saying: no chat credentials, or another name than the wanted one.
+    /// A sentence for the user, only if there are no chat credentials or the wanted username was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     #[serde(flatten)]
     pub data: Data<LoginData>,
 }
 
+/// The user, the token and the chat credentials.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LoginData {
+    /// The user.
     pub user: UserSummary,
+    /// The API token. Send it as `Authorization: Bearer <token>`.
     pub token: String,
-    /// `null` while the chat network cannot be reached.
+    /// Chat credentials; `null` while the homeserver does not respond.
     pub matrix_credentials: Option<Credentials>,
 }
 
+/// A user, in the response to their login.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct UserSummary {
+    /// The user's id.
     pub id: UserId,
+    /// The phone number.
     pub phone: Phone,
+    /// The username.
     pub username: Username,
+    /// When the user was created.
     pub created_at: Timestamp,
 }
 
+/// Whether a username is free.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Availability {
+    /// Whether it is free.
     pub available: bool,
+    /// A sentence for the user.
     pub message: String,
-    /// Only when the name is not free.
+    /// Free usernames, only if this one is not free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestions: Option<Vec<Username>>,
 }
 
+/// Username suggestions.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Suggestions {
+    /// Free usernames.
     pub suggestions: Vec<Username>,
 }

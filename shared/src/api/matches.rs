@@ -3,87 +3,126 @@
 use chrono::NaiveDate;
 use serde::Serialize;
 
-use super::{Data, Nothing, Number, PageMeta, PageNumber, PageSize, Paged, endpoint, input};
+use super::endpoint::{Kind, PathParameter};
+use super::{Data, Id, Nothing, PageNumber, PageSize, Paged, SignedIn, endpoint, input};
 use crate::domain::Timestamp;
-use crate::domain::catalog::{Catalogue, Match, ShownStatus};
-use crate::http::SignedIn;
+use crate::domain::catalog::{Catalog, Match, ShownStatus};
 
 endpoint! {
-    /// List matches: live, then upcoming, then finished.
+    /// List matches
+    ///
+    /// Live matches first, then scheduled ones by start time, then finished ones, the newest first.
     ListEvents: GET "/api/auth/events", in "matches", by SignedIn, EventQuery => Paged<EventView>,
-        refuses ["no_catalogue"]
+        errors [NoCatalogue]
 }
 
 endpoint! {
-    /// One match.
-    OneEvent: GET "/api/auth/events/{event}", in "matches", by SignedIn, Nothing => Data<EventView>,
-        refuses ["event_not_found", "no_catalogue"]
+    /// Read one match
+    ///
+    /// The match with its tournament, teams, score and chat room.
+    OneEvent { event: EventId }: GET "/api/auth/events/{event}", in "matches", by SignedIn, Nothing => Data<EventView>,
+        errors [EventNotFound, NoCatalogue]
 }
 
 input! {
     EventQuery {
-        tournament_id: Option<Number>,
-        /// Home or away.
-        team_id: Option<Number>,
-        /// The UTC day of the start.
+        /// Only matches of this tournament.
+        tournament_id: Option<Id>,
+        /// Only matches of this team, home or away.
+        team_id: Option<Id>,
+        /// Only matches that start on this UTC day.
         date: Option<NaiveDate>,
+        /// Only matches with this status.
         status: Option<ShownStatus>,
         page: PageNumber,
         per_page: PageSize,
     }
 }
 
+/// The id of a match in a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventId(pub u32);
+
+impl PathParameter for EventId {
+    const KIND: Kind = Kind::Event;
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX, "description": "The id of a match." })
+    }
+}
+
+/// A match.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct EventView {
+    /// The id of the match.
     pub id: u32,
+    /// The id of its tournament.
     pub tournament_id: u32,
+    /// Its tournament.
     pub tournament: Named,
+    /// The home team.
     pub home_team: Named,
+    /// The away team.
     pub away_team: Named,
+    /// Kick-off.
     pub start_time: Timestamp,
+    /// Whether it is still to come, being played, or over.
     pub status: ShownStatus,
+    /// Where it is played; empty if unknown.
     pub venue: Option<String>,
+    /// Goals of the home team; `null` before kick-off.
     pub home_score: Option<u16>,
+    /// Goals of the away team; `null` before kick-off.
     pub away_score: Option<u16>,
+    /// The id of its chat room.
     pub chat_room_id: String,
+    /// How many users predict it.
     pub predictions_count: u64,
 }
 
-/// A team or tournament, as far as others show it.
+/// A team or tournament in another object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Named {
+    /// Its id.
     pub id: u32,
+    /// Its name.
     pub name: String,
+    /// The URL of its logo; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logo: Option<String>,
 }
 
 impl Named {
     #[must_use]
-    pub fn team(catalogue: &Catalogue, id: u32) -> Option<Self> {
-        let team = catalogue.team(id)?;
+    pub fn team(catalog: &Catalog, id: u32) -> Option<Self> {
+        let team = catalog.team(id)?;
         Some(Self { id, name: team.name.clone(), logo: team.logo.clone() })
     }
 
     #[must_use]
-    pub fn tournament(catalogue: &Catalogue, id: u32) -> Option<Self> {
-        let tournament = catalogue.tournament(id)?;
+    pub fn tournament(catalog: &Catalog, id: u32) -> Option<Self> {
+        let tournament = catalog.tournament(id)?;
         Some(Self { id, name: tournament.name.clone(), logo: tournament.logo.clone() })
     }
 }
 
 impl EventView {
-    /// `None` for a match whose teams or tournament are not in the catalogue, which no import makes.
+    /// `None` for a match whose teams or tournament are not in the catalog, which no import makes.
     #[must_use]
-    pub fn of(event: &Match, catalogue: &Catalogue, predictions_count: u64) -> Option<Self> {
+    pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         Some(Self {
             id: event.id,
             tournament_id: event.tournament_id,
-            tournament: Named::tournament(catalogue, event.tournament_id)?,
-            home_team: Named::team(catalogue, event.home_team_id)?,
-            away_team: Named::team(catalogue, event.away_team_id)?,
+            tournament: Named::tournament(catalog, event.tournament_id)?,
+            home_team: Named::team(catalog, event.home_team_id)?,
+            away_team: Named::team(catalog, event.away_team_id)?,
             start_time: event.start.into(),
             status: event.status.shown(),
             venue: event.venue.as_deref().map(str::to_owned),
@@ -92,17 +131,5 @@ impl EventView {
             chat_room_id: event.room.to_string(),
             predictions_count,
         })
-    }
-}
-
-impl PageMeta {
-    #[must_use]
-    pub fn of<T>(page: &crate::domain::catalog::Page<T>) -> Self {
-        Self {
-            current_page: page.paging.page,
-            last_page: page.last_page(),
-            per_page: page.paging.per_page,
-            total: page.total,
-        }
     }
 }

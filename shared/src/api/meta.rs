@@ -1,22 +1,25 @@
-//! The service about itself.
+//! Health and the OpenAPI document.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Data, Nothing, endpoint};
-use crate::http::Anyone;
+use super::{Anyone, Data, Nothing, endpoint};
 
 endpoint! {
-    /// Whether the service and its store answer.
+    /// Check the service's health
+    ///
+    /// 200 if the function and the store respond.
     Health: GET "/api/health", in "meta", by Anyone, Nothing => Data<Healthy>
 }
 
 endpoint! {
-    /// This description.
+    /// Read this OpenAPI document
+    ///
+    /// The document that describes the API.
     Description: GET "/api/openapi.json", in "meta", by Anyone, Nothing => Document
 }
 
-/// A JSON document as it is.
+/// A JSON document, sent unchanged.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub struct Document(pub &'static RawValue);
@@ -35,16 +38,21 @@ impl schemars::JsonSchema for Document {
         schemars::json_schema!({
             "type": "object",
             "properties": {
-                "openapi": { "type": "string" }, "info": { "type": "object" }, "paths": { "type": "object" },
+                "openapi": { "type": "string", "description": "The version of the OpenAPI format." },
+                "info": { "type": "object", "description": "The title and version of the API." },
+                "paths": { "type": "object", "description": "The operations by path and method." },
             },
             "required": ["openapi", "info", "paths"],
         })
     }
 }
 
+/// A healthy service.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Healthy {
+    /// Always `ok`.
     pub status: &'static str,
+    /// The version of the service.
     pub version: &'static str,
 }

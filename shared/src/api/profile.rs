@@ -1,49 +1,58 @@
-//! A user's own record, and verifying a phone.
+//! The caller's own record, and phone verification.
 
 use chrono::NaiveDate;
 use serde::Serialize;
 
 use super::login::{CodeSent, PhoneOnly};
 use super::matches::Named;
-use super::{Data, Message, Nothing, endpoint, input};
-use crate::domain::catalog::Catalogue;
+use super::{Data, Message, Nothing, SignedIn, endpoint, input};
+use crate::domain::catalog::Catalog;
 use crate::domain::username::ChosenUsername;
 use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Timestamp, User, UserId, Username};
-use crate::http::SignedIn;
 
 endpoint! {
-    /// The caller's own record.
+    /// Read the caller's own record
+    ///
+    /// The whole user with their favourite teams.
     Me: GET "/api/auth/me", in "profile", by SignedIn, Nothing => Data<WholeUser>,
-        refuses ["no_catalogue"]
+        errors [NoCatalogue]
 }
 
 endpoint! {
-    /// Update the caller's own record.
+    /// Update the caller's own record
+    ///
+    /// Absent fields keep their values. The username can change until the user joins their first chat room.
     UpdateUserInfo: POST "/api/auth/update-user-info", in "profile", by SignedIn, UserInfo => Message<UpdatedUser>,
-        refuses ["username_taken", "username_locked"]
+        errors [UsernameTaken, UsernameLocked]
 }
 
 endpoint! {
-    /// Start verifying a phone.
+    /// Start phone verification
+    ///
+    /// Sends a code to the given phone number.
     InitiateVerification:
         POST "/api/auth/verify-phone/initiate", in "profile", by SignedIn, PhoneOnly => Message<VerificationStarted>,
-        refuses ["phone_taken", "rate_limited", "sms_unavailable"]
+        errors [PhoneTaken, RateLimited, SmsUnavailable]
 }
 
 endpoint! {
-    /// Complete verifying a phone.
+    /// Complete phone verification
+    ///
+    /// With the right code, the phone number becomes the caller's. Their other sessions end.
     VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationCode => Message<Verified>,
-        refuses ["invalid_code", "phone_taken", "phone_mismatch"]
+        errors [InvalidCode, PhoneTaken, PhoneMismatch]
 }
 
 endpoint! {
-    /// Send a new code for a pending verification.
+    /// Send a new verification code
+    ///
+    /// Only while a verification of this phone number is pending.
     ResendCode: POST "/api/auth/resend-code", in "profile", by SignedIn, PhoneOnly => Message<CodeSent>,
-        refuses ["no_pending_verification", "rate_limited", "sms_unavailable"]
+        errors [NoPendingVerification, RateLimited, SmsUnavailable]
 }
 
 input! {
-    /// Absent fields stay as they are.
+    /// Absent fields keep their values.
     UserInfo {
         name: Option<Name>,
         email: Option<Email>,
@@ -56,25 +65,35 @@ input! {
     VerificationCode { phone: Phone, code: OneTimeCode }
 }
 
+/// A user, as they see themselves.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct WholeUser {
+    /// The user's id.
     pub id: UserId,
+    /// The verified phone number.
     pub phone: Phone,
+    /// The username.
     pub username: Username,
+    /// When the user was created.
     pub created_at: Timestamp,
+    /// The name; `null` if none was given.
     pub name: Option<Name>,
+    /// The e-mail address; `null` if none was given.
     pub email: Option<Email>,
+    /// The date of birth; `null` if none was given.
     pub date_of_birth: Option<NaiveDate>,
+    /// The primary team; `null` if none was chosen.
     pub primary_team: Option<Named>,
+    /// Up to 5 other favourite teams.
     pub other_teams: Vec<Named>,
 }
 
 impl WholeUser {
-    /// With the teams as the catalogue names them; one that is no longer there is left out.
+    /// The teams have their current names. A team that is no longer in the catalog is left out.
     #[must_use]
-    pub fn of(user: User, catalogue: Option<&Catalogue>) -> Self {
-        let named = |id: u32| catalogue.and_then(|catalogue| Named::team(catalogue, id));
+    pub fn of(user: User, catalog: Option<&Catalog>) -> Self {
+        let named = |id: u32| catalog.and_then(|catalog| Named::team(catalog, id));
         Self {
             id: user.id,
             phone: user.phone,
@@ -89,25 +108,34 @@ impl WholeUser {
     }
 }
 
+/// A user after an update.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct UpdatedUser {
+    /// The user's id.
     pub id: UserId,
+    /// The name; `null` if none was given.
     pub name: Option<Name>,
+    /// The e-mail address; `null` if none was given.
     pub email: Option<Email>,
 }
 
+/// A code was sent.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct VerificationStarted {
-    /// Seconds.
+    /// How long the code is valid, in seconds.
     pub expires_in: i64,
+    /// Where it was sent.
     pub phone: Phone,
 }
 
+/// A completed verification.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Verified {
+    /// Always `true`.
     pub verified: bool,
+    /// The verified phone number.
     pub phone: Phone,
 }

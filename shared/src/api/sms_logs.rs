@@ -1,44 +1,68 @@
-//! The development log of codes.
+//! The development log of SMS messages.
 
 use chrono::NaiveDate;
 use serde::Serialize;
 
-use super::{Listing, PerPage, endpoint, input};
+use super::{Anyone, Cursor, Listing, PerPage, Position, endpoint, input};
 use crate::domain::code::VALID_FOR;
-use crate::domain::sms::{Position, SmsLogEntry, SmsStatus};
+use crate::domain::sms::{LogPosition, SmsLogEntry, SmsStatus};
 use crate::domain::{Phone, Timestamp};
-use crate::http::Anyone;
 
 endpoint! {
-    /// SMS attempts, newest first. Not found in production.
+    /// List SMS attempts
+    ///
+    /// The newest first, with their codes. For development only: 404 in production.
     ListSmsLogs: GET "/api/logs/sms", in "sms-logs", by Anyone, SmsLogFilter => Listing<SmsLogView>,
-        refuses ["not_found"]
+        errors [NotFound]
 }
 
 input! {
     SmsLogFilter {
         phone: Option<Phone>,
-        /// Without it: the last days, as far back as entries are kept.
+        /// Only attempts of this UTC day. Without it: all days that the log still holds.
         date: Option<NaiveDate>,
+        /// Only attempts with this status.
         status: Option<SmsStatus>,
         per_page: PerPage,
-        cursor: Option<Position>,
+        cursor: Option<Cursor<LogPosition>>,
     }
 }
 
+impl Position for LogPosition {
+    const LIST: &'static str = "sms log";
+
+    fn encode(&self) -> String {
+        self.as_str().to_owned()
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+}
+
+/// One attempt to send a code.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SmsLogView {
+    /// The entry's id.
     pub id: u64,
+    /// Where the code was sent.
     pub phone: Phone,
+    /// The code in clear text.
     pub code: Option<String>,
+    /// Whether the provider accepted the message.
     pub status: SmsStatus,
+    /// The SMS provider.
     pub provider: String,
+    /// What the provider reported, only on failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// When the message was sent.
     pub created_at: Timestamp,
+    /// When the code expires, only for sent messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// How many times the provider was called.
     pub attempts: u32,
 }
 

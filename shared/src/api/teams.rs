@@ -3,67 +3,130 @@
 use serde::Serialize;
 
 use super::matches::Named;
-use super::{Message, Number, PageNumber, PageSize, Paged, SearchText, TeamIds, endpoint, input};
-use crate::domain::catalog::{Catalogue, Team};
-use crate::http::SignedIn;
+use super::{Id, Message, PageNumber, PageSize, Paged, SearchText, SignedIn, endpoint, input};
+use crate::domain::catalog::{Catalog, Team};
+use crate::domain::{Field, Raw, Reason};
 
 endpoint! {
-    /// List teams.
+    /// List teams
+    ///
+    /// Sorted by name.
     ListTeams: GET "/api/auth/teams", in "teams", by SignedIn, TeamQuery => Paged<TeamView>,
-        refuses ["no_catalogue"]
+        errors [NoCatalogue]
 }
 
 endpoint! {
-    /// Save the caller's primary team.
+    /// Save the caller's primary team
+    ///
+    /// Replaces the previous one.
     SavePrimaryTeam: POST "/api/auth/teams/primary", in "teams", by SignedIn, PrimaryTeam => Message<SavedTeam>,
-        refuses ["team_not_found", "no_catalogue"]
+        errors [TeamNotFound, NoCatalogue]
 }
 
 endpoint! {
-    /// Save the caller's other favourite teams, in place of those before.
+    /// Save the caller's other favourite teams
+    ///
+    /// Replaces the previous selection.
     SaveOtherTeams: POST "/api/auth/teams/other", in "teams", by SignedIn, OtherTeams => Message<SavedTeams>,
-        refuses ["no_catalogue"]
+        errors [NoCatalogue]
 }
 
 input! {
-    TeamQuery { sport_id: Option<Number>, search: Option<SearchText>, page: PageNumber, per_page: PageSize }
+    TeamQuery {
+        /// Only teams of this sport.
+        sport_id: Option<Id>,
+        /// Only teams with this text in their name, in any case.
+        search: Option<SearchText>,
+        page: PageNumber,
+        per_page: PageSize,
+    }
 }
 
 input! {
-    PrimaryTeam { team_id: Number }
+    PrimaryTeam {
+        /// The id of the team.
+        team_id: Id,
+    }
 }
 
 input! {
     OtherTeams { team_ids: TeamIds }
 }
 
+/// The ids of up to 5 teams, each at most once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TeamIds(pub Vec<u32>);
+
+impl TeamIds {
+    const MAX: usize = 5;
+}
+
+impl Field for TeamIds {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        let values = raw.array()?;
+        if values.len() > Self::MAX {
+            return Err(format!("Choose at most {} teams.", Self::MAX).into());
+        }
+        let mut ids = Vec::with_capacity(values.len());
+        for value in values {
+            let id = Raw::Json(value).id().map_err(|_| Reason::from("Every team id must be an integer."))?;
+            if ids.contains(&id) {
+                return Err(format!("Choose each team once; {id} is listed twice.").into());
+            }
+            ids.push(id);
+        }
+        Ok(Self(ids))
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "array", "items": crate::domain::field::id_schema(), "maxItems": Self::MAX, "uniqueItems": true,
+            "description": "The ids of up to 5 teams.",
+        })
+    }
+}
+
+/// A team.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct TeamView {
+    /// The team's id.
     pub id: u32,
+    /// The team's name.
     pub name: String,
+    /// The team's name for URLs.
     pub slug: String,
+    /// The id of its sport.
     pub sport_id: u32,
+    /// Its sport.
     pub sport: SportView,
+    /// The URL of its logo; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logo: Option<String>,
+    /// Its country; empty if unknown.
     pub country: Option<String>,
+    /// The year in which it was founded; 0 if unknown.
     pub founded: Option<i32>,
 }
 
+/// A sport.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SportView {
+    /// The sport's id.
     pub id: u32,
+    /// The sport's name.
     pub name: String,
+    /// The sport's name for URLs.
     pub slug: String,
 }
 
 impl TeamView {
-    /// `None` for a team whose sport is not in the catalogue, which no import makes.
+    /// `None` for a team whose sport is not in the catalog, which no import makes.
     #[must_use]
-    pub fn of(team: &Team, catalogue: &Catalogue) -> Option<Self> {
-        let sport = catalogue.sport(team.sport_id)?;
+    pub fn of(team: &Team, catalog: &Catalog) -> Option<Self> {
+        let sport = catalog.sport(team.sport_id)?;
         Some(Self {
             id: team.id,
             name: team.name.clone(),
@@ -77,14 +140,18 @@ impl TeamView {
     }
 }
 
+/// The saved primary team.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SavedTeam {
+    /// The team.
     pub team: Named,
 }
 
+/// The saved favourite teams.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SavedTeams {
+    /// The teams, in the order of the request.
     pub teams: Vec<Named>,
 }

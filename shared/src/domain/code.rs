@@ -5,7 +5,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use super::{Phone, Reason, UserId};
+use super::{Field, Phone, Raw, Reason, UserId};
 
 /// How long a code can be used.
 pub const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
@@ -75,7 +75,7 @@ impl OneTimeCode {
         if text.len() == 6 && text.bytes().all(|b| b.is_ascii_digit()) {
             Ok(Self(text.to_owned()))
         } else {
-            Err("must be the 6 digits of the code".into())
+            Err("Enter the 6 digits of the code.".into())
         }
     }
 
@@ -88,6 +88,21 @@ impl OneTimeCode {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Field for OneTimeCode {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        let space = super::text::schema::SPACE;
+        serde_json::json!({
+            "type": "string", "pattern": format!("^{space}[0-9]{{6}}{space}$"), "examples": ["123456"],
+            "description": "The 6 digits from the SMS.",
+        })
     }
 }
 
@@ -117,7 +132,7 @@ impl CodeKey {
             mac.update(part.as_bytes());
             mac.update(&[0]);
         }
-        CodeDigest(hex(&mac.finalize().into_bytes()))
+        CodeDigest(base16ct::lower::encode_string(&mac.finalize().into_bytes()))
     }
 }
 
@@ -141,14 +156,6 @@ impl CodeDigest {
     pub fn matches(&self, stored: &str) -> bool {
         self.0.as_bytes().ct_eq(stored.as_bytes()).into()
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Why a code was not accepted. One word for wrong, expired, used and guessed too often: telling them

@@ -3,19 +3,19 @@
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Reason, UserId};
+use super::{Field, Raw, Reason, UserId};
 
 /// How many coins one call moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount(u32);
 
 impl Amount {
-    pub const MOST: u32 = 1_000_000;
+    pub const MAX: u32 = 1_000_000;
 
     pub fn new(coins: i64) -> Result<Self, Reason> {
         match u32::try_from(coins) {
-            Ok(coins) if (1..=Self::MOST).contains(&coins) => Ok(Self(coins)),
-            _ => Err(format!("must be from 1 to {}", Self::MOST).into()),
+            Ok(coins) if (1..=Self::MAX).contains(&coins) => Ok(Self(coins)),
+            _ => Err("The amount must be 1 to 1,000,000 coins.".into()),
         }
     }
 
@@ -25,7 +25,20 @@ impl Amount {
     }
 }
 
-/// The caller's own name for a movement: the same again is the same movement.
+impl Field for Amount {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::new(raw.integer()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "integer", "minimum": 1, "maximum": Self::MAX, "description": "How many coins.",
+        })
+    }
+}
+
+/// The caller's idempotency key for a coin movement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReferenceId(String);
@@ -33,14 +46,14 @@ pub struct ReferenceId(String);
 impl ReferenceId {
     pub fn parse(text: &str) -> Result<Self, Reason> {
         if text.is_empty() {
-            return Err("must not be empty".into());
+            return Err("Use at least one character for a reference.".into());
         }
         if text.chars().count() > 64 {
-            return Err("must be at most 64 characters".into());
+            return Err("Use at most 64 characters for a reference.".into());
         }
         // Not trimmed, not folded: it is an identifier, and two that differ are two.
         if text.chars().any(char::is_control) {
-            return Err("must not contain control characters".into());
+            return Err("Remove the control characters from the reference.".into());
         }
         Ok(Self(text.to_owned()))
     }
@@ -51,7 +64,25 @@ impl ReferenceId {
     }
 }
 
-/// What identifies a movement in a wallet, once and for all.
+impl Field for ReferenceId {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        let printable = super::text::schema::PRINTABLE;
+        serde_json::json!({
+            "type": "string", "pattern": format!("^{printable}{{1,64}}$"), "examples": ["order-1"],
+            "description": "The caller's idempotency key: a retry with the same key moves no more coins.",
+        })
+    }
+}
+
+#[cfg(feature = "openapi")]
+super::field::shown_as!(ReferenceId, { "type": "string" });
+
+/// What identifies a movement in a wallet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKey {
     /// `reference_id` of a deduction.
@@ -99,8 +130,9 @@ pub struct Entry {
     pub streak_bonus: Option<u32>,
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub created_at: DateTime<Utc>,
-    /// The nonce of the request that made it, which knows it again by this.
-    pub mark: String,
+    /// The id of the request that wrote it. A retry recognises its own entry by it.
+    #[serde(rename = "mark")]
+    pub request_id: String,
 }
 
 /// What a wallet holds.
@@ -117,7 +149,7 @@ pub struct Wallet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CoinError {
     #[error("the balance does not suffice")]
-    Insufficient { balance: i64, wanted: u32 },
+    Insufficient { balance: i64, required: u32 },
     #[error("claimed already")]
     AlreadyClaimed { next_claim_at: DateTime<Utc> },
     /// `by_header` where it is the header's key, not the body's reference.
@@ -155,7 +187,7 @@ impl Wallet {
     pub fn deduct(&self, amount: Amount) -> Result<i64, CoinError> {
         let left = self.balance - i64::from(amount.coins());
         if left < 0 {
-            return Err(CoinError::Insufficient { balance: self.balance, wanted: amount.coins() });
+            return Err(CoinError::Insufficient { balance: self.balance, required: amount.coins() });
         }
         Ok(left)
     }
@@ -363,8 +395,8 @@ mod tests {
                 Ok(left) => prop_assert_eq!(left, balance - coins),
                 Err(error) => {
                     prop_assert!(coins > balance);
-                    let wanted = u32::try_from(coins).unwrap();
-                    prop_assert_eq!(error, CoinError::Insufficient { balance, wanted });
+                    let required = u32::try_from(coins).unwrap();
+                    prop_assert_eq!(error, CoinError::Insufficient { balance, required });
                 }
             }
         }
@@ -384,7 +416,7 @@ mod tests {
                     transaction_id: String::new(), user_id: UserId(7), sequence: wallet.entries,
                     kind: EntryKind::Grant, amount, previous_balance: wallet.balance,
                     balance: wallet.balance + amount, reason: None, reference_id: None, streak_days: None,
-                    streak_bonus: None, created_at: DateTime::UNIX_EPOCH, mark: String::new(),
+                    streak_bonus: None, created_at: DateTime::UNIX_EPOCH, request_id: String::new(),
                 });
                 wallet.balance += amount;
             }

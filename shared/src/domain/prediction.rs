@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::catalog::{Match, Score, Status};
-use super::{Reason, UserId, limit};
+use super::{Field, Raw, Reason, UserId, limit};
 
 /// Who wins, or that nobody does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl Pick {
             "home" => Ok(Self::Home),
             "draw" => Ok(Self::Draw),
             "away" => Ok(Self::Away),
-            _ => Err("must be home, draw or away".into()),
+            _ => Err("Choose home, draw or away.".into()),
         }
     }
 
@@ -47,6 +47,17 @@ impl Pick {
     }
 }
 
+impl Field for Pick {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        super::text::schema::one_of(&["home", "draw", "away"])
+    }
+}
+
 /// A pick, and a score that agrees with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forecast {
@@ -55,19 +66,9 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// No team of 11 has scored a hundred times in 90 minutes on purpose.
-    pub const MOST_GOALS: u16 = 99;
-
-    pub fn new(pick: Pick, score: Option<Score>) -> Result<Self, Reason> {
+    pub fn new(pick: Pick, score: Option<Score>) -> Result<Self, ScoreContradictsPick> {
         match score {
-            Some(score) if score.home > Self::MOST_GOALS || score.away > Self::MOST_GOALS => {
-                Err(format!("must hold goals from 0 to {}", Self::MOST_GOALS).into())
-            }
-            Some(score) if Pick::of(score) != pick => {
-                let (home, away, meant) = (score.home, score.away, Pick::of(score).as_str());
-                let pick = pick.as_str();
-                Err(format!("contradicts the prediction: {home}-{away} is {meant}, not {pick}").into())
-            }
+            Some(score) if Pick::of(score) != pick => Err(ScoreContradictsPick { score, pick }),
             _ => Ok(Self { pick, score }),
         }
     }
@@ -83,7 +84,34 @@ impl Forecast {
     }
 }
 
-/// How sure somebody is, in percent.
+/// The predicted score means another outcome than the pick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the score contradicts the pick")]
+pub struct ScoreContradictsPick {
+    score: Score,
+    pick: Pick,
+}
+
+impl ScoreContradictsPick {
+    /// The sentence for the user, with the names of the match's teams.
+    #[must_use]
+    pub fn sentence(&self, home_team: &str, away_team: &str) -> String {
+        let Score { home, away } = self.score;
+        let outcome = match Pick::of(self.score) {
+            Pick::Home => "a home win",
+            Pick::Draw => "a draw",
+            Pick::Away => "an away win",
+        };
+        let picked = match self.pick {
+            Pick::Home => home_team,
+            Pick::Draw => "a draw",
+            Pick::Away => away_team,
+        };
+        format!("{home}–{away} is {outcome}, but you picked {picked}.")
+    }
+}
+
+/// How sure a user is of a prediction, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Confidence(u8);
@@ -92,7 +120,7 @@ impl Confidence {
     pub fn new(percent: i64) -> Result<Self, Reason> {
         match u8::try_from(percent) {
             Ok(percent) if percent <= 100 => Ok(Self(percent)),
-            _ => Err("must be 0 to 100".into()),
+            _ => Err("Confidence must be 0 to 100 percent.".into()),
         }
     }
 
@@ -108,6 +136,24 @@ impl Default for Confidence {
     }
 }
 
+impl Field for Confidence {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::new(raw.integer()?)
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self::default())
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "integer", "minimum": 0, "maximum": 100, "default": Self::default().percent(),
+            "description": "How sure the user is, in percent.",
+        })
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
     pub event_id: u32,
@@ -115,9 +161,9 @@ pub struct Prediction {
     pub forecast: Forecast,
     pub confidence: Confidence,
     /// When it was first made, with a nonce that tells it from every other of the same user.
-    pub created: Mark,
+    pub created: Stamp,
     /// When its user last changed it.
-    pub changed: Mark,
+    pub changed: Stamp,
     /// Grows with every change by its user.
     pub edits: u32,
     /// `None` until the match is over and points are calculated, and where it has no result that counts.
@@ -141,18 +187,18 @@ pub fn id(event: u32, user: UserId) -> u64 {
     u64::from_be_bytes(bytes) >> 11
 }
 
-/// A moment and a nonce, as text that sorts by time.
+/// A time and a nonce, as text that sorts by time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Mark(String);
+pub struct Stamp(String);
 
-impl Mark {
+impl Stamp {
     #[must_use]
     pub fn new(at: DateTime<Utc>, nonce: u32) -> Self {
-        Self(limit::mark(at, nonce))
+        Self(limit::request_id(at, nonce))
     }
 
-    /// Reads one that an earlier answer gave.
+    /// `None` if the text is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (time, nonce) = text.split_once('-')?;
@@ -287,7 +333,6 @@ mod tests {
             (Pick::Home, score(0, 1)),
             (Pick::Draw, score(1, 0)),
             (Pick::Away, score(1, 0)),
-            (Pick::Home, score(100, 0)),
         ] {
             assert!(Forecast::new(pick, score).is_err(), "{pick:?} {score:?}");
         }
@@ -316,16 +361,16 @@ mod tests {
     }
 
     #[test]
-    fn marks_read_back_and_sort_by_time() {
+    fn stamps_read_back_and_sort_by_time() {
         let (early, late) = (at("2026-11-15T12:00:00Z"), at("2026-11-15T12:00:00.001Z"));
-        let mark = Mark::new(early, u32::MAX);
-        assert_eq!(Mark::parse(mark.as_str()), Some(mark.clone()));
-        assert_eq!(mark.time(), Some(early));
-        assert!(mark < Mark::new(late, 0));
+        let stamp = Stamp::new(early, u32::MAX);
+        assert_eq!(Stamp::parse(stamp.as_str()), Some(stamp.clone()));
+        assert_eq!(stamp.time(), Some(early));
+        assert!(stamp < Stamp::new(late, 0));
         for text in
             ["", "x", "1763208000000", "1763208000000-", "1763208000000-0000000G", "+763208000000-00000000"]
         {
-            assert_eq!(Mark::parse(text), None, "{text}");
+            assert_eq!(Stamp::parse(text), None, "{text}");
         }
     }
 }

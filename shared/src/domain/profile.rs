@@ -5,7 +5,8 @@ use std::str::FromStr;
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Phone, Reason, Username, line, time};
+use super::text::line;
+use super::{Field, Phone, Raw, Reason, Username, text, time};
 
 /// The least age to use the service.
 const MIN_AGE: u32 = 13;
@@ -29,6 +30,20 @@ impl FromStr for UserId {
     }
 }
 
+impl Field for UserId {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        raw.id().map(Self)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        super::field::id_schema()
+    }
+}
+
+#[cfg(feature = "openapi")]
+super::field::shown_as!(UserId, { "type": "integer", "format": "int64", "minimum": 1 });
+
 /// A user as the service knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
@@ -47,6 +62,14 @@ pub struct User {
     pub chat_since: Option<DateTime<Utc>>,
 }
 
+/// What other users see of a user.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Person {
+    pub id: UserId,
+    pub username: Username,
+    pub name: Option<Name>,
+}
+
 /// A person's name, 1 to 100 characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -63,24 +86,41 @@ impl Name {
     }
 }
 
+impl Field for Name {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        text::schema::line(100, "Ada Lovelace")
+    }
+}
+
+#[cfg(feature = "openapi")]
+super::field::shown_as!(Name, { "type": "string" });
+
 /// An e-mail address. Hidden in `Debug` output, as a phone number is.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Email(String);
 
+const NOT_AN_EMAIL: &str = "Enter an e-mail address, for example ada@example.org.";
+
 impl Email {
     pub fn parse(text: &str) -> Result<Self, Reason> {
         let text = line(text, 254)?;
-        // Addresses with a quoted or display part, or at a bare host or an IP, are legal and never meant.
+        // Addresses with a quoted or display part, or at a bare host or an IP address, are legal,
+        // but in a form they are mistakes.
         if text.contains('"') {
-            return Err("must be an e-mail address".into());
+            return Err(NOT_AN_EMAIL.into());
         }
         let options = email_address::Options::default()
             .without_display_text()
             .without_domain_literal()
             .with_required_tld();
         email_address::EmailAddress::parse_with_options(&text, options)
-            .map_err(|_| Reason::from("must be an e-mail address"))?;
+            .map_err(|_| Reason::from(NOT_AN_EMAIL))?;
         Ok(Self(text))
     }
 
@@ -89,6 +129,23 @@ impl Email {
         &self.0
     }
 }
+
+impl Field for Email {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "format": "idn-email", "maxLength": 254, "examples": ["ada@example.org"],
+            "description": "An e-mail address.",
+        })
+    }
+}
+
+#[cfg(feature = "openapi")]
+super::field::shown_as!(Email, { "type": "string", "format": "idn-email" });
 
 impl fmt::Debug for Email {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,13 +165,27 @@ impl BirthDate {
     /// The date, if it is a plausible one for someone at least 13 years old on `today`.
     pub fn accepted_on(self, today: NaiveDate) -> Result<NaiveDate, Reason> {
         if self.0 >= today {
-            return Err("must be in the past".into());
+            return Err("The date of birth must be in the past.".into());
         }
         match today.years_since(self.0) {
-            Some(age) if age < MIN_AGE => Err(format!("must be at least {MIN_AGE} years ago").into()),
+            Some(age) if age < MIN_AGE => Err(format!("You must be at least {MIN_AGE} years old.").into()),
             Some(_) if self.0.year() >= 1900 => Ok(self.0),
-            _ => Err("must be 1900-01-01 or later".into()),
+            _ => Err("The date of birth must be 1900-01-01 or later.".into()),
         }
+    }
+}
+
+impl Field for BirthDate {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "format": "date", "examples": ["1990-05-17"],
+            "description": "1900-01-01 or later, and at least 13 years ago.",
+        })
     }
 }
 

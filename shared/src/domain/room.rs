@@ -5,7 +5,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Pick, Reason, UserId, line};
+use super::text::line;
+use super::{Field, Pick, Raw, Reason, UserId, text};
 
 /// The chat network's id of a room: `!<local part>:<server>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,13 +29,7 @@ impl RoomId {
         &self.0
     }
 
-    /// A short mark by which a cursor knows its room.
-    #[must_use]
-    pub fn mark(&self) -> u32 {
-        u32::try_from(self.digest() >> 32).unwrap_or_default()
-    }
-
-    /// A mark by which rooms of the same moment are told apart.
+    /// A hash that orders rooms with the same activity time.
     #[must_use]
     pub fn digest(&self) -> u64 {
         let digest = Sha256::digest(self.0.as_bytes());
@@ -42,7 +37,10 @@ impl RoomId {
     }
 }
 
-/// What a room is called, 1 to 100 characters.
+#[cfg(feature = "openapi")]
+super::field::shown_as!(RoomId, { "type": "string", "pattern": "^!" });
+
+/// A room's name, 1 to 100 characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoomName(String);
 
@@ -57,7 +55,18 @@ impl RoomName {
     }
 }
 
-/// What a room is about, up to 500 characters. Empty is none.
+impl Field for RoomName {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        text::schema::line(100, "North Stand")
+    }
+}
+
+/// A room's topic, up to 500 characters. An empty topic counts as none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topic(String);
 
@@ -72,6 +81,23 @@ impl Topic {
     }
 }
 
+impl Field for Topic {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        use text::schema::{PRINTABLE, SPACE, VISIBLE};
+        serde_json::json!({
+            "type": "string", "pattern": format!("^{SPACE}({VISIBLE}({PRINTABLE}{{0,498}}{VISIBLE})?)?{SPACE}$"),
+            "examples": ["Set pieces"],
+            "description": "Up to 500 characters after trimming, without control characters.",
+        })
+    }
+}
+
+/// A chat room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     pub room_id: RoomId,

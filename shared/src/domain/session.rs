@@ -4,7 +4,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 
 use super::UserId;
-use super::code::hex;
 
 /// Renewing more often would cost a write for each request and gain nothing.
 pub const RENEW_AFTER: TimeDelta = TimeDelta::days(1);
@@ -22,7 +21,7 @@ pub struct Token {
 impl Token {
     #[must_use]
     pub fn new(user: UserId, secret: [u8; 32]) -> Self {
-        Self { user, text: format!("tl_{user}_{}", hex(&secret)) }
+        Self { user, text: format!("tl_{user}_{}", base16ct::lower::encode_string(&secret)) }
     }
 
     /// `None` for anything this service did not write.
@@ -43,7 +42,7 @@ impl Token {
 
     #[must_use]
     pub fn digest(&self) -> String {
-        hex(&Sha256::digest(self.text.as_bytes()))
+        base16ct::lower::encode_string(&Sha256::digest(self.text.as_bytes()))
     }
 
     #[must_use]

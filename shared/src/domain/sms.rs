@@ -1,6 +1,6 @@
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::{IssueId, OneTimeCode, Phone, Reason, code};
+use super::{Field, IssueId, OneTimeCode, Phone, Raw, Reason, code};
 
 /// One attempt to send a code.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,32 +39,44 @@ impl SmsStatus {
         match text {
             "sent" => Ok(Self::Sent),
             "failed" => Ok(Self::Failed),
-            _ => Err("must be sent or failed".into()),
+            _ => Err("Choose sent or failed as the status.".into()),
         }
     }
 }
 
-/// A place in the log: entries sort by id, then by the sending they record.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position(String);
+impl Field for SmsStatus {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
 
-impl Position {
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        super::text::schema::one_of(&["sent", "failed"])
+    }
+}
+
+/// A position in the log. Entries sort by id, then by the code they belong to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPosition(String);
+
+impl LogPosition {
     #[must_use]
     pub fn of(entry: &SmsLogEntry) -> Self {
         Self(format!("{:016}.{}", entry.id, entry.issue))
     }
 
-    /// Reads a cursor that an earlier answer gave.
-    pub fn parse(text: &str) -> Result<Self, Reason> {
+    /// Parses the text form. `None` if it is malformed.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let well_formed = text.len() <= 64
             && text.split_once('.').is_some_and(|(id, issue)| {
                 id.len() == 16 && id.bytes().all(|b| b.is_ascii_digit()) && !issue.is_empty()
             })
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
-        if well_formed { Ok(Self(text.to_owned())) } else { Err("is not a cursor of this list".into()) }
+        well_formed.then(|| Self(text.to_owned()))
     }
 
-    /// The day on which the entry at this place was written.
+    /// The day of the entry at this position.
     #[must_use]
     pub fn day(&self) -> Option<NaiveDate> {
         let id: u64 = self.0.get(..16)?.parse().ok()?;
@@ -93,7 +105,7 @@ mod tests {
         let at = DateTime::from_timestamp_millis(1_763_171_495_678).unwrap();
         let entry = SmsLogEntry {
             id: SmsLogEntry::id(at, 7),
-            issue: super::super::limit::mark(at, 7),
+            issue: super::super::limit::request_id(at, 7),
             phone: Phone::parse("+447700900123").unwrap(),
             code: None,
             status: SmsStatus::Sent,
@@ -102,11 +114,11 @@ mod tests {
             created_at: at,
             attempts: 1,
         };
-        let position = Position::of(&entry);
-        assert_eq!(Position::parse(position.as_str()).unwrap(), position);
+        let position = LogPosition::of(&entry);
+        assert_eq!(LogPosition::parse(position.as_str()).unwrap(), position);
         assert_eq!(position.day(), Some(at.date_naive()));
         for text in ["", "x", "1.2", "1234567890123456.", "1234567890123456.a#b", &"9".repeat(80)] {
-            assert!(Position::parse(text).is_err(), "{text}");
+            assert_eq!(LogPosition::parse(text), None, "{text}");
         }
     }
 

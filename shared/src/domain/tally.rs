@@ -239,7 +239,7 @@ pub fn change<C: Counters, R>(of: impl Fn(&R) -> C, old: Option<&R>, new: Option
 mod tests {
     use super::*;
     use crate::domain::UserId;
-    use crate::domain::prediction::{Confidence, Forecast, Mark};
+    use crate::domain::prediction::{Confidence, Forecast, Stamp};
 
     fn row(pick: Pick, confidence: i64, points: Option<u32>) -> Prediction {
         Prediction {
@@ -247,8 +247,8 @@ mod tests {
             user_id: UserId(7),
             forecast: Forecast::new(pick, None).unwrap(),
             confidence: Confidence::new(confidence).unwrap(),
-            created: Mark::parse("1763208000000-00000000").unwrap(),
-            changed: Mark::parse("1763208000000-00000000").unwrap(),
+            created: Stamp::parse("1763208000000-00000000").unwrap(),
+            changed: Stamp::parse("1763208000000-00000000").unwrap(),
             edits: 1,
             points,
             revision: 0,

@@ -1,6 +1,8 @@
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 
+use super::{Field, Raw, Reason};
+
 /// A moment as the API shows it: ISO 8601 in UTC, whole seconds.
 ///
 /// Fractions are left out because the date parsers of some phone platforms refuse them by default.
@@ -13,6 +15,9 @@ impl Serialize for Timestamp {
     }
 }
 
+#[cfg(feature = "openapi")]
+super::field::shown_as!(Timestamp, { "type": "string", "format": "date-time", "pattern": "Z$" });
+
 impl From<DateTime<Utc>> for Timestamp {
     fn from(at: DateTime<Utc>) -> Self {
         Self(at)
@@ -20,16 +25,27 @@ impl From<DateTime<Utc>> for Timestamp {
 }
 
 /// Reads `YYYY-MM-DD` and nothing else; chrono alone would also take `2026-1-5` and `+2026-01-05`.
-pub fn parse_date(text: &str) -> Result<NaiveDate, super::Reason> {
+pub fn parse_date(text: &str) -> Result<NaiveDate, Reason> {
     let shaped = text.len() == 10
         && text
             .bytes()
             .enumerate()
             .all(|(at, b)| if at == 4 || at == 7 { b == b'-' } else { b.is_ascii_digit() });
     if !shaped {
-        return Err("must be a date of the form YYYY-MM-DD".into());
+        return Err("Enter the date as YYYY-MM-DD.".into());
     }
-    text.parse().map_err(|_| "must be a date that exists".into())
+    text.parse().map_err(|_| "This date does not exist.".into())
+}
+
+impl Field for NaiveDate {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        parse_date(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({ "type": "string", "format": "date", "description": "A date as YYYY-MM-DD, in UTC." })
+    }
 }
 
 #[cfg(test)]

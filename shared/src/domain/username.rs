@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Reason;
+use super::{Field, Raw, Reason, text};
 
 const MIN: usize = 3;
 const MAX: usize = 30;
@@ -44,10 +44,10 @@ impl Username {
     pub fn parse(text: &str) -> Result<Self, Reason> {
         let name = text.trim().to_ascii_lowercase();
         if !name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.')) {
-            return Err("may contain only letters a to z, digits, _ and .".into());
+            return Err("Use only the letters a to z, digits, _ and . in a username.".into());
         }
         if !(MIN..=MAX).contains(&name.len()) {
-            return Err(format!("must be {MIN} to {MAX} characters").into());
+            return Err(format!("Use {MIN} to {MAX} characters for a username.").into());
         }
         Ok(Self(name))
     }
@@ -57,12 +57,35 @@ impl Username {
         &self.0
     }
 
-    /// Well formed, but for nobody to take.
+    /// Valid, but no user may take it.
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         RESERVED.contains(&self.0.as_str())
     }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        let space = text::schema::SPACE;
+        serde_json::json!({
+            "type": "string", "pattern": format!("^{space}[A-Za-z0-9_.]{{{MIN},{MAX}}}{space}$"), "examples": ["alice"],
+            "description": "3 to 30 of the letters a to z, digits, `_` and `.`, stored in lower case. Some names are reserved.",
+        })
+    }
 }
+
+impl Field for Username {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        Username::schema()
+    }
+}
+
+#[cfg(feature = "openapi")]
+super::field::shown_as!(Username, { "type": "string", "pattern": "^[a-z0-9_.]{3,30}$" });
 
 /// A username that a person may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +94,22 @@ pub struct ChosenUsername(pub Username);
 impl ChosenUsername {
     pub fn parse(text: &str) -> Result<Self, Reason> {
         let name = Username::parse(text)?;
-        if name.is_reserved() { Err("is reserved".into()) } else { Ok(Self(name)) }
+        if name.is_reserved() {
+            Err("This username is reserved. Choose another one.".into())
+        } else {
+            Ok(Self(name))
+        }
+    }
+}
+
+impl Field for ChosenUsername {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        Username::schema()
     }
 }
 
@@ -82,7 +120,7 @@ pub struct Base(String);
 impl Base {
     /// `José García` becomes `jose_garcia`; text without any letter or digit is refused.
     pub fn parse(text: &str) -> Result<Self, Reason> {
-        let text = super::line(text, 100)?;
+        let text = text::line(text, 100)?;
         let mut base = String::new();
         for c in deunicode::deunicode(&text).chars() {
             match c.to_ascii_lowercase() {
@@ -92,12 +130,25 @@ impl Base {
                 _ => {}
             }
         }
-        base.truncate(MAX);
         let base = base.trim_matches(['_', '.']);
         if base.is_empty() {
-            return Err("must contain a letter or a digit".into());
+            return Err("Enter at least one letter or digit.".into());
         }
-        Ok(Self(base.to_owned()))
+        let start = &base[..base.len().min(MAX)];
+        Ok(Self(start.trim_end_matches(['_', '.']).to_owned()))
+    }
+}
+
+impl Field for Base {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        let mut schema = text::schema::line(100, "José García");
+        schema["description"] = "Any text with at least one letter or digit of any script.".into();
+        schema
     }
 }
 
@@ -179,6 +230,7 @@ mod tests {
         assert_eq!(Base::parse("José  García!").unwrap(), Base("jose_garcia".into()));
         assert_eq!(Base::parse("北京").unwrap(), Base("bei_jing".into()));
         assert_eq!(Base::parse("__x__").unwrap(), Base("x".into()));
+        assert_eq!(Base::parse(&format!("{}x", ".".repeat(40))).unwrap(), Base("x".into()));
         for text in ["", "!!!", "  ", "___"] {
             assert!(Base::parse(text).is_err(), "{text:?}");
         }

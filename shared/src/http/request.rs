@@ -1,4 +1,4 @@
-//! What of a request the handlers are given.
+//! Reading a request: its input, its idempotency key, where it came from.
 
 use lambda_http::aws_lambda_events::query_map::QueryMap;
 use lambda_http::http::header::CONTENT_TYPE;
@@ -7,9 +7,10 @@ use lambda_http::request::RequestContext;
 use lambda_http::{Body, Request, RequestExt};
 use serde_json::Value;
 
-use super::Error;
-use crate::api::{Fields, Input};
+use crate::Error;
+use crate::api::{Fields, Input, Invalid};
 use crate::domain::Address;
+use crate::domain::coins::ReferenceId;
 
 /// Body fields of a POST or PUT, query parameters of a GET.
 pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, Error> {
@@ -21,17 +22,17 @@ pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, E
         Body::Empty => &[],
         Body::Text(text) => text.as_bytes(),
         Body::Binary(bytes) => bytes,
-        // A kind of body that this version of the library does not know.
+        // The library may add kinds of bodies.
         _ => return Err(Error::MalformedJson),
     };
     if body.len() > max_body {
-        return Err(Error::BodyTooLarge);
+        return Err(Error::BodyTooLarge { limit: max_body });
     }
-    // Nothing sent is the same as nothing said: the fields that are needed are named.
+    // An empty body counts as an empty object, so that the response names the required fields.
     let body: Value = if body.iter().all(u8::is_ascii_whitespace) {
         Value::Object(serde_json::Map::new())
-    } else if says_json(request.headers()) {
-        // Nesting past 128 levels is refused by the parser, before it costs anything.
+    } else if is_json(request.headers()) {
+        // The parser rejects nesting beyond 128 levels early.
         serde_json::from_slice(body).map_err(|_| Error::MalformedJson)?
     } else {
         return Err(Error::UnsupportedMediaType);
@@ -39,15 +40,22 @@ pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, E
     Ok(Fields::of_body(&body).parse()?)
 }
 
-/// No content type at all is taken for JSON: some clients leave it out.
-fn says_json(headers: &HeaderMap) -> bool {
+/// A missing content type counts as JSON: some clients omit it.
+fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(CONTENT_TYPE) else { return true };
     let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
     kind.eq_ignore_ascii_case("application/json")
         || kind.to_ascii_lowercase().strip_prefix("application/").is_some_and(|rest| rest.ends_with("+json"))
 }
 
-/// Where the request came from, as API Gateway saw it. `None` where no limit applies.
+/// The idempotency key in `header`. A value that is not text counts as empty, which is invalid.
+pub(super) fn idempotency_key(headers: &HeaderMap, header: &str) -> Result<Option<ReferenceId>, Error> {
+    let Some(value) = headers.get(header) else { return Ok(None) };
+    let key = ReferenceId::parse(value.to_str().unwrap_or_default());
+    Ok(Some(key.map_err(|reason| Invalid::field(header, reason))?))
+}
+
+/// Where the request came from, according to API Gateway. `None` if no rate limit applies.
 pub(super) fn address(request: &Request) -> Option<Address> {
     match request.request_context_ref()? {
         RequestContext::ApiGatewayV2(context) => {
@@ -57,14 +65,14 @@ pub(super) fn address(request: &Request) -> Option<Address> {
     }
 }
 
-/// The id under which X-Ray follows the request.
+/// The id of the X-Ray trace.
 pub(super) fn trace_id(request: &Request) -> String {
     let header = request.lambda_context_ref().and_then(|context| context.xray_trace_id.as_deref());
     let root = header.and_then(|header| header.split(';').find_map(|part| part.trim().strip_prefix("Root=")));
     root.unwrap_or_default().to_owned()
 }
 
-/// The id under which API Gateway knows the request.
+/// The id that API Gateway gave the request.
 pub(super) fn id(request: &Request) -> &str {
     match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => context.request_id.as_deref().unwrap_or_default(),

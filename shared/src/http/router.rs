@@ -1,61 +1,46 @@
-use std::collections::BTreeMap;
+//! Routes requests to handlers.
+
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use lambda_http::http::header::AUTHORIZATION;
-use lambda_http::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use futures_util::future::BoxFuture;
+use lambda_http::http::{HeaderValue, Method, Response, StatusCode};
 use lambda_http::{Body, Request};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-use super::error::json;
-use super::{Caller, Dialect, Error, Reply, request};
-use crate::App;
-use crate::api::{Endpoint, Route, parameter_names, shape};
+use super::caller::Identify;
+use super::problem::Problem;
+use super::reply::Reply;
+use super::{request, response};
+use crate::api::{Caller as _, Endpoint, ErrorFormat, Route, shape};
 use crate::domain::Address;
+use crate::domain::coins::ReferenceId;
 use crate::storage::meter::{self, Cost};
+use crate::{App, Error};
 
-/// One request to one endpoint: who, what, from where.
+/// One request to one endpoint, parsed.
 #[derive(Debug)]
 pub struct Call<E: Endpoint> {
     pub caller: E::Caller,
+    /// The parameters of the path.
+    pub path: E,
     pub input: E::Input,
-    /// `None` where no limit applies.
+    /// The idempotency key, for endpoints that declare its header.
+    pub idempotency_key: Option<ReferenceId>,
+    /// `None` if no rate limit applies.
     pub address: Option<Address>,
-    path: Parameters,
-    headers: HeaderMap,
 }
 
-impl<E: Endpoint> Call<E> {
-    /// A parameter of the path, decoded.
-    #[must_use]
-    pub fn path(&self, name: &str) -> Option<&str> {
-        self.path.get(name).map(String::as_str)
-    }
-
-    /// A header. One that is no text counts as empty, which no rule takes for a value.
-    #[must_use]
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(|value| value.to_str().unwrap_or_default())
-    }
-
-    /// A parameter that is an id; `None` for anything that cannot be one.
-    #[must_use]
-    pub fn path_number(&self, name: &str) -> Option<u32> {
-        self.path(name)?.parse().ok()
-    }
-}
-
-/// How a request was answered; the response carries it, for whoever measures.
+/// What a request cost and how it ended. The response carries it as an extension, for metrics.
 #[derive(Debug, Clone)]
-pub struct Answered {
+pub struct RequestReport {
     pub method: Method,
-    /// As declared.
+    /// The path as declared.
     pub path: &'static str,
     pub status: StatusCode,
     pub at: DateTime<Utc>,
@@ -63,20 +48,21 @@ pub struct Answered {
     pub cost: Cost,
 }
 
-/// What a request may take, all in all: less than the function's own timeout, so that a slow store ends
-/// in an answer and a line in the log.
-const TIME: Duration = Duration::from_secs(8);
+/// The time limit of a request. It is below the function's own timeout, so a slow store still ends in a response
+/// and a line in the log.
+const TIME_LIMIT: Duration = Duration::from_secs(8);
 
-type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Error>> + Send>>;
-type Parameters = BTreeMap<String, String>;
-type Handler = Box<dyn Fn(App, Arc<Request>, Parameters) -> Answer + Send + Sync>;
+/// The decoded values of a path's parameters, in the order of the path.
+type PathValues = Vec<String>;
+type HandlerFuture = BoxFuture<'static, Response<Body>>;
+type Handler = Box<dyn Fn(App, Arc<Request>, PathValues) -> HandlerFuture + Send + Sync>;
 
 /// A function's endpoints, by path and method.
 ///
-/// Routing goes by the path itself, never by the gateway's route key: local emulators do not send it.
+/// It matches the path itself and ignores the gateway's route key, which local emulators do not send.
 pub struct Router {
     app: App,
-    /// From a path as sent to its shape.
+    /// From a request path to its shape.
     paths: matchit::Router<String>,
     handlers: Vec<(Route, Handler)>,
 }
@@ -97,11 +83,11 @@ impl Router {
     ///
     /// # Panics
     ///
-    /// Where two paths cannot be told apart: a mistake in the table of endpoints, seen at start.
+    /// If two paths of the table are ambiguous. That shows at start.
     #[must_use]
     pub fn on<E, H, F>(mut self, handler: H) -> Self
     where
-        E: Endpoint,
+        E: Endpoint<Caller: Identify>,
         H: Fn(App, Call<E>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Reply<E::Output>, Error>> + Send + 'static,
     {
@@ -112,36 +98,21 @@ impl Router {
         let handler: Handler = Box::new(move |app, request, path| {
             let handler = handler.clone();
             Box::pin(async move {
-                let answered = async {
-                    let caller = E::Caller::identify(&app, request.headers()).await?;
-                    let input = request::input(&request, E::Caller::MAX_BODY)?;
-                    let address = request::address(&request);
-                    let mut headers = request.headers().clone();
-                    // Nobody needs the token any more, and what is not there cannot be logged.
-                    headers.remove(AUTHORIZATION);
+                let work = async {
+                    let call = read_call::<E>(&app, &request, &path).await?;
                     drop(request);
-                    handler(app, Call { caller, input, address, path, headers }).await
+                    handler(app, call).await
                 };
-                let answered = timeout(TIME, answered).await.unwrap_or(Err(Error::OutOfTime));
-                debug_assert!(declares::<E>(&answered), "{}: {:?} is not declared", E::PATH, answered.err());
-                match answered {
-                    Ok(Reply { status, body, headers }) => {
-                        let mut response = json(status, &body);
-                        for (name, value) in headers {
-                            response.headers_mut().insert(name, HeaderValue::from_static(value));
-                        }
-                        Ok(response)
-                    }
-                    Err(error) if E::Caller::DIALECT == Dialect::Matrix => Ok(error.into_matrix_response()),
-                    Err(error) => Err(error),
-                }
+                let result = timeout(TIME_LIMIT, work).await.unwrap_or(Err(Error::OutOfTime));
+                debug_assert!(is_declared::<E>(&result), "{}: {:?} is not declared", E::PATH, result.err());
+                respond_with::<E>(result)
             })
         });
         self.handlers.push((Route::of::<E>(), handler));
         self
     }
 
-    /// What is registered.
+    /// The registered endpoints.
     pub fn routes(&self) -> impl Iterator<Item = &Route> {
         self.handlers.iter().map(|(route, _)| route)
     }
@@ -152,24 +123,23 @@ impl Router {
         self.find(method, path).is_some()
     }
 
-    fn find(&self, method: &Method, path: &str) -> Option<(&Route, &Handler, Parameters)> {
+    fn find(&self, method: &Method, path: &str) -> Option<(&Route, &Handler, PathValues)> {
         let found = self.paths.at(path).ok()?;
         let (route, handler) = self
             .handlers
             .iter()
             .find(|(route, _)| route.method == *method && shape(route.path) == *found.value)?;
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let values = found.params.iter().map(|(_, value)| decoded(value));
-        let parameters = parameter_names(route.path).map(str::to_owned).zip(values).collect();
-        Some((route, handler, parameters))
+        let values = found.params.iter().map(|(_, value)| decoded(value)).collect();
+        Some((route, handler, values))
     }
 
-    /// Answers one request. Never fails: what goes wrong becomes a response.
+    /// Responds to one request. Never fails: an error becomes a response.
     pub async fn respond(&self, request: Request) -> Response<Body> {
-        // The route as declared, not the path as sent: paths and queries can hold phone numbers.
-        let Some((route, handler, parameters)) = self.find(request.method(), request.uri().path()) else {
-            return Error::NotFound.into_response();
+        let Some((route, handler, values)) = self.find(request.method(), request.uri().path()) else {
+            return response::error(&Error::NotFound, ErrorFormat::Touchline);
         };
+        // Logs the declared route, not the request's path: paths and queries can hold phone numbers.
         let span = tracing::info_span!(
             "request",
             request_id = request::id(&request),
@@ -178,22 +148,21 @@ impl Router {
             route = route.path,
         );
         let started = self.app.clock.now();
-        let work = handler(self.app.clone(), Arc::new(request), parameters);
+        let work = handler(self.app.clone(), Arc::new(request), values);
         async {
-            let (result, cost) = meter::measure(work).await;
-            let mut response = result.unwrap_or_else(Error::into_response);
+            let (mut response, cost) = meter::measure(work).await;
+            let took = self.app.clock.now() - started;
             tracing::info!(
                 status = response.status().as_u16(),
-                ms = (self.app.clock.now() - started).num_milliseconds(),
+                ms = took.num_milliseconds(),
                 calls = cost.calls,
                 rounds = cost.rounds,
                 read_units = cost.read_units,
                 write_units = cost.write_units,
-                "answered"
+                "responded"
             );
             let (method, path, status) = (route.method.clone(), route.path, response.status());
-            let took = self.app.clock.now() - started;
-            response.extensions_mut().insert(Answered { method, path, status, at: started, took, cost });
+            response.extensions_mut().insert(RequestReport { method, path, status, at: started, took, cost });
             if self.app.config.environment.shows_codes() {
                 response.headers_mut().insert("x-touchline-cost", cost_header(cost));
             }
@@ -204,11 +173,42 @@ impl Router {
     }
 }
 
-/// Whether an endpoint's declaration, from which its description is made, has such an answer.
-fn declares<E: Endpoint>(answered: &Result<Reply<E::Output>, Error>) -> bool {
-    match answered {
-        Ok(reply) => E::ANSWERS.contains(&reply.status.as_u16()),
-        Err(error) => Route::of::<E>().refuses().any(|code| code == error.code()),
+/// Identifies the caller and parses everything that the handler needs.
+async fn read_call<E>(app: &App, request: &Request, path: &[String]) -> Result<Call<E>, Error>
+where
+    E: Endpoint<Caller: Identify>,
+{
+    let caller = E::Caller::identify(app, request.headers()).await?;
+    let input = request::input(request, E::Caller::MAX_BODY)?;
+    let path = E::from_path(path)?;
+    let idempotency_key = match E::IDEMPOTENCY_HEADER {
+        Some(header) => request::idempotency_key(request.headers(), header)?,
+        None => None,
+    };
+    Ok(Call { caller, path, input, idempotency_key, address: request::address(request) })
+}
+
+fn respond_with<E: Endpoint>(result: Result<Reply<E::Output>, Error>) -> Response<Body> {
+    match result {
+        Ok(Reply { status, body, headers }) => {
+            let mut response = response::json(status, &body);
+            for (name, value) in headers {
+                response.headers_mut().insert(name, HeaderValue::from_static(value));
+            }
+            response
+        }
+        Err(error) => response::error(&error, E::Caller::ERROR_FORMAT),
+    }
+}
+
+/// Whether the endpoint declares this status or error. The OpenAPI document is made from the declaration.
+fn is_declared<E: Endpoint>(result: &Result<Reply<E::Output>, Error>) -> bool {
+    match result {
+        Ok(reply) => E::STATUSES.contains(&reply.status.as_u16()),
+        Err(error) => {
+            let code = Problem::from(error).code;
+            Route::of::<E>().errors().any(|declared| declared == code)
+        }
     }
 }
 

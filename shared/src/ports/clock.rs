@@ -1,18 +1,21 @@
+//! The time.
+
 use std::fmt::Debug;
 
 use chrono::{DateTime, SubsecRound as _, Utc};
 
-/// Where the time comes from. Nothing else may ask for it; `clippy.toml` sees to that.
+/// The source of the current time. `clippy.toml` disallows all others.
 pub trait Clock: Debug + Send + Sync {
-    /// Now, in whole milliseconds: what is stored reads back equal.
+    /// The current time in whole milliseconds, the precision of stored times.
     fn now(&self) -> DateTime<Utc>;
 }
 
+/// The operating system's clock.
 #[derive(Debug)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place where the clock is read")]
+    #[expect(clippy::disallowed_methods, reason = "the only reader of the system clock")]
     fn now(&self) -> DateTime<Utc> {
         Utc::now().trunc_subsecs(3)
     }

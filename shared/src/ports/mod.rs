@@ -1,13 +1,9 @@
-//! What the service needs from outside: a trait, the real one, the local one.
+//! What the service needs from outside. Each port is a trait with a real and a local implementation.
+//!
+//! Methods return boxed futures, because a `dyn` trait cannot have `async fn`.
 
 pub mod chat;
 pub mod clock;
 pub mod random;
 pub mod sms;
 pub mod web;
-
-use std::future::Future;
-use std::pin::Pin;
-
-/// What an async method of a port returns, so that ports can stand behind `dyn`.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -9,33 +9,34 @@ use aws_sdk_sns::config::timeout::TimeoutConfig;
 use aws_sdk_sns::config::{HttpClient, Region};
 use aws_sdk_sns::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sns::types::MessageAttributeValue;
+use futures_util::future::BoxFuture;
 
-use super::Answer;
 use crate::config::{Aws, SnsSettings};
 use crate::domain::Phone;
 
-/// How the provider took a message.
+/// The result of sending a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// How often the provider was asked.
+    /// The number of requests to the provider.
     pub attempts: u32,
-    pub outcome: Result<(), SmsRefused>,
+    pub outcome: Result<(), SmsFailed>,
 }
 
-/// The provider's word for why not, safe to keep and to show to a developer.
+/// The provider's error code. It contains no personal data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct SmsRefused(pub String);
+pub struct SmsFailed(pub String);
 
-/// Somebody who sends text messages.
+/// Sends text messages.
 pub trait Sms: Debug + Send + Sync {
     /// The provider's name in the log.
     fn provider(&self) -> &'static str;
 
-    fn send<'a>(&'a self, to: &'a Phone, text: &'a str) -> Answer<'a, Delivery>;
+    /// Sends `text` to a phone.
+    fn send<'a>(&'a self, to: &'a Phone, text: &'a str) -> BoxFuture<'a, Delivery>;
 }
 
-/// For developers: the message appears on the terminal.
+/// Prints messages to the terminal, for development.
 #[derive(Debug)]
 pub struct Console;
 
@@ -44,8 +45,8 @@ impl Sms for Console {
         "console"
     }
 
-    #[expect(clippy::print_stdout, reason = "the terminal is the phone here")]
-    fn send<'a>(&'a self, to: &'a Phone, text: &'a str) -> Answer<'a, Delivery> {
+    #[expect(clippy::print_stdout, reason = "the terminal replaces the phone")]
+    fn send<'a>(&'a self, to: &'a Phone, text: &'a str) -> BoxFuture<'a, Delivery> {
         println!("SMS to {}: {text}", to.as_str());
         Box::pin(async { Delivery { attempts: 1, outcome: Ok(()) } })
     }
@@ -58,12 +59,15 @@ pub struct Sns {
     settings: SnsSettings,
 }
 
-/// Publishing is not idempotent: a message whose answer was lost may go out twice, which is the same code
-/// twice on one phone. So it is asked again where SNS throttled, failed or was not reached, but not after
-/// a timeout, when the message is most likely out. The SDK's own retries are off, to have a true count.
+/// The maximum number of requests per message.
+///
+/// Publishing is not idempotent: a retry after a lost response can deliver the same code twice. We retry if
+/// SNS throttles, fails or cannot be reached. We do not retry a timeout, because the message was probably
+/// sent. The SDK's own retries are off, so that the count of attempts is exact.
 const ATTEMPTS: u32 = 3;
 
 impl Sns {
+    /// An SNS client.
     #[must_use]
     pub fn new(aws: &Aws, settings: SnsSettings, http: impl HttpClient + 'static) -> Self {
         let mut config = aws_sdk_sns::Config::builder()
@@ -83,14 +87,14 @@ impl Sns {
         Self { client: Client::from_conf(config.build()), settings }
     }
 
-    async fn publish(&self, to: &Phone, text: &str) -> Result<(), (SmsRefused, CanRetry)> {
+    async fn publish(&self, to: &Phone, text: &str) -> Result<(), (SmsFailed, CanRetry)> {
         let attribute = |kind: &str, value: &str| {
             MessageAttributeValue::builder().data_type(kind).string_value(value).build().ok()
         };
         let mut message = self.client.publish().phone_number(to.as_str()).message(text);
         let attributes = [
             ("AWS.SNS.SMS.SMSType", attribute("String", "Transactional")),
-            // The guard on spending: a message that would cost more is not sent.
+            // SNS does not send a message that costs more.
             ("AWS.SNS.SMS.MaxPrice", attribute("Number", &self.settings.max_price_usd)),
             (
                 "AWS.SNS.SMS.SenderID",
@@ -114,13 +118,13 @@ impl Sns {
                     SdkError::DispatchFailure(failure) if failure.is_io() => CanRetry::Yes,
                     _ => CanRetry::No,
                 };
-                // The code alone: SNS repeats the phone number in some of its messages.
-                let word = error.code().unwrap_or(match &error {
+                // Only the code, because SNS quotes the phone number in some messages.
+                let code = error.code().unwrap_or(match &error {
                     SdkError::TimeoutError(_) => "Timeout",
                     SdkError::DispatchFailure(_) => "DispatchFailure",
                     _ => "Unknown",
                 });
-                Err((SmsRefused(word.to_owned()), can_retry))
+                Err((SmsFailed(code.to_owned()), can_retry))
             }
         }
     }
@@ -137,7 +141,7 @@ impl Sms for Sns {
         "sns"
     }
 
-    fn send<'a>(&'a self, to: &'a Phone, text: &'a str) -> Answer<'a, Delivery> {
+    fn send<'a>(&'a self, to: &'a Phone, text: &'a str) -> BoxFuture<'a, Delivery> {
         Box::pin(async move {
             let mut attempts = 1;
             let outcome = loop {
@@ -146,7 +150,7 @@ impl Sms for Sns {
                         tokio::time::sleep(Duration::from_millis(50 << attempts)).await;
                         attempts += 1;
                     }
-                    result => break result.map_err(|(refused, _)| refused),
+                    result => break result.map_err(|(failed, _)| failed),
                 }
             };
             Delivery { attempts, outcome }

@@ -1,8 +1,9 @@
-//! Fetching from the web.
+//! Fetching documents from the web.
 
 use std::fmt::{self, Debug};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -11,30 +12,28 @@ use hyper_util::rt::TokioExecutor;
 use lambda_http::http::{Request, StatusCode};
 use tokio::time::{sleep, timeout};
 
-use super::Answer;
-
-/// More than any feed has, less than a function's memory.
+/// Larger than any feed, smaller than a function's memory.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
 
-/// Why nothing was fetched.
+/// A failed fetch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WebError {
-    #[error("the address is not usable")]
+    #[error("the URL is invalid")]
     BadAddress,
-    #[error("no answer within {} s", TIMEOUT.as_secs())]
+    #[error("no response within {} s", TIMEOUT.as_secs())]
     TimedOut,
-    #[error("the answer is larger than {} MB", MAX_BYTES / 1024 / 1024)]
+    #[error("the response is larger than {} MB", MAX_BYTES / 1024 / 1024)]
     TooLarge,
-    #[error("the answer is {0}")]
+    #[error("the response status is {0}")]
     Status(u16),
     #[error("the server cannot be reached")]
     Unreachable,
 }
 
 impl WebError {
-    fn may_pass(&self) -> bool {
+    fn is_transient(&self) -> bool {
         match self {
             Self::TimedOut | Self::Unreachable => true,
             Self::Status(status) => *status >= 500 || *status == 429,
@@ -43,17 +42,17 @@ impl WebError {
     }
 }
 
-/// Somebody who fetches documents.
+/// Fetches documents.
 pub trait Web: Debug + Send + Sync {
+    /// The body of a document. Transient failures are retried.
     fn get<'a>(
         &'a self,
         url: &'a str,
         headers: &'a [(&'a str, &'a str)],
-    ) -> Answer<'a, Result<Vec<u8>, WebError>>;
+    ) -> BoxFuture<'a, Result<Vec<u8>, WebError>>;
 }
 
-/// Connections by HTTP and HTTPS, on the TLS stack that the SDK brings. `None` where the system has no root
-/// certificates.
+/// An HTTP and HTTPS connector on the SDK's TLS stack. `None` if the system has no root certificates.
 pub(super) fn connector() -> Option<HttpsConnector<HttpConnector>> {
     let connector = hyper_rustls::HttpsConnectorBuilder::new()
         .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
@@ -64,7 +63,7 @@ pub(super) fn connector() -> Option<HttpsConnector<HttpConnector>> {
     Some(connector)
 }
 
-/// HTTP and HTTPS.
+/// Fetches over HTTP and HTTPS.
 pub struct HyperWeb(Client<HttpsConnector<HttpConnector>, Empty<&'static [u8]>>);
 
 impl Debug for HyperWeb {
@@ -74,13 +73,13 @@ impl Debug for HyperWeb {
 }
 
 impl HyperWeb {
-    /// `None` where the system has no root certificates.
+    /// A client. `None` if the system has no root certificates.
     #[must_use]
     pub fn new() -> Option<Self> {
         Some(Self(Client::builder(TokioExecutor::new()).build(connector()?)))
     }
 
-    async fn once(&self, url: &str, headers: &[(&str, &str)]) -> Result<Vec<u8>, WebError> {
+    async fn fetch(&self, url: &str, headers: &[(&str, &str)]) -> Result<Vec<u8>, WebError> {
         let mut request = Request::get(url);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -106,12 +105,12 @@ impl Web for HyperWeb {
         &'a self,
         url: &'a str,
         headers: &'a [(&'a str, &'a str)],
-    ) -> Answer<'a, Result<Vec<u8>, WebError>> {
+    ) -> BoxFuture<'a, Result<Vec<u8>, WebError>> {
         Box::pin(async move {
             let mut attempt = 1;
             loop {
-                match self.once(url, headers).await {
-                    Err(error) if error.may_pass() && attempt < ATTEMPTS => {
+                match self.fetch(url, headers).await {
+                    Err(error) if error.is_transient() && attempt < ATTEMPTS => {
                         sleep(Duration::from_millis(200 << attempt)).await;
                         attempt += 1;
                     }
@@ -122,12 +121,16 @@ impl Web for HyperWeb {
     }
 }
 
-/// Where nothing can be fetched.
+/// Fails every fetch, for functions that fetch nothing.
 #[derive(Debug)]
 pub struct NoWeb;
 
 impl Web for NoWeb {
-    fn get<'a>(&'a self, _: &'a str, _: &'a [(&'a str, &'a str)]) -> Answer<'a, Result<Vec<u8>, WebError>> {
+    fn get<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a [(&'a str, &'a str)],
+    ) -> BoxFuture<'a, Result<Vec<u8>, WebError>> {
         Box::pin(async { Err(WebError::Unreachable) })
     }
 }

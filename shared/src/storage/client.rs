@@ -1,4 +1,4 @@
-//! One way to build an SDK client: timeouts, retries, the meter.
+//! The DynamoDB client: timeouts, retries, capacity meter.
 
 use std::time::Duration;
 
@@ -15,21 +15,10 @@ use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryA
 use super::meter::Meter;
 use crate::config::Aws;
 
-/// What DynamoDB says when somebody else was quicker or too many came at once.
-pub(super) const CONTENTION: &[&str] = &[
-    "TransactionConflictException",
-    "TransactionCanceledException",
-    "TransactionInProgressException",
-    "ProvisionedThroughputExceededException",
-    "ThrottlingException",
-    "RequestLimitExceeded",
-    "InternalServerError",
-];
-
 /// Builds the client that every function uses.
 ///
-/// Backoff is exponential with full jitter. Six tries end well inside a request's time: with the least
-/// wait of 25 ms, the waits add up to at most 0.8 s.
+/// Backoff is exponential with full jitter. Six attempts fit into a request's time limit: the first wait is
+/// at most 25 ms, and all waits together at most 0.8 s.
 #[must_use]
 pub fn connect(aws: &Aws, http: impl HttpClient + 'static) -> Client {
     let mut config = aws_sdk_dynamodb::Config::builder()
@@ -46,7 +35,7 @@ pub fn connect(aws: &Aws, http: impl HttpClient + 'static) -> Client {
         .retry_config(
             RetryConfig::standard().with_max_attempts(6).with_initial_backoff(Duration::from_millis(25)),
         )
-        .retry_classifier(Conflicts)
+        .retry_classifier(TransactionConflicts)
         .interceptor(Meter);
     if let Some(endpoint) = &aws.dynamodb_endpoint {
         config = config.endpoint_url(endpoint);
@@ -54,16 +43,16 @@ pub fn connect(aws: &Aws, http: impl HttpClient + 'static) -> Client {
     Client::from_conf(config.build())
 }
 
-/// Retries what the SDK leaves to the caller: a write that ran into a transaction, or a transaction that
-/// ran into a write. A transaction cancelled by its own condition is an answer, not a conflict.
+/// Retries what the SDK does not: conflicts between a transaction and another write. A transaction that its
+/// own condition cancelled is not retried.
 #[derive(Debug)]
-struct Conflicts;
+struct TransactionConflicts;
 
-impl ClassifyRetry for Conflicts {
+impl ClassifyRetry for TransactionConflicts {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
         let Some(Err(error)) = context.output_or_error() else { return RetryAction::NoActionIndicated };
         let Some(error) = error.as_operation_error() else { return RetryAction::NoActionIndicated };
-        let contended = match error.downcast_ref::<TransactWriteItemsError>() {
+        let is_conflict = match error.downcast_ref::<TransactWriteItemsError>() {
             Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
                 let codes = || cancelled.cancellation_reasons().iter().filter_map(|reason| reason.code());
                 codes().any(|code| {
@@ -74,12 +63,12 @@ impl ClassifyRetry for Conflicts {
                 }) && !codes().any(|code| code == "ConditionalCheckFailed")
             }
             _ => match error.downcast_ref::<TransactGetItemsError>() {
-                // A read of several items at one moment fails where one of them is being written.
+                // A transactional read fails while one of its items is being written.
                 Some(TransactGetItemsError::TransactionCanceledException(_)) => true,
                 _ => code_of(error) == Some("TransactionConflictException"),
             },
         };
-        if contended { RetryAction::throttling_error() } else { RetryAction::NoActionIndicated }
+        if is_conflict { RetryAction::throttling_error() } else { RetryAction::NoActionIndicated }
     }
 
     fn name(&self) -> &'static str {

@@ -1,83 +1,87 @@
-//! The `rooms` table: finding rooms that anybody may find.
+//! The `rooms` table: the search index of public rooms.
 //!
-//! A room stands in the directory of all, in that of its match, and once for each ending of its name: whoever
-//! looks for a part of a name looks for the endings that begin with it. So a search reads what it finds, and
-//! nothing of the rooms that it does not. `tally` keeps the places, from the stream of rooms.
+//! A public room has an entry in the directory of all rooms, one in the directory of its match, and one for
+//! each suffix of its name. A search for a part of a name queries the suffixes that begin with it, so it
+//! reads only the rooms that match. The `tally` function maintains the entries from the table's stream.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{DeleteRequest, PutRequest, WriteRequest};
 use serde::Deserialize;
 
-use super::{Item, Store, StoreError, from_item, keys, number, text};
+use super::error::StoreError;
+use super::item::{Item, Key, from_item, number, text};
+use super::keys;
+use super::retry::Retry;
+use super::store::Store;
 use crate::domain::catalog::fold;
 use crate::domain::room::{Room, RoomId};
 
-/// The longest name that is looked into, folded: a character can become several.
-const NAME: usize = 300;
+/// Folded names are cut to this length. Folding can turn one character into several.
+const MAX_NAME: usize = 300;
 
-/// Which directory to look in.
+/// A list of public rooms.
 #[derive(Debug, Clone)]
-pub enum Shelf {
-    /// Every room, newest first.
+pub enum Directory {
+    /// All rooms, newest first.
     All,
     /// The rooms about a match, newest first.
     About(u32),
-    /// The rooms with a text in their names, by what follows in the name.
+    /// The rooms whose name contains a text, in the order of the matching suffixes.
     Named(Needle),
 }
 
-impl Shelf {
+impl Directory {
     fn partition(&self) -> String {
         match self {
             Self::All => keys::DIRECTORY.to_owned(),
             Self::About(event) => keys::rooms_about(*event),
-            // Never empty.
-            Self::Named(Needle(text)) => keys::endings(text.chars().next().unwrap_or_default()),
+            // A needle is never empty.
+            Self::Named(Needle(text)) => keys::name_suffixes(text.chars().next().unwrap_or_default()),
         }
     }
 
-    /// What the places begin with.
-    fn beginning(&self) -> Option<&str> {
+    /// The prefix of the sort keys.
+    fn prefix(&self) -> Option<&str> {
         match self {
             Self::All | Self::About(_) => None,
-            Self::Named(Needle(text)) => Some(keys::ending(text)),
+            Self::Named(Needle(text)) => Some(keys::suffix_prefix(text)),
         }
     }
 
-    /// Whether a place can be one of this directory.
+    /// Whether a position can belong to this directory.
     #[must_use]
-    pub fn has_place(&self, place: &str) -> bool {
-        self.beginning().is_none_or(|beginning| place.starts_with(beginning))
+    pub fn has_position(&self, position: &str) -> bool {
+        self.prefix().is_none_or(|prefix| position.starts_with(prefix))
     }
 
-    /// A name with the text in it twice stands there twice: the first one counts.
-    fn counts(&self, listed: &Listed) -> bool {
+    /// A name that contains the text twice has two entries. Only the first is listed.
+    fn is_listed(&self, entry: &DirectoryEntry) -> bool {
         match self {
             Self::All | Self::About(_) => true,
-            Self::Named(Needle(text)) => listed.name.find(text.as_str()) == Some(listed.at),
+            Self::Named(Needle(text)) => entry.name.find(text.as_str()) == Some(entry.at),
         }
     }
 }
 
-/// Rooms of a directory.
+/// A page of a directory.
 #[derive(Debug)]
-pub struct Shelved {
-    pub rooms: Vec<Listed>,
-    /// The place after which there may be more.
+pub struct DirectoryPage {
+    pub entries: Vec<DirectoryEntry>,
+    /// The position after which the next page begins.
     pub next: Option<String>,
 }
 
-/// No search looks at more rows than this before it answers with what it has: names can be made that repeat
-/// themselves.
-const LOOKED_AT: usize = 500;
+/// A search examines at most this many entries per page. Names can be chosen that repeat a text many times.
+const MAX_EXAMINED: usize = 500;
 
-/// A part of a name, folded. Never empty.
+/// A folded part of a name. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needle(String);
 
 impl Needle {
-    /// `None` where nothing is left to look for.
+    /// `None` if folding leaves nothing to search for.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let folded = folded(text);
@@ -85,6 +89,7 @@ impl Needle {
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
+    /// Whether a name contains it.
     #[must_use]
     pub fn is_in(&self, name: &str) -> bool {
         folded(name).contains(&self.0)
@@ -93,38 +98,44 @@ impl Needle {
 
 fn folded(name: &str) -> String {
     let mut name = fold(name);
-    // What folding gives is ASCII.
-    name.truncate(NAME);
+    // Folded names are ASCII, so any length is a character boundary.
+    name.truncate(MAX_NAME);
     name
 }
 
 /// A room in a directory.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Listed {
-    /// Where it stands: the next page begins after it.
+pub struct DirectoryEntry {
+    /// The sort key. A cursor continues after it.
     #[serde(rename = "sk")]
-    pub place: String,
+    pub position: String,
     pub room_id: RoomId,
-    /// Its name, folded.
+    /// The folded name.
     name: String,
-    /// Where in the name the ending begins.
+    /// The offset of the suffix in the name.
     at: usize,
 }
 
-impl Listed {
+impl DirectoryEntry {
+    /// Whether the room's name contains a text.
     #[must_use]
-    pub fn has(&self, needle: &Needle) -> bool {
+    pub fn contains(&self, needle: &Needle) -> bool {
         self.name.contains(&needle.0)
     }
 }
 
 impl Store {
-    /// Rooms of a directory after a place, each once: up to `most`, or fewer where many rows say the same.
-    pub async fn shelf(&self, of: &Shelf, after: Option<String>, most: usize) -> Result<Shelved, StoreError> {
-        let partition = of.partition();
-        let key = |place| Item::from([("pk".to_owned(), text(&partition)), ("sk".to_owned(), text(place))]);
-        let mut from = after.map(key);
-        let (mut rooms, mut looked_at) = (Vec::new(), 0);
+    /// Up to `limit` rooms of a directory after a position. The page can be short if many entries are
+    /// skipped.
+    pub async fn directory_page(
+        &self,
+        directory: &Directory,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<DirectoryPage, StoreError> {
+        let partition = directory.partition();
+        let mut from = after.map(|position| Item::from(Key { pk: partition.clone(), sk: position }));
+        let (mut entries, mut examined) = (Vec::new(), 0);
         loop {
             let mut query = self
                 .client
@@ -132,40 +143,41 @@ impl Store {
                 .table_name(&self.tables.rooms)
                 .expression_attribute_values(":partition", text(&partition))
                 .set_exclusive_start_key(from.take())
-                // One more says whether there are more.
-                .limit(i32::try_from(most + 1).unwrap_or(i32::MAX));
-            query = match of.beginning() {
+                // One more tells whether there is a next page.
+                .limit(i32::try_from(limit + 1).unwrap_or(i32::MAX));
+            query = match directory.prefix() {
                 None => query.key_condition_expression("pk = :partition").scan_index_forward(false),
-                Some(beginning) => query
-                    .key_condition_expression("pk = :partition AND begins_with(sk, :beginning)")
-                    .expression_attribute_values(":beginning", text(beginning)),
+                Some(prefix) => query
+                    .key_condition_expression("pk = :partition AND begins_with(sk, :prefix)")
+                    .expression_attribute_values(":prefix", text(prefix)),
             };
             let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
             for item in page.items.unwrap_or_default() {
-                let listed: Listed = from_item(item)?;
-                looked_at += 1;
-                if !of.counts(&listed) {
+                let entry: DirectoryEntry = from_item(item)?;
+                examined += 1;
+                if !directory.is_listed(&entry) {
                     continue;
                 }
-                if rooms.len() == most {
-                    let next = rooms.last().map(|listed: &Listed| listed.place.clone());
-                    return Ok(Shelved { rooms, next });
+                if entries.len() == limit {
+                    let next = entries.last().map(|entry: &DirectoryEntry| entry.position.clone());
+                    return Ok(DirectoryPage { entries, next });
                 }
-                rooms.push(listed);
+                entries.push(entry);
             }
-            let Some(last) = page.last_evaluated_key else { return Ok(Shelved { rooms, next: None }) };
-            if looked_at >= LOOKED_AT {
-                let next = last.get("sk").and_then(|place| place.as_s().ok()).cloned();
-                return Ok(Shelved { rooms, next });
+            let Some(last) = page.last_evaluated_key else {
+                return Ok(DirectoryPage { entries, next: None });
+            };
+            if examined >= MAX_EXAMINED {
+                let next = last.get("sk").and_then(|position| position.as_s().ok()).cloned();
+                return Ok(DirectoryPage { entries, next });
             }
             from = Some(last);
         }
     }
 
-    /// Puts a room where its name and match say that it is to be found, and takes it from where it was. Any
-    /// number of times: only what differs is written.
-    pub async fn shelve(&self, old: Option<&Room>, new: Option<&Room>) -> Result<(), StoreError> {
-        let (mut old, new) = (places(old), places(new));
+    /// Updates the directories after a change of a room. Idempotent; writes only the entries that differ.
+    pub async fn update_directory(&self, old: Option<&Room>, new: Option<&Room>) -> Result<(), StoreError> {
+        let (mut old, new) = (entries(old), entries(new));
         let mut writes = Vec::new();
         for (key, item) in new {
             if old.remove(&key).is_none() {
@@ -174,19 +186,19 @@ impl Store {
             }
         }
         for ((pk, sk), _) in old {
-            let key = Item::from(keys::Key { pk, sk });
-            let delete = DeleteRequest::builder().set_key(Some(key)).build()?;
+            let delete = DeleteRequest::builder().set_key(Some(Key { pk, sk }.into())).build()?;
             writes.push(WriteRequest::builder().delete_request(delete).build());
         }
-        for part in writes.chunks(25) {
-            self.write_all(part.to_vec()).await?;
+        for batch in writes.chunks(25) {
+            self.batch_write_rooms(batch.to_vec()).await?;
         }
         Ok(())
     }
 
-    async fn write_all(&self, mut writes: Vec<WriteRequest>) -> Result<(), StoreError> {
-        const TRIES: u32 = 8;
-        for attempt in 0..TRIES {
+    /// Writes up to 25 items of the table. Retries unprocessed writes.
+    async fn batch_write_rooms(&self, mut writes: Vec<WriteRequest>) -> Result<(), StoreError> {
+        let mut retry = Retry::doubling("batch write", 8, Duration::from_millis(20));
+        loop {
             let written = self
                 .client
                 .batch_write_item()
@@ -201,25 +213,22 @@ impl Store {
             if writes.is_empty() {
                 return Ok(());
             }
-            tokio::time::sleep(std::time::Duration::from_millis(20 << attempt)).await;
+            retry.again().await?;
         }
-        Err(StoreError::Busy { operation: "BatchWriteItem", code: "Unprocessed".into() })
     }
 }
 
-type Places = BTreeMap<(String, String), Item>;
-
-/// Everywhere that a room stands; nowhere for one that is not to be found.
-fn places(room: Option<&Room>) -> Places {
+/// All directory entries of a room by key. Empty if the room is not public.
+fn entries(room: Option<&Room>) -> BTreeMap<(String, String), Item> {
     let Some((room, name)) = room.and_then(|room| Some((room, folded(room.listed_name()?)))) else {
-        return Places::new();
+        return BTreeMap::new();
     };
-    let place = |(key, at): (keys::Key, usize)| {
+    let entry = |(key, at): (Key, usize)| {
         let mut item = Item::from(key.clone());
         item.insert("room_id".into(), text(room.room_id.as_str()));
         item.insert("name".into(), text(&name));
         item.insert("at".into(), number(at));
         ((key.pk, key.sk), item)
     };
-    keys::directory_places(room, &name).into_iter().map(place).collect()
+    keys::directory_entries(room, &name).into_iter().map(entry).collect()
 }

@@ -1,4 +1,10 @@
-//! The `rooms` table: who is in a room, spread over the room's shards, and what is known of them there.
+//! The `rooms` table: memberships, spread over the room's shards.
+//!
+//! A membership also holds copies of the member's prediction for the room's match, their team and their
+//! record, so that a room can count and rank its members.
+//!
+//! The attribute `told` is the time of the last homeserver event or request of ours that changed the
+//! membership, in milliseconds. Newer homeserver events supersede older ones, and our requests.
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
@@ -6,47 +12,49 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::Deserialize;
 
-use super::keys::Key;
-use super::pages::{self, Page, Wanted};
-use super::tallies::CountedRecord;
-use super::{Item, Reads, Store, StoreError, every_item, from_item, keys, made, number, refused_item, text};
+use super::error::{StoreError, condition_held, item_that_failed_condition};
+use super::item::{Item, Key, from_item, number, text};
+use super::keys;
+use super::pages::{self, Page, PageQuery};
+use super::store::{Reads, Store, every_item};
+use super::tallies::VersionedRecord;
 use crate::domain::room::{Day, Member, Membership, Room, RoomId};
 use crate::domain::tally::UserRecord;
 use crate::domain::{Prediction, UserId};
 
-/// The index by user: a member's user, and the room.
+/// The index of memberships by user and room.
 const BY_USER: &str = "by_user";
 
-/// The index of a shard's members by their record.
+/// The index of a shard's members by standing.
 const BY_STANDING: &str = "by_standing";
 
-/// Stands for whoever came in by a Matrix client, and not through us.
+/// The `entry` of a member who joined with another Matrix client.
 const ELSEWHERE: &str = "elsewhere";
 
-/// How far the homeserver's clock may be from ours.
-const SKEW: TimeDelta = TimeDelta::seconds(5);
+/// The maximum difference between the homeserver's clock and ours.
+const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
-/// Whether the homeserver has told nothing of somebody since our request began. What it told since comes after
-/// what we asked of it, or is it.
-const NOTHING_NEWER: &str = "attribute_not_exists(told) OR told < :began";
+/// Holds if no homeserver event is newer than our request. A newer event supersedes our request, or results
+/// from it.
+const NO_NEWER_EVENT: &str = "attribute_not_exists(told) OR told < :began";
 
-/// The moment up to which a request of ours outdates what the homeserver tells: before it began, whichever
-/// clock is right. What it tells of the request itself is later.
-fn lately(began: DateTime<Utc>) -> AttributeValue {
-    number((began - SKEW).timestamp_millis())
+/// The value of `told` for our request. It is earlier than the request by the clock skew, so that the
+/// homeserver event that results from the request is always newer.
+fn told_by_request(began: DateTime<Utc>) -> AttributeValue {
+    number((began - CLOCK_SKEW).timestamp_millis())
 }
 
-fn is(place: &Item, field: &str, word: &str) -> bool {
-    place.get(field).and_then(|value| value.as_s().ok()).is_some_and(|value| value == word)
+fn has_text(item: &Item, attribute: &str, expected: &str) -> bool {
+    item.get(attribute).and_then(|value| value.as_s().ok()).is_some_and(|value| value == expected)
 }
 
 pub(super) fn read_member(item: Item) -> Result<Member, StoreError> {
     from_item(item)
 }
 
-/// Where a user stands in a room, from the index.
+/// A membership of a user, from the index by user.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Place {
+pub struct UserMembership {
     pk: String,
     sk: String,
     pub room_id: RoomId,
@@ -56,20 +64,20 @@ pub struct Place {
     pub is_private: bool,
 }
 
-impl Place {
+impl UserMembership {
     fn key(&self) -> Key {
         Key { pk: self.pk.clone(), sk: self.sk.clone() }
     }
 }
 
-/// How a joining went.
+/// The result of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joined {
     Now,
     Already,
 }
 
-/// Somebody of a room, with their record over all matches.
+/// A member's rank, with their record over all matches.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Standing {
     pub user_id: UserId,
@@ -79,17 +87,24 @@ pub struct Standing {
 }
 
 impl Store {
-    pub async fn member(&self, room: &Room, user: UserId) -> Result<Option<Member>, StoreError> {
-        self.get(&self.tables.rooms, keys::member(&room.room_id, room.shards, user), Reads::Eventual).await
+    /// A user's membership of a room.
+    pub async fn member(
+        &self,
+        room: &Room,
+        user: UserId,
+        reads: Reads,
+    ) -> Result<Option<Member>, StoreError> {
+        self.get(&self.tables.rooms, keys::member(&room.room_id, room.shards, user), reads).await
     }
 
-    /// Somebody in a room, with every write that was answered.
-    pub async fn member_now(&self, room: &Room, user: UserId) -> Result<Option<Member>, StoreError> {
-        self.get(&self.tables.rooms, keys::member(&room.room_id, room.shards, user), Reads::Consistent).await
-    }
-
-    /// An update of somebody's place that sets who they are and what they are in the room.
-    fn placing(&self, room: &Room, user: UserId, to: Membership, more: &str) -> UpdateItemFluentBuilder {
+    /// An update that sets the membership, its identity and `told`. `more` adds assignments.
+    fn membership_update(
+        &self,
+        room: &Room,
+        user: UserId,
+        to: Membership,
+        more: &str,
+    ) -> UpdateItemFluentBuilder {
         let mut set = format!("SET room_id = :room, user_id = :user, membership = :to, told = :told{more}");
         let mut update = self
             .client
@@ -108,85 +123,89 @@ impl Store {
             update = update.expression_attribute_values(":private", AttributeValue::Bool(true));
         }
         if to != Membership::Join {
-            // Only who is there is ranked, and whoever comes back comes in anew.
+            // Only joined members are ranked, and a rejoin starts afresh.
             set.push_str(" REMOVE standing, entry, since");
         }
         update.update_expression(set)
     }
 
-    /// Lets somebody in, in one write on a key of their own. `mark` is the request's: by it, it knows its
-    /// own write again. What they predict, their team and their record are noted by `tally`.
+    /// Joins a user to a room. A retry with the same `request_id` succeeds again.
     ///
-    /// The homeserver may tell of a joining before the request that caused it gets here: what came from
-    /// elsewhere since the request began counts as its own, once.
+    /// The homeserver event that results from the request may arrive before this write. So a join by another
+    /// client since the request began counts as this request's join, once.
     pub async fn join(
         &self,
         room: &Room,
         user: UserId,
-        mark: &str,
+        request_id: &str,
         began: DateTime<Utc>,
     ) -> Result<Joined, StoreError> {
         let joined = self
-            .placing(room, user, Membership::Join, ", entry = :mark, since = :began, seen = :day")
+            .membership_update(
+                room,
+                user,
+                Membership::Join,
+                ", entry = :request, since = :began, seen = :day",
+            )
             .condition_expression(format!(
-                "attribute_not_exists(membership) OR (membership <> :to AND ({NOTHING_NEWER})) \
+                "attribute_not_exists(membership) OR (membership <> :to AND ({NO_NEWER_EVENT})) \
                  OR (entry = :elsewhere AND since >= :told)",
             ))
-            .expression_attribute_values(":mark", text(mark))
+            .expression_attribute_values(":request", text(request_id))
             .expression_attribute_values(":began", number(began.timestamp_millis()))
             .expression_attribute_values(":day", number(Day::of(began).0))
             .expression_attribute_values(":elsewhere", text(ELSEWHERE))
-            .expression_attribute_values(":told", lately(began))
+            .expression_attribute_values(":told", told_by_request(began))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
         let Err(error) = joined else { return Ok(Joined::Now) };
-        let Some(place) = refused_item(&error) else {
+        let Some(member) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        // Where the homeserver told of a leaving since, it has told or will tell of this joining as well,
-        // in their order.
-        let is_member_by_another =
-            is(&place, "membership", Membership::Join.as_str()) && !is(&place, "entry", mark);
-        Ok(if is_member_by_another { Joined::Already } else { Joined::Now })
+        // If a newer event says that the user left, the homeserver's events decide: it sends one for this
+        // join too, in order.
+        let joined_before = has_text(&member, "membership", Membership::Join.as_str())
+            && !has_text(&member, "entry", request_id);
+        Ok(if joined_before { Joined::Already } else { Joined::Now })
     }
 
-    /// Invites somebody. False where they are in the room already.
+    /// Invites a user. `false` if they are a member already.
     pub async fn invite(&self, room: &Room, user: UserId, began: DateTime<Utc>) -> Result<bool, StoreError> {
         let invited = self
-            .placing(room, user, Membership::Invite, "")
+            .membership_update(room, user, Membership::Invite, "")
             .condition_expression(format!(
-                "attribute_not_exists(membership) OR (membership <> :join AND ({NOTHING_NEWER}))"
+                "attribute_not_exists(membership) OR (membership <> :join AND ({NO_NEWER_EVENT}))"
             ))
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
             .expression_attribute_values(":began", number(began.timestamp_millis()))
-            .expression_attribute_values(":told", lately(began))
+            .expression_attribute_values(":told", told_by_request(began))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
         let Err(error) = invited else { return Ok(true) };
-        let Some(place) = refused_item(&error) else {
+        let Some(member) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        Ok(!is(&place, "membership", Membership::Join.as_str()))
+        Ok(!has_text(&member, "membership", Membership::Join.as_str()))
     }
 
-    /// Lets somebody out who is in, or turns an invitation down. Whoever is neither stays so.
+    /// Ends a membership or declines an invitation. Does nothing for other users.
     pub async fn leave(&self, room: &Room, user: UserId, began: DateTime<Utc>) -> Result<(), StoreError> {
         let left = self
-            .placing(room, user, Membership::Leave, "")
-            .condition_expression(format!("membership IN (:join, :invite) AND ({NOTHING_NEWER})"))
+            .membership_update(room, user, Membership::Leave, "")
+            .condition_expression(format!("membership IN (:join, :invite) AND ({NO_NEWER_EVENT})"))
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
             .expression_attribute_values(":invite", text(Membership::Invite.as_str()))
             .expression_attribute_values(":began", number(began.timestamp_millis()))
-            .expression_attribute_values(":told", lately(began))
+            .expression_attribute_values(":told", told_by_request(began))
             .send()
             .await;
-        made("UpdateItem", left).map(|_| ())
+        condition_held("UpdateItem", left).map(|_| ())
     }
 
-    /// Takes over what the homeserver tells of somebody, unless it told something later before.
-    pub async fn told_membership(
+    /// Applies a membership event of the homeserver, unless a newer event was applied.
+    pub async fn apply_homeserver_membership(
         &self,
         room: &Room,
         user: UserId,
@@ -194,47 +213,47 @@ impl Store {
         at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let update = if to == Membership::Join {
-            // A place that one of our requests made keeps its mark and moment.
+            // A membership from one of our requests keeps its request id and time.
             let more = ", entry = if_not_exists(entry, :elsewhere), since = if_not_exists(since, :told), \
                         seen = :day";
-            self.placing(room, user, to, more)
+            self.membership_update(room, user, to, more)
                 .expression_attribute_values(":elsewhere", text(ELSEWHERE))
                 .expression_attribute_values(":day", number(Day::of(at).0))
         } else {
-            self.placing(room, user, to, "")
+            self.membership_update(room, user, to, "")
         };
-        let told = update
+        let applied = update
             .condition_expression("attribute_not_exists(told) OR told <= :told")
             .expression_attribute_values(":told", number(at.timestamp_millis()))
             .send()
             .await;
-        made("UpdateItem", told).map(|_| ())
+        condition_held("UpdateItem", applied).map(|_| ())
     }
 
-    /// Notes that somebody who is in a room was seen there.
-    pub async fn note_seen(&self, member: Key, day: Day) -> Result<(), StoreError> {
-        let noted = self
-            .note(member)
+    /// Sets the day on which a member was last active, unless a later day is stored.
+    pub async fn touch_seen(&self, member: Key, day: Day) -> Result<(), StoreError> {
+        let touched = self
+            .member_update(member)
             .update_expression("SET seen = :day")
             .condition_expression("attribute_exists(pk) AND (attribute_not_exists(seen) OR seen < :day)")
             .expression_attribute_values(":day", number(day.0))
             .send()
             .await;
-        made("UpdateItem", noted).map(|_| ())
+        condition_held("UpdateItem", touched).map(|_| ())
     }
 
-    /// Members who have joined and predict the room's match, a page of them.
+    /// A page of the joined members who have a prediction for the room's match.
     pub async fn predictors_page(
         &self,
         room: &Room,
         after: Option<UserId>,
-        most: usize,
-        about: usize,
+        limit: usize,
+        estimated_total: usize,
     ) -> Result<Page<Member>, StoreError> {
-        let wanted = Wanted { shards: room.shards, after, most, about, is_filtered: true };
+        let query = PageQuery { shards: room.shards, after, limit, estimated_total, is_filtered: true };
         pages::page(
-            wanted,
-            |shard, after, most| self.members_page(room, shard, after, most),
+            query,
+            |shard, after, limit| self.members_page(room, shard, after, limit),
             |member| member.user_id,
             |member| member.has_joined() && member.pick.is_some(),
         )
@@ -246,16 +265,16 @@ impl Store {
         room: &Room,
         shard: u8,
         after: Option<UserId>,
-        most: usize,
+        limit: usize,
     ) -> Result<(Vec<Member>, bool), StoreError> {
         let partition = keys::room_shard(&room.room_id, shard);
         let after = after.map(keys::member_of);
-        let (items, ended) = self.partition_page(&self.tables.rooms, &partition, after, most).await?;
-        Ok((items.into_iter().map(read_member).collect::<Result<_, _>>()?, ended))
+        let (items, has_ended) = self.partition_page(&self.tables.rooms, &partition, after, limit).await?;
+        Ok((items.into_iter().map(read_member).collect::<Result<_, _>>()?, has_ended))
     }
 
-    /// A room's members with the best records, best first.
-    pub async fn standings(&self, room: &Room, most: usize) -> Result<Vec<Standing>, StoreError> {
+    /// The members with the best records, best first.
+    pub async fn standings(&self, room: &Room, limit: usize) -> Result<Vec<Standing>, StoreError> {
         let shards = (0..room.shards).map(|shard| async move {
             let best = self
                 .client
@@ -265,20 +284,20 @@ impl Store {
                 .key_condition_expression("pk = :shard")
                 .expression_attribute_values(":shard", text(keys::room_shard(&room.room_id, shard)))
                 .scan_index_forward(false)
-                .limit(i32::try_from(most).unwrap_or(i32::MAX))
+                .limit(i32::try_from(limit).unwrap_or(i32::MAX))
                 .send()
                 .await
                 .map_err(|error| StoreError::from_sdk("Query", &error))?;
             best.items.unwrap_or_default().into_iter().map(from_item).collect::<Result<Vec<Standing>, _>>()
         });
         let mut best: Vec<Standing> = try_join_all(shards).await?.into_iter().flatten().collect();
-        best.sort_by_key(|one| (-one.standing, one.user_id));
-        best.truncate(most);
+        best.sort_by_key(|member| (-member.standing, member.user_id));
+        best.truncate(limit);
         Ok(best)
     }
 
-    /// Every room that somebody has to do with.
-    pub async fn places(&self, user: UserId) -> Result<Vec<Place>, StoreError> {
+    /// All memberships of a user: joined, invited and left. Eventually consistent.
+    pub async fn memberships(&self, user: UserId) -> Result<Vec<UserMembership>, StoreError> {
         let query = self
             .client
             .query()
@@ -289,31 +308,31 @@ impl Store {
         every_item(query).await?.into_iter().map(from_item).collect()
     }
 
-    /// The places of a user who has joined, in all rooms or in those about a match.
-    pub async fn joined_places(&self, user: UserId, event: Option<u32>) -> Result<Vec<Key>, StoreError> {
-        let counts = |place: &Place| {
-            place.membership == Membership::Join && event.is_none_or(|event| place.event_id == Some(event))
+    /// The keys of a user's joined memberships, in all rooms or in the rooms about a match.
+    pub async fn joined_memberships(&self, user: UserId, event: Option<u32>) -> Result<Vec<Key>, StoreError> {
+        let is_wanted = |found: &&UserMembership| {
+            found.membership == Membership::Join && event.is_none_or(|event| found.event_id == Some(event))
         };
-        Ok(self.places(user).await?.iter().filter(|place| counts(place)).map(Place::key).collect())
+        Ok(self.memberships(user).await?.iter().filter(is_wanted).map(UserMembership::key).collect())
     }
 
-    /// Notes with a member what they predict for the room's match, unless a later version is noted.
-    pub async fn note_pick(&self, member: Key, row: &Prediction) -> Result<(), StoreError> {
-        let noted = self
-            .note(member)
+    /// Copies a prediction for the room's match into the membership, unless a later version is there.
+    pub async fn copy_pick(&self, member: Key, row: &Prediction) -> Result<(), StoreError> {
+        let copied = self
+            .member_update(member)
             .update_expression("SET pick = :pick, edits = :edits")
             .condition_expression("attribute_exists(pk) AND (attribute_not_exists(edits) OR edits < :edits)")
             .expression_attribute_values(":pick", text(row.forecast.pick().as_str()))
             .expression_attribute_values(":edits", number(row.edits))
             .send()
             .await;
-        made("UpdateItem", noted).map(|_| ())
+        condition_held("UpdateItem", copied).map(|_| ())
     }
 
-    /// Notes with a member which team they are for, unless a later choice is noted.
-    pub async fn note_team(&self, member: Key, team: u32, chosen: DateTime<Utc>) -> Result<(), StoreError> {
-        let noted = self
-            .note(member)
+    /// Copies the member's primary team into the membership, unless a later choice is there.
+    pub async fn copy_team(&self, member: Key, team: u32, chosen: DateTime<Utc>) -> Result<(), StoreError> {
+        let copied = self
+            .member_update(member)
             .update_expression("SET team = :team, team_chosen = :at")
             .condition_expression(
                 "attribute_exists(pk) AND (attribute_not_exists(team_chosen) OR team_chosen < :at)",
@@ -322,25 +341,25 @@ impl Store {
             .expression_attribute_values(":at", number(chosen.timestamp_millis()))
             .send()
             .await;
-        made("UpdateItem", noted).map(|_| ())
+        condition_held("UpdateItem", copied).map(|_| ())
     }
 
-    /// Notes with a member of a room how good their predictions are, unless a later count is noted.
-    pub async fn note_record(&self, member: Key, counted: &CountedRecord) -> Result<(), StoreError> {
-        let CountedRecord { record, version } = counted;
-        let note = self.note(member);
-        let note = match record.standing() {
-            Some(standing) => note
+    /// Copies the member's record into the membership, unless a later version is there.
+    pub async fn copy_record(&self, member: Key, record: &VersionedRecord) -> Result<(), StoreError> {
+        let VersionedRecord { record, version } = record;
+        let update = self.member_update(member);
+        let update = match record.standing() {
+            Some(standing) => update
                 .update_expression(
                     "SET settled = :settled, correct = :correct, ranked = :version, standing = :standing",
                 )
                 .expression_attribute_values(":standing", number(standing)),
-            // The only result was taken back.
-            None => note.update_expression(
+            // The user's only result was withdrawn.
+            None => update.update_expression(
                 "SET settled = :settled, correct = :correct, ranked = :version REMOVE standing",
             ),
         };
-        let noted = note
+        let copied = update
             .condition_expression(
                 "membership = :join AND (attribute_not_exists(standing) OR ranked < :version)",
             )
@@ -350,10 +369,10 @@ impl Store {
             .expression_attribute_values(":version", number(version))
             .send()
             .await;
-        made("UpdateItem", noted).map(|_| ())
+        condition_held("UpdateItem", copied).map(|_| ())
     }
 
-    fn note(&self, member: Key) -> UpdateItemFluentBuilder {
+    fn member_update(&self, member: Key) -> UpdateItemFluentBuilder {
         self.client.update_item().table_name(&self.tables.rooms).set_key(Some(member.into()))
     }
 }

@@ -1,5 +1,6 @@
-//! Counts what a request costs: DynamoDB calls, capacity units, and how many calls had to wait for one
-//! another. Always on, so that the figures in the tests are the figures in production.
+//! Measures the cost of a request: DynamoDB calls, capacity units, and rounds of concurrent calls.
+//!
+//! The meter is always on, so tests and production report the same figures.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -19,11 +20,11 @@ use aws_smithy_runtime_api::client::interceptors::context::{
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::{ConfigBag, Storable, StoreReplace};
 
-/// What was used so far.
+/// The DynamoDB usage so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cost {
     pub calls: u32,
-    /// Calls that overlap count as one round.
+    /// Overlapping calls count as one round.
     pub rounds: u32,
     pub read_units: f64,
     pub write_units: f64,
@@ -34,7 +35,7 @@ tokio::task_local! {
     static COST: RefCell<Cost>;
 }
 
-/// Runs `work` and counts its calls. Work that it spawns is not counted.
+/// Runs `work` and measures its calls. Spawned tasks are not measured.
 pub async fn measure<F: Future>(work: F) -> (F::Output, Cost) {
     COST.scope(RefCell::default(), async {
         let output = work.await;
@@ -44,7 +45,7 @@ pub async fn measure<F: Future>(work: F) -> (F::Output, Cost) {
 }
 
 fn with_cost(change: impl FnOnce(&mut Cost)) {
-    // Outside of `measure` there is nobody to count for.
+    // Outside of `measure` there is nothing to update.
     let _ = COST.try_with(|cost| change(&mut cost.borrow_mut()));
 }
 
@@ -75,9 +76,9 @@ impl Intercept for Meter {
         _: &RuntimeComponents,
         bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        ask_for_capacity(context.input_mut());
-        // The input is gone by the time of the answer.
-        bag.interceptor_state().store_put(IfRefused(cost_if_refused(context.input())));
+        request_capacity(context.input_mut());
+        // The input is no longer available when the response arrives.
+        bag.interceptor_state().store_put(FailureCost(failure_cost(context.input())));
         Ok(())
     }
 
@@ -89,7 +90,7 @@ impl Intercept for Meter {
     ) -> Result<(), BoxError> {
         let used = match context.output_or_error() {
             Some(Ok(output)) => used(output),
-            Some(Err(_)) => Used::Written(bag.load::<IfRefused>().map_or(0.0, |units| units.0)),
+            Some(Err(_)) => Used::Written(bag.load::<FailureCost>().map_or(0.0, |units| units.0)),
             None => Used::Read(0.0),
         };
         with_cost(|cost| {
@@ -103,18 +104,18 @@ impl Intercept for Meter {
     }
 }
 
-/// What a write costs that its condition refuses. The answer does not say; a small item is one unit, and two
-/// in a transaction.
+/// The write units of a call whose condition fails. The error does not report them: a small item costs one
+/// unit, or two in a transaction.
 #[derive(Debug)]
-struct IfRefused(f64);
+struct FailureCost(f64);
 
-impl Storable for IfRefused {
+impl Storable for FailureCost {
     type Storer = StoreReplace<Self>;
 }
 
-fn cost_if_refused(input: &Input) -> f64 {
+fn failure_cost(input: &Input) -> f64 {
     match input.downcast_ref::<transact::TransactWriteItemsInput>() {
-        // Far below 2^32: a transaction holds a hundred.
+        // A transaction has at most 100 writes.
         Some(transaction) => 2.0 * f64::from(u32::try_from(transaction.transact_items().len()).unwrap_or(0)),
         None => f64::from(u8::from(is_write(input))),
     }
@@ -138,7 +139,7 @@ macro_rules! operations {
         read: $($read:ident::$read_input:ident => $read_output:ident by $read_units:ident),+;
         write: $($write:ident::$write_input:ident => $write_output:ident by $write_units:ident),+;
     ) => {
-        fn ask_for_capacity(input: &mut Input) {
+        fn request_capacity(input: &mut Input) {
             $(if let Some(input) = input.downcast_mut::<$read::$read_input>() {
                 input.return_consumed_capacity = Some(ReturnConsumedCapacity::Total);
             })+

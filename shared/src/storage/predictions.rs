@@ -5,13 +5,16 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use serde::Deserialize;
 
-use super::pages::{self, Page};
-use super::{Item, Reads, Store, StoreError, from_item, keys, number, refused_item, text};
+use super::error::{StoreError, item_that_failed_condition};
+use super::item::{Item, from_item, number, text};
+use super::keys;
+use super::pages::{self, Page, PageQuery};
+use super::store::{Reads, Store};
 use crate::domain::catalog::Score;
-use crate::domain::prediction::{Confidence, Forecast, Mark};
+use crate::domain::prediction::{Confidence, Forecast, Stamp};
 use crate::domain::{Pick, Prediction, UserId};
 
-/// The index by user: a row's user, and when it was made.
+/// The index of predictions by user and creation.
 const BY_USER: &str = "by_user";
 
 #[derive(Debug, Deserialize)]
@@ -22,9 +25,9 @@ struct Row {
     home: Option<u16>,
     away: Option<u16>,
     confidence: Confidence,
-    created: Mark,
-    /// Missing in rows of before there was one.
-    changed: Option<Mark>,
+    created: Stamp,
+    /// Missing in the oldest rows.
+    changed: Option<Stamp>,
     edits: u32,
     points: Option<u32>,
     #[serde(default)]
@@ -54,7 +57,7 @@ pub(super) fn read(item: Item) -> Result<Prediction, StoreError> {
     from_item::<Row>(item)?.try_into()
 }
 
-/// What somebody wants to predict.
+/// A prediction to create or change.
 #[derive(Debug, Clone)]
 pub struct NewPrediction {
     pub event_id: u32,
@@ -62,54 +65,54 @@ pub struct NewPrediction {
     pub user_id: UserId,
     pub forecast: Forecast,
     pub confidence: Confidence,
-    /// The moment of the request; the row keeps its first one.
-    pub mark: Mark,
+    /// The stamp of the request. The row keeps the stamp of its first request as `created`.
+    pub stamp: Stamp,
 }
 
-/// What became of it.
+/// The result of [`Store::predict`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Predicted {
     Created(Prediction),
     Updated(Prediction),
-    /// It has points already: too late, whatever the caller's copy of the catalogue says.
+    /// Not written: the prediction has points, although the caller's catalog may show the match as open.
     Settled,
 }
 
-/// Which rows of a match are wanted.
+/// Which predictions of a match to read.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct PredictionQuery {
     pub event_id: u32,
     pub shards: u8,
     pub pick: Option<Pick>,
     pub after: Option<UserId>,
-    pub most: usize,
-    /// How many there are in all, about: decides how many shards are asked at once.
-    pub about: usize,
+    pub limit: usize,
+    /// An estimate of the number of predictions. Decides how many shards are read concurrently.
+    pub estimated_total: usize,
 }
 
 impl Store {
-    /// Makes or changes a prediction, in one write on a key of the user's own.
+    /// Creates or changes a prediction, in one conditional write.
     pub async fn predict(&self, new: &NewPrediction) -> Result<Predicted, StoreError> {
         let mut update = self
             .client
             .update_item()
             .table_name(&self.tables.predictions)
             .set_key(Some(keys::prediction(new.event_id, new.shards, new.user_id).into()))
-            // Not over a later change: a write that the SDK sends again may come after it.
+            // A write that the SDK retries must not overwrite a later change.
             .condition_expression(
-                "attribute_not_exists(points) AND (attribute_not_exists(changed) OR changed <= :mark)",
+                "attribute_not_exists(points) AND (attribute_not_exists(changed) OR changed <= :stamp)",
             )
             .expression_attribute_values(":event", number(new.event_id))
             .expression_attribute_values(":user", number(new.user_id))
             .expression_attribute_values(":pick", text(new.forecast.pick().as_str()))
             .expression_attribute_values(":confidence", number(new.confidence.percent()))
-            .expression_attribute_values(":mark", text(new.mark.as_str()))
+            .expression_attribute_values(":stamp", text(new.stamp.as_str()))
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":zero", number(0))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let set = "SET event_id = :event, user_id = :user, pick = :pick, confidence = :confidence, \
-                   changed = :mark, created = if_not_exists(created, :mark), revision = if_not_exists(revision, :zero)";
+                   changed = :stamp, created = if_not_exists(created, :stamp), revision = if_not_exists(revision, :zero)";
         update = match new.forecast.score() {
             Some(score) => update
                 .update_expression(format!("{set}, home = :home, away = :away ADD edits :one"))
@@ -119,7 +122,7 @@ impl Store {
         };
         let row = match update.send().await {
             Ok(done) => read(done.attributes.unwrap_or_default())?,
-            Err(error) => match refused_item(&error) {
+            Err(error) => match item_that_failed_condition(&error) {
                 Some(item) => read(item)?,
                 None => return Err(StoreError::from_sdk("UpdateItem", &error)),
             },
@@ -127,12 +130,12 @@ impl Store {
         if row.points.is_some() {
             return Ok(Predicted::Settled);
         }
-        // The first one's mark is unique, so that a write which the SDK sent twice still knows that it
-        // made the row.
-        Ok(if row.created == new.mark { Predicted::Created(row) } else { Predicted::Updated(row) })
+        // Stamps are unique. If the SDK retried the write, the stamp still tells that this request created
+        // the row.
+        Ok(if row.created == new.stamp { Predicted::Created(row) } else { Predicted::Updated(row) })
     }
 
-    /// What a user predicts for a match.
+    /// A user's prediction for a match.
     pub async fn prediction(
         &self,
         event: u32,
@@ -145,7 +148,7 @@ impl Store {
         row.map(TryInto::try_into).transpose()
     }
 
-    /// What users predict for a match, of those who do. At most 100 at once.
+    /// The predictions of up to 100 users for a match, eventually consistent. Users without one are left out.
     pub async fn predictions_of(
         &self,
         event: u32,
@@ -158,37 +161,38 @@ impl Store {
     }
 
     /// A page of a match's predictions.
-    pub async fn predictions_page(&self, wanted: &Wanted) -> Result<Page<Prediction>, StoreError> {
-        let Wanted { event_id, shards, pick, after, most, about } = *wanted;
+    pub async fn predictions_page(&self, query: &PredictionQuery) -> Result<Page<Prediction>, StoreError> {
+        let PredictionQuery { event_id, shards, pick, after, limit, estimated_total } = *query;
         pages::page(
-            pages::Wanted { shards, after, most, about, is_filtered: pick.is_some() },
-            |shard, after, most| self.shard_page(event_id, shard, after, most),
+            PageQuery { shards, after, limit, estimated_total, is_filtered: pick.is_some() },
+            |shard, after, limit| self.shard_page(event_id, shard, after, limit),
             |row| row.user_id,
             |row| pick.is_none_or(|pick| row.forecast.pick() == pick),
         )
         .await
     }
 
-    /// Up to `most` rows of one shard, in the order of keys, and whether those are the last.
+    /// Up to `limit` predictions of one shard in key order, and whether the shard has ended.
     pub async fn shard_page(
         &self,
         event: u32,
         shard: u8,
         after: Option<UserId>,
-        most: usize,
+        limit: usize,
     ) -> Result<(Vec<Prediction>, bool), StoreError> {
         let partition = keys::event_shard(event, shard);
         let after = after.map(keys::predictor);
-        let (items, ended) = self.partition_page(&self.tables.predictions, &partition, after, most).await?;
-        Ok((items.into_iter().map(read).collect::<Result<_, _>>()?, ended))
+        let (items, has_ended) =
+            self.partition_page(&self.tables.predictions, &partition, after, limit).await?;
+        Ok((items.into_iter().map(read).collect::<Result<_, _>>()?, has_ended))
     }
 
-    /// A user's own predictions, newest first, and whether there are more.
+    /// A user's predictions, newest first, and whether there are more. Eventually consistent.
     pub async fn own_predictions(
         &self,
         user: UserId,
-        before: Option<&Mark>,
-        most: usize,
+        before: Option<&Stamp>,
+        limit: usize,
     ) -> Result<(Vec<Prediction>, bool), StoreError> {
         let query = self
             .client
@@ -197,21 +201,21 @@ impl Store {
             .index_name(BY_USER)
             .expression_attribute_values(":user", number(user))
             .scan_index_forward(false)
-            .limit(i32::try_from(most + 1).unwrap_or(i32::MAX));
+            .limit(i32::try_from(limit + 1).unwrap_or(i32::MAX));
         let query = match before {
             None => query.key_condition_expression("user_id = :user"),
-            Some(mark) => query
+            Some(before) => query
                 .key_condition_expression("user_id = :user AND created < :before")
-                .expression_attribute_values(":before", text(mark.as_str())),
+                .expression_attribute_values(":before", text(before.as_str())),
         };
         let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
         let found = page.items.unwrap_or_default();
-        let more = found.len() > most;
+        let has_more = found.len() > limit;
         let keys: Vec<Item> = found
             .into_iter()
-            .take(most)
+            .take(limit)
             .map(|mut item| {
-                // The index holds the keys, and the keys of the index.
+                // The index returns its own key attributes too.
                 item.retain(|name, _| name == "pk" || name == "sk");
                 item
             })
@@ -219,11 +223,11 @@ impl Store {
         let items = self.batch_get(&self.tables.predictions, keys, Reads::Eventual).await?;
         let mut rows = items.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
         rows.sort_by(|a, b| b.created.cmp(&a.created));
-        Ok((rows, more))
+        Ok((rows, has_more))
     }
 }
 
-/// For whoever fills a store without going through requests: a row as an item.
+/// The item of a prediction, for benchmarks that fill the table directly.
 #[must_use]
 pub fn item(new: &NewPrediction) -> HashMap<String, AttributeValue> {
     let mut item: Item = keys::prediction(new.event_id, new.shards, new.user_id).into();
@@ -233,8 +237,8 @@ pub fn item(new: &NewPrediction) -> HashMap<String, AttributeValue> {
             ("user_id", number(new.user_id)),
             ("pick", text(new.forecast.pick().as_str())),
             ("confidence", number(new.confidence.percent())),
-            ("created", text(new.mark.as_str())),
-            ("changed", text(new.mark.as_str())),
+            ("created", text(new.stamp.as_str())),
+            ("changed", text(new.stamp.as_str())),
             ("edits", number(1)),
             ("revision", number(0)),
         ]

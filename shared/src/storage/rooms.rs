@@ -1,5 +1,6 @@
-//! The `rooms` table: rooms, how they are made, and what the homeserver has told of them. Their members are
-//! in [`super::members`], the ways to find them in [`super::directory`].
+//! The `rooms` table: rooms, their creation, their counters, and processed homeserver transactions.
+//!
+//! Memberships are in [`super::members`], the search index is in [`super::directory`].
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,40 +12,44 @@ use futures_util::future::try_join_all;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Item, Reads, Store, StoreError, from_item, keys, made, number, refused_write, text, to_item};
+use super::error::{StoreError, condition_held, write_that_failed_condition};
+use super::item::{Item, Key, from_item, number, text, to_item};
+use super::keys;
+use super::store::{Reads, Store};
 use crate::domain::UserId;
 use crate::domain::room::{Member, Room, RoomId};
 use crate::domain::tally::{RoomCounts, RoomTotals};
 
-/// How long it is remembered which room a request with a key of its own made.
-const KEY_KEPT: TimeDelta = TimeDelta::days(7);
+/// How long an idempotency key is valid.
+const IDEMPOTENCY_KEY_KEPT: TimeDelta = TimeDelta::days(7);
 
-/// How long a homeserver may take to send a transaction again.
+/// How long a homeserver may redeliver a transaction.
 const PUSH_KEPT: TimeDelta = TimeDelta::days(7);
 
-/// A room that somebody is about to make.
+/// The creation of a room, in progress or finished.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Making {
-    /// The same for every try at it: the chat network knows the room by it.
+pub struct RoomCreation {
+    /// The same for every attempt. The chat network recognises the room by it.
     pub nonce: String,
-    /// What the room was to be, as a digest.
+    /// A digest of the room's properties in the first request.
     pub content: String,
-    /// The room, where an earlier request made it.
+    /// The room, if an earlier request created it.
     pub room_id: Option<RoomId>,
 }
 
-/// Which request to make a room this is.
+/// A request to create a room.
 #[derive(Debug, Clone)]
-pub struct Intent<'a> {
+pub struct RoomCreationRequest<'a> {
     pub user: UserId,
-    /// By what the request is known: its key, or else what it asks for.
+    /// Identifies the request: a digest of its idempotency key, or else of its content.
     pub digest: &'a str,
+    /// A digest of the room's properties.
     pub content: &'a str,
-    /// Whether it has a key of its own. Then it is remembered; without one, only until it is done.
-    pub is_keyed: bool,
+    /// Whether the request has an idempotency key. Without one, the creation is deleted when it finishes.
+    pub has_key: bool,
 }
 
-/// What is counted of a room, as it is stored: counters of teams and days have names of their own.
+/// A room's counters as stored. The counters per team and per day have dynamic names.
 #[derive(Deserialize)]
 struct StoredCounts {
     #[serde(flatten)]
@@ -54,7 +59,7 @@ struct StoredCounts {
 }
 
 impl Store {
-    /// A room. Looked for twice, the second time truly: one may be asked for as soon as it is made.
+    /// A room. Retries a miss with a consistent read, because the room may be new.
     pub async fn room(&self, id: &RoomId) -> Result<Option<Room>, StoreError> {
         match self.get(&self.tables.rooms, keys::room(id), Reads::Eventual).await? {
             None => self.get(&self.tables.rooms, keys::room(id), Reads::Consistent).await,
@@ -62,22 +67,13 @@ impl Store {
         }
     }
 
-    /// Rooms, of those that there are.
-    pub async fn rooms(&self, ids: &[RoomId]) -> Result<HashMap<RoomId, Room>, StoreError> {
-        self.read_rooms(ids, Reads::Eventual).await
-    }
-
-    /// Rooms, with every write that was answered.
-    pub async fn rooms_now(&self, ids: &[RoomId]) -> Result<HashMap<RoomId, Room>, StoreError> {
-        self.read_rooms(ids, Reads::Consistent).await
-    }
-
-    async fn read_rooms(&self, ids: &[RoomId], reads: Reads) -> Result<HashMap<RoomId, Room>, StoreError> {
-        let items = self.of_rooms(ids, keys::room, reads).await?;
+    /// The rooms with these ids. Unknown ids are left out.
+    pub async fn rooms(&self, ids: &[RoomId], reads: Reads) -> Result<HashMap<RoomId, Room>, StoreError> {
+        let items = self.room_items(ids, keys::room, reads).await?;
         items.into_iter().map(|item| from_item(item).map(|room: Room| (room.room_id.clone(), room))).collect()
     }
 
-    /// How many members rooms have, of those that have any.
+    /// The member counts of rooms, eventually consistent. Rooms without members are left out.
     pub async fn member_counts(&self, ids: &[RoomId]) -> Result<HashMap<RoomId, i64>, StoreError> {
         #[derive(Deserialize)]
         struct Tally {
@@ -85,27 +81,27 @@ impl Store {
             #[serde(default)]
             members: i64,
         }
-        let items = self.of_rooms(ids, keys::room_tally, Reads::Eventual).await?;
+        let items = self.room_items(ids, keys::room_tally, Reads::Eventual).await?;
         items
             .into_iter()
             .map(|item| from_item(item).map(|tally: Tally| (tally.room_id, tally.members)))
             .collect()
     }
 
-    async fn of_rooms(
+    async fn room_items(
         &self,
         ids: &[RoomId],
-        key: fn(&RoomId) -> keys::Key,
+        key: fn(&RoomId) -> Key,
         reads: Reads,
     ) -> Result<Vec<Item>, StoreError> {
-        let parts = ids.chunks(100).map(|ids| {
+        let batches = ids.chunks(100).map(|ids| {
             let keys = ids.iter().map(|id| key(id).into()).collect();
             self.batch_get(&self.tables.rooms, keys, reads)
         });
-        Ok(try_join_all(parts).await?.into_iter().flatten().collect())
+        Ok(try_join_all(batches).await?.into_iter().flatten().collect())
     }
 
-    /// Keeps a room that is not known yet. One that is stays as it is.
+    /// Stores a room, unless it exists.
     pub async fn put_room(&self, room: &Room) -> Result<(), StoreError> {
         let put = self
             .client
@@ -115,42 +111,42 @@ impl Store {
             .condition_expression("attribute_not_exists(pk)")
             .send()
             .await;
-        made("PutItem", put).map(|_| ())
+        condition_held("PutItem", put).map(|_| ())
     }
 
-    /// Notes that somebody is about to make a room; whoever comes again with the same finds the first note.
-    pub async fn begin_making(
+    /// Begins the creation of a room, or returns the one that an identical request began.
+    pub async fn begin_room_creation(
         &self,
-        intent: &Intent<'_>,
+        request: &RoomCreationRequest<'_>,
         nonce: &str,
         now: DateTime<Utc>,
-    ) -> Result<Making, StoreError> {
-        let noted = self
+    ) -> Result<RoomCreation, StoreError> {
+        let begun = self
             .client
             .update_item()
             .table_name(&self.tables.rooms)
-            .set_key(Some(keys::making(intent.user, intent.digest).into()))
+            .set_key(Some(keys::room_creation(request.user, request.digest).into()))
             .update_expression(
                 "SET nonce = if_not_exists(nonce, :nonce), content = if_not_exists(content, :content), \
                  expires_at = :expires",
             )
             .expression_attribute_values(":nonce", text(nonce))
-            .expression_attribute_values(":content", text(intent.content))
-            .expression_attribute_values(":expires", number((now + KEY_KEPT).timestamp()))
+            .expression_attribute_values(":content", text(request.content))
+            .expression_attribute_values(":expires", number((now + IDEMPOTENCY_KEY_KEPT).timestamp()))
             .return_values(ReturnValue::AllNew)
             .send()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
-        from_item(noted.attributes.unwrap_or_default())
+        from_item(begun.attributes.unwrap_or_default())
     }
 
-    /// Keeps a new room with its first member and ends the note of its making, or nothing of it. False where
-    /// the room is known already.
-    pub async fn make_room(
+    /// Stores a new room and its first member and finishes the creation, in one transaction. `false` if the
+    /// room exists already.
+    pub async fn finish_room_creation(
         &self,
         room: &Room,
         creator: &Member,
-        intent: &Intent<'_>,
+        request: &RoomCreationRequest<'_>,
     ) -> Result<bool, StoreError> {
         let table = &self.tables.rooms;
         let put = |item: Item| {
@@ -163,37 +159,37 @@ impl Store {
         };
         let room_item = to_item(keys::room(&room.room_id), room)?;
         let mut member = to_item(keys::member(&room.room_id, room.shards, creator.user_id), creator)?;
-        // They came in through us, whatever the homeserver tells of it afterwards.
-        member.insert("entry".into(), text(intent.digest));
+        // The creator joined by our request; the homeserver's event does not change that.
+        member.insert("entry".into(), text(request.digest));
         member.insert("since".into(), number(room.created_at.timestamp_millis()));
-        let making = keys::making(intent.user, intent.digest);
-        let note = if intent.is_keyed {
+        let creation = keys::room_creation(request.user, request.digest);
+        let finish = if request.has_key {
             let update = Update::builder()
                 .table_name(table)
-                .set_key(Some(making.into()))
+                .set_key(Some(creation.into()))
                 .update_expression("SET room_id = :room")
                 .expression_attribute_values(":room", text(room.room_id.as_str()))
                 .build()?;
             TransactWriteItem::builder().update(update).build()
         } else {
-            let delete = Delete::builder().table_name(table).set_key(Some(making.into())).build()?;
+            let delete = Delete::builder().table_name(table).set_key(Some(creation.into())).build()?;
             TransactWriteItem::builder().delete(delete).build()
         };
         let writes = vec![
             TransactWriteItem::builder().put(put(room_item)?).build(),
             TransactWriteItem::builder().put(put(member)?).build(),
-            note,
+            finish,
         ];
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => Ok(true),
-            Err(error) if refused_write(&error, 0).is_some() => Ok(false),
+            Err(error) if write_that_failed_condition(&error, 0).is_some() => Ok(false),
             Err(error) => Err(StoreError::from_sdk("TransactWriteItems", &error)),
         }
     }
 
-    /// Notes when somebody last wrote in a room, unless a later moment is noted.
-    pub async fn note_activity(&self, room: &RoomId, at: DateTime<Utc>) -> Result<(), StoreError> {
-        let noted = self
+    /// Sets the time of the last message in a room, unless a later time is stored.
+    pub async fn touch_activity(&self, room: &RoomId, at: DateTime<Utc>) -> Result<(), StoreError> {
+        let touched = self
             .client
             .update_item()
             .table_name(&self.tables.rooms)
@@ -203,22 +199,23 @@ impl Store {
             .expression_attribute_values(":at", number(at.timestamp_millis()))
             .send()
             .await;
-        made("UpdateItem", noted).map(|_| ())
+        condition_held("UpdateItem", touched).map(|_| ())
     }
 
-    /// Whether this very transaction of the homeserver's is done with. Its id alone does not say: a
-    /// homeserver that starts over counts from one again.
-    pub async fn is_push_done(&self, transaction: &str, digest: &str) -> Result<bool, StoreError> {
+    /// Whether a homeserver transaction was processed before. The id alone is not unique: a reinstalled
+    /// homeserver counts from one again. So the digest of the content must match too.
+    pub async fn is_push_processed(&self, transaction: &str, digest: &str) -> Result<bool, StoreError> {
         #[derive(Deserialize)]
-        struct Done {
+        struct Processed {
             digest: String,
         }
-        let done: Option<Done> =
+        let processed: Option<Processed> =
             self.get(&self.tables.rooms, keys::push(transaction), Reads::Consistent).await?;
-        Ok(done.is_some_and(|done| done.digest == digest))
+        Ok(processed.is_some_and(|processed| processed.digest == digest))
     }
 
-    pub async fn end_push(
+    /// Records that a homeserver transaction was processed.
+    pub async fn save_processed_push(
         &self,
         transaction: &str,
         digest: &str,
@@ -236,7 +233,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is counted of a room.
+    /// The counters of a room, eventually consistent. All zero if there are none.
     pub async fn room_counts(&self, room: &RoomId) -> Result<RoomCounts, StoreError> {
         let stored: Option<StoredCounts> =
             self.get(&self.tables.rooms, keys::room_tally(room), Reads::Eventual).await?;

@@ -1,5 +1,5 @@
-//! What `points` keeps in the `predictions` table: which results wait, how far each has got, and the
-//! points themselves.
+//! The `predictions` table: settlements. Which results wait for points, the progress of each match, and the
+//! points.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,29 +13,33 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Item, Store, StoreError, every_item, from_item, keys, made, number, predictions, text, to_item};
+use super::error::{StoreError, condition_held};
+use super::item::{Item, from_item, number, text, to_item};
+use super::retry::Retry;
+use super::store::{Reads, Store, every_item};
+use super::{keys, predictions};
 use crate::domain::{Prediction, UserId};
 
-/// A result that waits for its points.
+/// A result that waits for settlement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Due {
     pub event_id: u32,
-    /// Of the match's result.
+    /// The revision of the match's result.
     pub revision: u32,
     #[serde(with = "ts_milliseconds")]
     pub since: DateTime<Utc>,
 }
 
-/// How far the calculation of a match's points has got.
+/// The progress of a match's settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
     pub revision: u32,
-    /// By shard; one that has not begun has no entry.
+    /// By shard. A shard that has not begun has no entry.
     pub progress: BTreeMap<u8, Progress>,
     pub is_done: bool,
 }
 
-/// How far one shard has got. Everything up to `last` has its points.
+/// The progress of one shard. All predictions up to `last` have their points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     After { last: UserId, settled: u64 },
@@ -43,8 +47,7 @@ pub enum Progress {
 }
 
 impl Progress {
-    #[must_use]
-    pub fn settled(self) -> u64 {
+    fn settled(self) -> u64 {
         match self {
             Self::After { settled, .. } | Self::Done { settled } => settled,
         }
@@ -87,26 +90,26 @@ impl Settlement {
         })
     }
 
-    /// How many predictions have their points under this revision.
+    /// The number of predictions that have their points under this revision.
     #[must_use]
     pub fn settled(&self) -> u64 {
         self.progress.values().map(|progress| progress.settled()).sum()
     }
 }
 
-/// The points of one row.
+/// The points of one prediction.
 #[derive(Debug, Clone)]
 pub struct Award {
-    /// As it was read; a row that changed since is not written.
+    /// The prediction as it was read. If it changed since, it is not written.
     pub row: Prediction,
     pub points: Option<u32>,
 }
 
-/// How many rows one call writes. The store takes no more.
-pub const AWARDS_AT_ONCE: usize = 25;
+/// The maximum number of awards in one call. DynamoDB sets this limit.
+pub const MAX_AWARDS: usize = 25;
 
 impl Store {
-    /// Notes that a match has a result that its predictions do not know yet.
+    /// Stores that a result waits for settlement, unless a later revision waits.
     pub async fn put_due(&self, due: &Due) -> Result<(), StoreError> {
         let put = self
             .client
@@ -117,10 +120,10 @@ impl Store {
             .expression_attribute_values(":revision", number(due.revision))
             .send()
             .await;
-        made("PutItem", put).map(|_| ())
+        condition_held("PutItem", put).map(|_| ())
     }
 
-    /// Every result that waits, those of the longest standing first.
+    /// All results that wait for settlement, oldest first.
     pub async fn due(&self) -> Result<Vec<Due>, StoreError> {
         let query = self
             .client
@@ -135,7 +138,7 @@ impl Store {
         Ok(due)
     }
 
-    /// Forgets that a result waits, unless a later one does.
+    /// Removes a result from those that wait, unless a later revision waits.
     pub async fn remove_due(&self, event: u32, revision: u32) -> Result<(), StoreError> {
         let removed = self
             .client
@@ -146,17 +149,17 @@ impl Store {
             .expression_attribute_values(":revision", number(revision))
             .send()
             .await;
-        made("DeleteItem", removed).map(|_| ())
+        condition_held("DeleteItem", removed).map(|_| ())
     }
 
-    /// Begins the settlement of a match under a revision, or finds how far it has got. `again` begins
-    /// anew; rows that have their points keep them.
+    /// Begins the settlement of a revision, or returns its progress. With `restart`, the progress is reset;
+    /// predictions keep the points they have.
     pub async fn begin_settlement(
         &self,
         event: u32,
         revision: u32,
         rules: u32,
-        again: bool,
+        restart: bool,
     ) -> Result<Settlement, StoreError> {
         let put = self
             .client
@@ -166,7 +169,7 @@ impl Store {
             .item("event_id", number(event))
             .item("revision", number(revision))
             .item("rules", number(rules))
-            .condition_expression(if again {
+            .condition_expression(if restart {
                 "attribute_not_exists(pk) OR revision <= :revision"
             } else {
                 "attribute_not_exists(pk) OR revision < :revision"
@@ -179,29 +182,22 @@ impl Store {
             return Ok(Settlement { revision, progress: BTreeMap::new(), is_done: false });
         };
         match error.as_service_error() {
-            Some(PutItemError::ConditionalCheckFailedException(refused)) => {
-                Settlement::read(refused.item().unwrap_or(&Item::new()))
+            Some(PutItemError::ConditionalCheckFailedException(failed)) => {
+                Settlement::read(failed.item().unwrap_or(&Item::new()))
             }
             _ => Err(StoreError::from_sdk("PutItem", &error)),
         }
     }
 
-    /// The settlement of a match, for whoever wants to know.
+    /// The settlement of a match, strongly consistent.
     pub async fn settlement(&self, event: u32) -> Result<Option<Settlement>, StoreError> {
-        let found = self
-            .client
-            .get_item()
-            .table_name(&self.tables.predictions)
-            .set_key(Some(keys::settlement(event).into()))
-            .consistent_read(true)
-            .send()
-            .await
-            .map_err(|error| StoreError::from_sdk("GetItem", &error))?;
-        found.item.as_ref().map(Settlement::read).transpose()
+        let found =
+            self.get_item(&self.tables.predictions, keys::settlement(event), Reads::Consistent).await?;
+        found.as_ref().map(Settlement::read).transpose()
     }
 
-    /// Notes how far a shard has got. `false` where a later revision is being settled by now.
-    pub async fn note_progress(
+    /// Stores the progress of a shard. `false` if the settlement of a later revision has begun.
+    pub async fn save_progress(
         &self,
         event: u32,
         revision: u32,
@@ -211,7 +207,7 @@ impl Store {
         self.update_settlement(event, revision, format!("{SHARD}{shard}"), text(progress.to_text())).await
     }
 
-    /// Notes that every shard is done. `false` where a later revision is being settled by now.
+    /// Finishes the settlement. `false` if the settlement of a later revision has begun.
     pub async fn end_settlement(
         &self,
         event: u32,
@@ -240,15 +236,16 @@ impl Store {
             .expression_attribute_values(":revision", number(revision))
             .send()
             .await;
-        made("UpdateItem", updated)
+        condition_held("UpdateItem", updated)
     }
 
-    /// Writes the points of up to [`AWARDS_AT_ONCE`] rows of a match under a revision, each in place of
-    /// the row that was read. Returns the rows that have changed since, as they are now: those of them
-    /// that have points under this revision or a later one are done.
+    /// Writes the points of up to [`MAX_AWARDS`] predictions of a match.
     ///
-    /// One call for many rows at one unit each. A plain batch of puts would cost the same, but takes no
-    /// conditions: a run that was overtaken by a correction would write old points over new ones.
+    /// Returns the current rows of the predictions that changed since they were read. A row that has points
+    /// under this revision or a later one needs no further write.
+    ///
+    /// One call writes many rows at one write unit each. A batch of puts costs the same but takes no
+    /// conditions: a settlement that a correction has overtaken would overwrite newer points.
     pub async fn award(
         &self,
         shards: u8,
@@ -260,11 +257,8 @@ impl Store {
             .iter()
             .map(|award| self.award_statement(shards, revision, award))
             .collect::<Result<_, _>>()?;
-        for attempt in 0..8_u32 {
-            if attempt > 0 {
-                // What was left over was throttled: 10 ms, then twice as long each time.
-                tokio::time::sleep(Duration::from_millis(5 << attempt)).await;
-            }
+        let mut retry = Retry::doubling("batch of points", 8, Duration::from_millis(10));
+        loop {
             let done = self
                 .client
                 .batch_execute_statement()
@@ -275,17 +269,16 @@ impl Store {
             let mut left = Vec::new();
             let responses = done.responses.unwrap_or_default();
             if responses.len() != open.len() {
-                let code = "ResponsesMissing".into();
-                return Err(StoreError::Busy { operation: "BatchExecuteStatement", code });
+                return Err(StoreError::Unreadable("a response per statement"));
             }
             for (statement, response) in open.into_iter().zip(responses) {
                 match outcome(response) {
-                    // A row that is gone was deleted by hand.
-                    Outcome::Written | Outcome::Gone => {}
+                    // A missing row was deleted by an operator.
+                    Outcome::Written | Outcome::Missing => {}
                     Outcome::Changed(item) => changed.push(predictions::read(item)?),
-                    Outcome::Later => left.push(statement),
-                    Outcome::Refused(code) => {
-                        return Err(StoreError::Refused { operation: "BatchExecuteStatement", code });
+                    Outcome::Throttled => left.push(statement),
+                    Outcome::Rejected(code) => {
+                        return Err(StoreError::Misconfigured { operation: "BatchExecuteStatement", code });
                     }
                 }
             }
@@ -293,8 +286,8 @@ impl Store {
                 return Ok(changed);
             }
             open = left;
+            retry.again().await?;
         }
-        Err(StoreError::Busy { operation: "BatchExecuteStatement", code: "Throttled".into() })
     }
 
     fn award_statement(
@@ -310,8 +303,8 @@ impl Store {
             Some(points) => format!("SET points={points}"),
             None => "REMOVE points".to_owned(),
         };
-        // Keys and numbers of our own making, so they can stand in the text: as parameters they would be
-        // three times the bytes, and measurably slower.
+        // The keys and numbers are our own, so they are safe in the statement. As parameters they would take
+        // three times the bytes and be measurably slower.
         let statement = BatchStatementRequest::builder()
             .statement(format!(
                 "UPDATE \"{table}\" {points} SET revision={revision} \
@@ -324,13 +317,13 @@ impl Store {
     }
 }
 
-/// What became of one statement.
+/// The result of one statement.
 enum Outcome {
     Written,
     Changed(Item),
-    Gone,
-    Later,
-    Refused(String),
+    Missing,
+    Throttled,
+    Rejected(String),
 }
 
 fn outcome(response: BatchStatementResponse) -> Outcome {
@@ -338,7 +331,7 @@ fn outcome(response: BatchStatementResponse) -> Outcome {
     match error.code {
         Some(Code::ConditionalCheckFailed) => match error.item {
             Some(item) if !item.is_empty() => Outcome::Changed(item),
-            _ => Outcome::Gone,
+            _ => Outcome::Missing,
         },
         Some(
             Code::ThrottlingError
@@ -346,8 +339,8 @@ fn outcome(response: BatchStatementResponse) -> Outcome {
             | Code::RequestLimitExceeded
             | Code::TransactionConflict
             | Code::InternalServerError,
-        ) => Outcome::Later,
-        code => Outcome::Refused(code.map_or_else(|| "Unknown".into(), |code| code.as_str().to_owned())),
+        ) => Outcome::Throttled,
+        code => Outcome::Rejected(code.map_or_else(|| "Unknown".into(), |code| code.as_str().to_owned())),
     }
 }
 
@@ -356,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_reads_back() {
+    fn progress_round_trips() {
         for progress in [
             Progress::After { last: UserId(7), settled: 1_000 },
             Progress::Done { settled: 0 },
@@ -364,6 +357,10 @@ mod tests {
         ] {
             assert_eq!(Progress::parse(&progress.to_text()), Some(progress));
         }
+    }
+
+    #[test]
+    fn malformed_progress_is_rejected() {
         for text in ["", "7", "x done", "7 x", "7 7 7"] {
             assert_eq!(Progress::parse(text), None, "{text}");
         }

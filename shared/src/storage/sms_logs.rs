@@ -1,4 +1,4 @@
-//! The `sms_logs` table: every attempt to send a code, a partition per day and shard.
+//! The `sms_logs` table: every attempt to send a code. One partition per day and shard.
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use chrono::serde::{ts_milliseconds, ts_seconds};
@@ -6,8 +6,11 @@ use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
-use super::{Store, StoreError, from_item, keys, text, to_item};
-use crate::domain::sms::{Position, SmsLogEntry, SmsStatus};
+use super::error::StoreError;
+use super::item::{from_item, text, to_item};
+use super::keys;
+use super::store::Store;
+use crate::domain::sms::{LogPosition, SmsLogEntry, SmsStatus};
 use crate::domain::{IssueId, OneTimeCode, Phone};
 
 /// How long entries are kept.
@@ -27,7 +30,7 @@ struct LogItem {
     #[serde(with = "ts_milliseconds")]
     created_at: DateTime<Utc>,
     attempts: u32,
-    /// The table's time to live; not the code's.
+    /// The table's time to live, not the expiry of the code.
     #[serde(with = "ts_seconds")]
     expires_at: DateTime<Utc>,
 }
@@ -48,19 +51,20 @@ impl From<LogItem> for SmsLogEntry {
     }
 }
 
-/// Which entries are wanted.
+/// Which entries to list.
 #[derive(Debug, Clone)]
 pub struct Filter {
     pub phone: Option<Phone>,
     pub date: Option<NaiveDate>,
     pub status: Option<SmsStatus>,
     /// Only entries older than this one.
-    pub before: Option<Position>,
+    pub before: Option<LogPosition>,
 }
 
 impl Store {
+    /// Stores a log entry.
     pub async fn log_sms(&self, entry: &SmsLogEntry) -> Result<(), StoreError> {
-        let key = keys::sms_log(entry.created_at.date_naive(), &entry.phone, &Position::of(entry));
+        let key = keys::sms_log(entry.created_at.date_naive(), &entry.phone, &LogPosition::of(entry));
         let item = LogItem {
             id: entry.id,
             issue: entry.issue.clone(),
@@ -83,18 +87,18 @@ impl Store {
         Ok(())
     }
 
-    /// Up to `most` entries, newest first, from the wanted day or all days that are kept.
+    /// Up to `limit` entries, newest first, of one day or of all days that are kept.
     pub async fn sms_logs(
         &self,
         filter: &Filter,
-        most: usize,
+        limit: usize,
         today: NaiveDate,
     ) -> Result<Vec<SmsLogEntry>, StoreError> {
         let oldest = today - KEPT_FOR;
-        // A clock elsewhere may be a little ahead of ours.
-        let newest = filter.before.as_ref().and_then(Position::day).unwrap_or(today + Days::new(1));
+        // The clock of another instance may be ahead of ours.
+        let newest = filter.before.as_ref().and_then(LogPosition::day).unwrap_or(today + Days::new(1));
         let days: Vec<NaiveDate> = match filter.date {
-            // What is past its time may still lie there: deletion comes late.
+            // DynamoDB deletes expired items late, so older entries may still exist.
             Some(day) if day < oldest => Vec::new(),
             Some(day) => vec![day],
             None => oldest.iter_days().take_while(|day| *day <= newest).take(9).collect(),
@@ -105,12 +109,12 @@ impl Store {
         };
         let mut entries = Vec::new();
         for day in days.into_iter().rev() {
-            let wanted = most - entries.len();
-            let parts = shards.iter().map(|shard| self.shard_entries(filter, day, *shard, wanted));
-            let mut found: Vec<_> = try_join_all(parts).await?.into_iter().flatten().collect();
-            found.sort_by_key(|entry| std::cmp::Reverse(Position::of(entry)));
-            entries.extend(found.into_iter().take(wanted));
-            if entries.len() == most {
+            let missing = limit - entries.len();
+            let reads = shards.iter().map(|shard| self.shard_entries(filter, day, *shard, missing));
+            let mut found: Vec<_> = try_join_all(reads).await?.into_iter().flatten().collect();
+            found.sort_by_key(|entry| std::cmp::Reverse(LogPosition::of(entry)));
+            entries.extend(found.into_iter().take(missing));
+            if entries.len() == limit {
                 break;
             }
         }
@@ -122,7 +126,7 @@ impl Store {
         filter: &Filter,
         day: NaiveDate,
         shard: u32,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<SmsLogEntry>, StoreError> {
         let mut entries = Vec::new();
         let mut from = None;
@@ -139,7 +143,7 @@ impl Store {
                 entries.push(from_item::<LogItem>(item)?.into());
             }
             from = page.last_evaluated_key;
-            if from.is_none() || entries.len() >= most {
+            if from.is_none() || entries.len() >= limit {
                 return Ok(entries);
             }
         }

@@ -1,42 +1,27 @@
-//! Changes of tables, as Lambda delivers them.
+//! Changes from DynamoDB Streams, as Lambda delivers them.
 
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::keys::Key;
-use super::tallies::{self, CountedRecord};
+use super::error::StoreError;
+use super::item::{Item, Key, from_item, number, text};
+use super::sequence::Sequence;
+use super::store::Store;
+use super::tallies::{self, VersionedRecord};
 use super::users::{self, ChosenTeam};
-use super::{Item, StoreError, from_item, keys, members, predictions};
+use super::{keys, members, predictions};
 use crate::domain::room::{Member, Room};
 use crate::domain::{Prediction, UserId};
 
-/// A record's place in its stream shard. Compares as the store orders them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Sequence(u128);
-
-/// The longest number that the store keeps exactly. Sequences have 21 digits, or some more.
-const DIGITS: usize = 38;
-
-impl Sequence {
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let well_formed = (1..=DIGITS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-        text.parse().ok().filter(|_| well_formed).map(Self)
-    }
-
-    pub(super) fn number(self) -> u128 {
-        self.0
-    }
-}
-
-/// One change.
+/// One stream record.
 #[derive(Debug)]
 pub struct Record {
-    /// As it arrived: whoever reports a failure names it.
+    /// The sequence number as it arrived. Failure reports quote it.
     pub number: String,
     pub sequence: Sequence,
-    /// Within a lane, records arrive in the order of their sequences.
-    pub lane: String,
+    /// The stream shard. Records of a shard arrive in sequence order.
+    pub shard: String,
     pub change: Change,
 }
 
@@ -57,27 +42,27 @@ pub enum Change {
         new: Option<Room>,
     },
     /// A user's record over all matches.
-    Record {
+    UserRecord {
         user: UserId,
-        counted: CountedRecord,
+        record: VersionedRecord,
     },
-    /// Somebody chose the team that they are for.
+    /// A user chose their primary team.
     Team {
         user: UserId,
         chosen: ChosenTeam,
     },
-    /// Nothing that anybody counts.
+    /// A change without effect on counts or copies.
     Other,
 }
 
-/// What was delivered, and what of it cannot be read.
+/// A delivery from a stream.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub records: Vec<Record>,
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A record that makes no sense. Nobody can count it, and nothing must wait for it.
+/// A record that does not parse. It is stored for inspection and does not block the stream.
 #[derive(Debug)]
 pub struct Unreadable {
     pub number: String,
@@ -88,7 +73,7 @@ pub struct Unreadable {
 struct Delivery {
     #[serde(rename = "Records", default)]
     records: Vec<Value>,
-    /// Sent where the mapping has a tumbling window, as ours do.
+    /// Present if the event source mapping has a tumbling window, as ours have.
     #[serde(rename = "shardId")]
     shard: Option<String>,
 }
@@ -115,7 +100,7 @@ struct RawText {
 }
 
 impl Batch {
-    /// Reads what a stream mapping delivers.
+    /// Parses a delivery. Records that do not parse go to `unreadable`.
     pub fn read(event: Value) -> Result<Self, StoreError> {
         let delivery: Delivery =
             serde_json::from_value(event).map_err(|_| StoreError::Unreadable("a batch of changes"))?;
@@ -125,8 +110,8 @@ impl Batch {
                 Ok(record) => batch.records.push(record),
                 Err(error) => {
                     let number = raw["dynamodb"]["SequenceNumber"].as_str().unwrap_or_default().to_owned();
-                    tracing::error!(%error, number, "a change cannot be read");
-                    batch.unreadable.push(Unreadable { number, raw: without_people(raw) });
+                    tracing::error!(%error, number, "cannot read a stream record");
+                    batch.unreadable.push(Unreadable { number, raw: without_profile(raw) });
                 }
             }
         }
@@ -134,8 +119,8 @@ impl Batch {
     }
 }
 
-/// What is set aside is kept for a while, and a profile is nobody's business: of one, its key is enough.
-fn without_people(mut raw: Value) -> Value {
+/// Removes personal data: of a profile, only the key and the sequence number are kept.
+fn without_profile(mut raw: Value) -> Value {
     if raw["dynamodb"]["Keys"]["sk"]["S"] == "profile"
         && let Some(change) = raw["dynamodb"].as_object_mut()
     {
@@ -161,7 +146,7 @@ impl Record {
             let read = |image: Option<Item>| image.map(from_item).transpose();
             Change::Room { old: read(old)?, new: read(new)? }
         } else if let (Some(user), Some(new)) = (keys::stats_owner(&pk, &sk), &new) {
-            Change::Record { user, counted: tallies::read_record(new.clone())? }
+            Change::UserRecord { user, record: tallies::read_record(new.clone())? }
         } else if let (Some(user), Some(new)) = (keys::profile_owner(&pk, &sk), new) {
             match (old.map(users::read_team).transpose()?.flatten(), users::read_team(new)?) {
                 (before, Some(chosen)) if before.as_ref() != Some(&chosen) => Change::Team { user, chosen },
@@ -173,27 +158,32 @@ impl Record {
         Ok(Self {
             sequence: Sequence::parse(&raw.sequence_number).ok_or_else(unreadable)?,
             number: raw.sequence_number,
-            // Without the shard's name its partition key serves: the changes of one come in one order
-            // as long as the store keeps it in one place.
-            lane: shard
+            // Without a shard id, the partition key stands in: the changes of a partition are ordered while
+            // DynamoDB keeps it in one shard.
+            shard: shard
                 .map_or(pk, |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned()),
             change,
         })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// How long unreadable records are kept.
+const UNREADABLE_KEPT: TimeDelta = TimeDelta::days(14);
 
-    #[test]
-    fn sequences_compare_as_numbers() {
-        let sequence = |text| Sequence::parse(text).unwrap();
-        assert!(sequence("9") < sequence("10"));
-        assert!(sequence("400000000000000499660") < sequence("4421584500000000017450439091"));
-        assert_eq!(sequence("007"), sequence("7"));
-        for text in ["", "x", "-1", "1.0", &"9".repeat(39)] {
-            assert_eq!(Sequence::parse(text), None, "{text}");
-        }
+impl Store {
+    /// Stores an unreadable record for inspection.
+    pub async fn save_unreadable(&self, record: &Unreadable, now: DateTime<Utc>) -> Result<(), StoreError> {
+        // A sort key cannot be empty.
+        let sequence = if record.number.is_empty() { "?" } else { &record.number };
+        self.client
+            .put_item()
+            .table_name(&self.tables.predictions)
+            .set_item(Some(keys::unreadable(sequence).into()))
+            .item("change", text(record.raw.to_string()))
+            .item("expires_at", number((now + UNREADABLE_KEPT).timestamp()))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
+        Ok(())
     }
 }

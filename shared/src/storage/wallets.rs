@@ -1,8 +1,8 @@
-//! The `wallets` table: a balance per user, and every movement of it.
+//! The `wallets` table: a balance per user, and the ledger of its entries.
 //!
-//! Balance and entry are written in one transaction. The entry's key is the idempotency key; the balance is
-//! replaced on condition that it is the one that was read. So a movement is made once or not at all,
-//! however often it is sent, and no two movements start from the same balance.
+//! One transaction writes the balance and the entry. The entry's key is the idempotency key, so a retried
+//! movement is posted at most once. The balance is replaced only if it is still the one that was read, so no
+//! two movements start from the same balance.
 
 use aws_sdk_dynamodb::types::{
     Get, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactGetItem, TransactWriteItem, Update,
@@ -10,38 +10,38 @@ use aws_sdk_dynamodb::types::{
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Deserialize;
 
-use super::keys::{self, Key};
-use super::register::{self, Shift};
-use super::{
-    Item, Reads, Store, StoreError, every_item, from_item, number, refused_item, refused_write, text, to_item,
-};
+use super::error::{StoreError, item_that_failed_condition, write_that_failed_condition};
+use super::item::{Item, Key, from_item, number, text, to_item};
+use super::keys;
+use super::rate_limit::{self, Shift};
+use super::store::{Reads, Store, every_item};
 use crate::domain::UserId;
 use crate::domain::coins::{Entry, EntryKey, Wallet};
 use crate::domain::limit::{self, Limit, Limited};
 
-/// The index of entries in their order: a wallet, and an entry's sequence.
+/// The index of a wallet's entries by sequence.
 const IN_ORDER: &str = "in_order";
 
-/// A movement to be made.
+/// A movement of coins to post.
 #[derive(Debug, Clone)]
 pub struct Movement {
     pub key: EntryKey,
     pub entry: Entry,
-    /// The day and streak of a claim.
+    /// The day and the streak, if the movement is a daily claim.
     pub claimed: Option<(NaiveDate, u32)>,
 }
 
-/// What became of it.
+/// The result of [`Store::post`].
 #[derive(Debug)]
 pub enum Posted {
-    Now(Entry),
-    /// Made before, by another request under the same key.
-    Before(Entry),
-    /// Not made: the wallet is no longer as it was read, but this.
-    Changed(Wallet),
+    Applied(Entry),
+    /// An earlier request with the same key posted this entry.
+    Duplicate(Entry),
+    /// Not posted: the wallet changed since it was read. This is the current one.
+    WalletChanged(Wallet),
 }
 
-/// What lies in the table.
+/// An item of the table.
 #[derive(Debug)]
 pub enum WalletItem {
     Balance(Wallet),
@@ -58,18 +58,18 @@ pub enum AdmitError {
 }
 
 impl Store {
-    /// A wallet, with every write that was answered. One that was never used is empty.
+    /// A user's wallet, strongly consistent. An unused wallet is empty.
     pub async fn wallet(&self, user: UserId) -> Result<Wallet, StoreError> {
         let wallet = self.get(&self.tables.wallets, keys::balance(user), Reads::Consistent).await?;
         Ok(wallet.unwrap_or_default())
     }
 
-    /// The entry under a key.
+    /// The entry with a key, strongly consistent.
     pub async fn entry(&self, user: UserId, key: &EntryKey) -> Result<Option<Entry>, StoreError> {
         self.get(&self.tables.wallets, keys::entry(user, key), Reads::Consistent).await
     }
 
-    /// A wallet and the entry under a key, both of one moment.
+    /// A wallet and the entry with a key, in one transactional read.
     pub async fn wallet_and_entry(
         &self,
         user: UserId,
@@ -93,16 +93,16 @@ impl Store {
         Ok((wallet, entry))
     }
 
-    /// Notes a call, if the limit allows it, and returns the wallet: one write, and no read beside it.
+    /// Counts a claim against the rate limit and returns the wallet, in one write.
     pub async fn admit_claim(
         &self,
         user: UserId,
         limit: Limit,
-        mark: &str,
+        request_id: &str,
         now: DateTime<Utc>,
     ) -> Result<Wallet, AdmitError> {
         let limits = [limit];
-        let Shift { set, condition, values } = register::admit(&limits, mark, now);
+        let Shift { set, condition, values } = rate_limit::admit(&limits, request_id, now);
         let admitted = self
             .client
             .update_item()
@@ -118,20 +118,20 @@ impl Store {
         match admitted {
             Ok(done) => Ok(from_item(done.attributes.unwrap_or_default())?),
             Err(error) => {
-                let Some(item) = refused_item(&error) else {
+                let Some(item) = item_that_failed_condition(&error) else {
                     return Err(StoreError::from_sdk("UpdateItem", &error).into());
                 };
-                let marks = register::marks(&item);
-                // Our own write, whose answer was lost and which the SDK sent again.
-                if marks.iter().any(|noted| noted == mark) {
+                let admitted = rate_limit::request_ids(&item);
+                // The response to our write was lost and the SDK retried it.
+                if admitted.iter().any(|admitted| admitted == request_id) {
                     return Ok(from_item(item)?);
                 }
-                Err(Limited { retry_after: limit::retry_after(&marks, &limits, now) }.into())
+                Err(Limited { retry_after: limit::retry_after(&admitted, &limits, now) }.into())
             }
         }
     }
 
-    /// Makes a movement from the wallet as it was read, or says why not.
+    /// Posts a movement against the wallet that was read.
     pub async fn post(&self, from: &Wallet, movement: &Movement) -> Result<Posted, StoreError> {
         let Movement { key, entry, claimed } = movement;
         let mut set = "SET balance = :balance, entries = :entries, user_id = :user".to_owned();
@@ -165,32 +165,33 @@ impl Store {
         let written = self
             .client
             .transact_write_items()
-            // The SDK would draw one from a source that is not meant for keys.
-            .client_request_token(format!("{}-{}", entry.mark, entry.sequence))
+            // The SDK's own token comes from a random source that is not meant for keys.
+            .client_request_token(format!("{}-{}", entry.request_id, entry.sequence))
             .transact_items(
                 TransactWriteItem::builder().update(balance.update_expression(set).build()?).build(),
             )
             .transact_items(TransactWriteItem::builder().put(put).build())
             .send()
             .await;
-        let Err(error) = written else { return Ok(Posted::Now(entry.clone())) };
-        if let Some(item) = refused_write(&error, 1) {
+        let Err(error) = written else { return Ok(Posted::Applied(entry.clone())) };
+        if let Some(item) = write_that_failed_condition(&error, 1) {
             let found: Entry = from_item(item)?;
-            // Our own write, whose answer was lost and which the SDK sent again; or somebody else's.
-            return Ok(if found.mark == entry.mark { Posted::Now(found) } else { Posted::Before(found) });
+            // With our own request id, the response to our write was lost and the SDK retried it.
+            let is_ours = found.request_id == entry.request_id;
+            return Ok(if is_ours { Posted::Applied(found) } else { Posted::Duplicate(found) });
         }
-        match refused_write(&error, 0) {
-            Some(item) => Ok(Posted::Changed(from_item(item)?)),
+        match write_that_failed_condition(&error, 0) {
+            Some(item) => Ok(Posted::WalletChanged(from_item(item)?)),
             None => Err(StoreError::from_sdk("TransactWriteItems", &error)),
         }
     }
 
-    /// A wallet's entries, newest first, from below a sequence; and whether there are more.
+    /// Up to `limit` entries below a sequence, newest first, and whether there are more. Strongly consistent.
     pub async fn history(
         &self,
         user: UserId,
         below: Option<u64>,
-        most: usize,
+        limit: usize,
     ) -> Result<(Vec<Entry>, bool), StoreError> {
         let query = self
             .client
@@ -203,16 +204,17 @@ impl Store {
             .expression_attribute_values(":below", number(below.unwrap_or(u64::from(u32::MAX))))
             .key_condition_expression("pk = :wallet AND #sequence < :below")
             .scan_index_forward(false)
-            .limit(i32::try_from(most + 1).unwrap_or(i32::MAX));
+            .limit(i32::try_from(limit + 1).unwrap_or(i32::MAX));
         let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
         let mut entries =
             page.items.unwrap_or_default().into_iter().map(from_item).collect::<Result<Vec<Entry>, _>>()?;
-        let more = entries.len() > most;
-        entries.truncate(most);
-        Ok((entries, more))
+        let has_more = entries.len() > limit;
+        entries.truncate(limit);
+        Ok((entries, has_more))
     }
 
-    /// A wallet with all its entries, as they were at one moment; `None` where they would not stand still.
+    /// A consistent snapshot of a wallet and all its entries. `None` if the wallet changed during each of five
+    /// attempts.
     pub async fn statement(&self, user: UserId) -> Result<Option<(Wallet, Vec<Entry>)>, StoreError> {
         for _ in 0..5 {
             let before = self.wallet(user).await?;
@@ -226,7 +228,7 @@ impl Store {
                 .consistent_read(true);
             let found = every_item(query).await?;
             let entries = found.into_iter().map(from_item).collect::<Result<Vec<Entry>, _>>()?;
-            // Entries grow with each movement: the same number before and after means that none was made.
+            // Each movement adds an entry. The same number before and after means that none was posted.
             if self.wallet(user).await?.entries == before.entries {
                 return Ok(Some((before, entries)));
             }
@@ -234,7 +236,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Some items of one of `segments` parts of the table, in order, and where to go on.
+    /// A page of one of `segments` segments of the table, and the key after which the next page begins.
     pub async fn wallet_items(
         &self,
         segment: i32,
@@ -242,7 +244,7 @@ impl Store {
         from: Option<Key>,
     ) -> Result<(Vec<(Key, UserId, WalletItem)>, Option<Key>), StoreError> {
         #[derive(Deserialize)]
-        struct Place {
+        struct RawKey {
             pk: String,
             sk: String,
         }
@@ -258,20 +260,20 @@ impl Store {
             .map_err(|error| StoreError::from_sdk("Scan", &error))?;
         let mut items = Vec::new();
         for item in page.items.unwrap_or_default() {
-            // One that has only been asked for a bonus, and got none, holds nothing.
-            let holds = ["balance", "entries", "sequence"].iter().any(|name| item.contains_key(*name));
-            let Place { pk, sk } = from_item(item.clone())?;
+            // A rejected first claim leaves an item with only its rate limit.
+            let is_used = ["balance", "entries", "sequence"].iter().any(|name| item.contains_key(*name));
+            let RawKey { pk, sk } = from_item(item.clone())?;
             let user = keys::wallet_owner(&pk).ok_or(StoreError::Unreadable("a wallet's key"))?;
             let read = if sk.starts_with(keys::ENTRY) {
                 from_item(item).map(WalletItem::Entry)
-            } else if holds {
+            } else if is_used {
                 from_item(item).map(WalletItem::Balance)
             } else {
                 continue;
             };
             items.push((Key { pk, sk }, user, read.unwrap_or(WalletItem::Unreadable)));
         }
-        let next = page.last_evaluated_key.map(from_item::<Place>).transpose()?;
-        Ok((items, next.map(|Place { pk, sk }| Key { pk, sk })))
+        let next = page.last_evaluated_key.map(from_item::<RawKey>).transpose()?;
+        Ok((items, next.map(|RawKey { pk, sk }| Key { pk, sk })))
     }
 }

@@ -191,7 +191,7 @@ async fn a_token_that_the_homeserver_rejects_gives_a_clear_error() {
     let chat = chat_with(&variable("TOUCHLINE_TEST_HOMESERVER"), Some("not-the-token-of-the-file"));
     let unknown = Username::parse(&unique_name()).unwrap();
     let error = chat.log_in(&unknown, "DEVICE").await.unwrap_err();
-    assert_eq!(error, ChatError::Unavailable("it does not take our token".into()));
+    assert_eq!(error, ChatError::Unavailable("the homeserver rejects our token".into()));
 }
 
 /// The process of the homeserver. A test can freeze, stop and restart it.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use touchline_stack::{TEMPLATE, Template, template};
+use touchline_stack::{TEMPLATE, Template, yaml};
 
 use super::variable;
 use crate::policy::allowed;
@@ -25,7 +25,7 @@ fn roles_allow_exactly_the_calls_that_functions_make() {
         let resource = format!("{}{slash}{index}", logical[&suffix(table)]);
         made.entry(function).or_default().insert(format!("{action} {resource}"));
     }
-    let resources = template::yaml(TEMPLATE).unwrap()["Resources"].clone();
+    let resources = yaml::parse(TEMPLATE).unwrap()["Resources"].clone();
     let mut wrong = Vec::new();
     for (id, resource) in resources.as_object().unwrap() {
         if resource["Type"] != "AWS::Serverless::Function" {

@@ -1,10 +1,10 @@
-//! The catalogue at 100,000 matches: what a page costs, first or last, with filters or without; what a
-//! cold function pays to load it all.
+//! A catalog of 100,000 matches: the cost of pages with and without filters, and the time and memory that a cold
+//! function needs to load the catalog.
 //!
-//! The store runs in a process of its own, and so does the cold function, so that memory is their own.
+//! The store and the cold function run in separate processes, so that their memory is measured separately.
 
-#![expect(clippy::print_stdout, reason = "it prints what it measures")]
-#![expect(clippy::disallowed_methods, reason = "it measures time")]
+#![expect(clippy::print_stdout, reason = "prints its results")]
+#![expect(clippy::disallowed_methods, reason = "measures time")]
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,45 +12,47 @@ use std::time::Instant;
 use chrono::{DateTime, Datelike as _, NaiveDate, TimeDelta, Utc};
 use tokio::process::Command;
 use touchline::App;
-use touchline::catalog;
 use touchline::domain::catalog::{
     Chunk, ChunkName, EventFilter, Key, Kind, Match, Paging, ShownStatus, Sport, Status, Team, Tournament,
 };
-use touchline::storage::catalog::Index;
+use touchline::storage::catalog::{Index, load_latest};
 use touchline::storage::{Store, meter};
-use touchline_bench::{StoreProcess, config, memory, serve_store};
+use touchline_bench::{StoreProcess, config, memory_now, peak_memory, serve_store};
 
 const MATCHES: u32 = 100_000;
 const TEAMS: u32 = 2_000;
+
+/// How often each page is listed for its mean CPU time.
+const REPETITIONS: u32 = 200;
 
 #[tokio::main]
 async fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
         Some("store") => serve_store().await,
-        Some("cold") => cold(&arguments[2]).await,
+        Some("cold") => load_cold(&arguments[2]).await,
         _ => measure().await,
     }
 }
 
-/// What a function does between its first request and the catalogue in its hands.
-async fn cold(url: &str) {
+/// Loads the catalog as a cold function does during its first request.
+async fn load_cold(url: &str) {
     let (config, _) = config(url);
     let app = App::new(config);
-    app.store.ping().await.expect("a store");
-    let before = memory("VmRSS:");
+    app.store.ping().await.expect("the store responds");
+    let before = memory_now();
     let started = Instant::now();
-    let catalogue = app.catalogue().await.expect("a catalogue");
+    let catalog = app.catalog().await.expect("the catalog loads");
     let took = started.elapsed();
     println!(
-        "{} matches loaded in {:.0} ms; the process held {before:.1} MB before and {:.1} MB at most",
-        catalogue.events().count(),
+        "{} matches loaded in {:.0} ms; memory of the process {before:.1} MB before, {:.1} MB at its peak",
+        catalog.events().count(),
         took.as_secs_f64() * 1000.0,
-        memory("VmHWM:"),
+        peak_memory(),
     );
 }
 
-fn base() -> Chunk {
+fn base_chunk() -> Chunk {
     let as_of = DateTime::UNIX_EPOCH;
     Chunk {
         sports: vec![Sport { id: 1, name: "Football".into(), slug: "football".into(), key: Key(1), as_of }],
@@ -81,13 +83,13 @@ fn base() -> Chunk {
     }
 }
 
-/// Ten years of matches up to a year from now, evenly spread.
-fn matches(now: DateTime<Utc>) -> BTreeMap<ChunkName, Chunk> {
+/// Matches spread evenly over ten years, the last of which is still to come.
+fn match_chunks(now: DateTime<Utc>) -> BTreeMap<ChunkName, Chunk> {
     let first = now - TimeDelta::days(9 * 365);
-    let step = TimeDelta::days(10 * 365) / i32::try_from(MATCHES).expect("a small number");
+    let step = TimeDelta::days(10 * 365) / i32::try_from(MATCHES).expect("the number is small");
     let mut chunks: BTreeMap<ChunkName, Chunk> = BTreeMap::new();
     for id in 1..=MATCHES {
-        let start = first + step * i32::try_from(id).expect("a small number");
+        let start = first + step * i32::try_from(id).expect("the number is small");
         let event = Match {
             id,
             tournament_id: 1 + id % 50,
@@ -115,19 +117,19 @@ fn matches(now: DateTime<Utc>) -> BTreeMap<ChunkName, Chunk> {
 async fn publish(store: &Store, now: DateTime<Utc>) -> (usize, usize) {
     let mut index = Index::default();
     let (mut bytes, mut chunks) = (0, 0);
-    for (name, chunk) in matches(now).into_iter().chain([(ChunkName::Base, base())]) {
-        let encoded = chunk.encode().expect("a chunk");
+    for (name, chunk) in match_chunks(now).into_iter().chain([(ChunkName::Base, base_chunk())]) {
+        let encoded = chunk.encode().expect("the chunk is encoded");
         bytes += encoded.len();
         chunks += 1;
-        let place = store.put_chunk("1.bench", name, &encoded).await.expect("a write");
+        let place = store.put_chunk("1.bench", name, &encoded).await.expect("the write succeeds");
         index.set(name, place);
     }
-    assert!(store.publish_index(None, "1.bench", &index).await.expect("a write"));
+    assert!(store.publish_index(None, "1.bench", &index).await.expect("the write succeeds"));
     (bytes, chunks)
 }
 
 async fn measure() {
-    let itself = std::env::current_exe().expect("this program");
+    let program = std::env::current_exe().expect("the path of this program");
     let server = StoreProcess::start().await;
     let url = server.url.as_str();
     let (config, _) = config(url);
@@ -136,20 +138,47 @@ async fn measure() {
     let (bytes, chunks) = publish(&app.store, now).await;
     println!("{MATCHES} matches in {chunks} chunks, {} KB stored", bytes / 1024);
 
-    println!("\nCold, five processes one after another:");
+    println!("\nCold starts, five processes one after another:");
     for _ in 0..5 {
-        Command::new(&itself).args(["cold", url]).status().await.expect("a run");
+        Command::new(&program).args(["cold", url]).status().await.expect("the process runs");
     }
 
-    let catalogue =
-        catalog::load_now(&app.store, None).await.expect("a read").expect("a catalogue").catalogue;
-    app.catalogue().await.expect("a catalogue");
-    println!("\nA page of 20, warm:\n");
-    println!("| page | CPU, mean of 200 | DynamoDB calls | read units | rounds |");
+    let loaded = load_latest(&app.store, None).await.expect("the store responds");
+    let catalog = loaded.expect("the catalog is published").catalog;
+    app.catalog().await.expect("the catalog loads");
+    println!("\nA page of 20 matches, warm:\n");
+    println!("| page | CPU, mean of {REPETITIONS} | DynamoDB calls | read units | rounds |");
     println!("|---|---|---|---|---|");
+    for (name, filter, page) in pages(now) {
+        let paging = Paging { page, per_page: 20 };
+        let started = Instant::now();
+        for _ in 0..REPETITIONS {
+            std::hint::black_box(catalog.list_events(std::hint::black_box(&filter), paging));
+        }
+        let mean = started.elapsed().as_secs_f64() * 1_000.0 / f64::from(REPETITIONS);
+        let (_, cost) = meter::measure(async {
+            let catalog = app.catalog().await.expect("the catalog loads");
+            let page = catalog.list_events(&filter, paging);
+            let ids: Vec<u32> = page.rows.iter().map(|event| event.id).collect();
+            app.store.prediction_counts(&ids).await.expect("the counts are read")
+        })
+        .await;
+        let meter::Cost { calls, rounds, read_units, .. } = cost;
+        println!("| {name} | {mean:.3} ms | {calls} | {read_units} | {rounds} |");
+    }
+}
+
+/// The pages to measure: a label, a filter and a page number.
+fn pages(now: DateTime<Utc>) -> [(&'static str, EventFilter, usize); 9] {
     let today = NaiveDate::from_ymd_opt(now.year(), now.month(), now.day());
     let all = EventFilter::default();
-    for (name, filter, page) in [
+    let every_filter = EventFilter {
+        tournament_id: Some(3),
+        team_id: Some(7),
+        date: today,
+        status: Some(ShownStatus::Live),
+    };
+    [
         ("first", all, 1),
         ("middle", all, 2_500),
         ("last", all, 5_000),
@@ -158,31 +187,6 @@ async fn measure() {
         ("one team, first", EventFilter { team_id: Some(7), ..all }, 1),
         ("one tournament, last", EventFilter { tournament_id: Some(3), ..all }, 100),
         ("one day", EventFilter { date: today, ..all }, 1),
-        (
-            "everything at once",
-            EventFilter {
-                tournament_id: Some(3),
-                team_id: Some(7),
-                date: today,
-                status: Some(ShownStatus::Live),
-            },
-            1,
-        ),
-    ] {
-        let paging = Paging { page, per_page: 20 };
-        let started = Instant::now();
-        for _ in 0..200 {
-            std::hint::black_box(catalogue.list_events(std::hint::black_box(&filter), paging));
-        }
-        let each = started.elapsed().as_secs_f64() * 1_000.0 / 200.0;
-        let (_, cost) = meter::measure(async {
-            let catalogue = app.catalogue().await.expect("a catalogue");
-            let page = catalogue.list_events(&filter, paging);
-            let ids: Vec<u32> = page.rows.iter().map(|event| event.id).collect();
-            app.store.prediction_counts(&ids).await.expect("counts")
-        })
-        .await;
-        let meter::Cost { calls, rounds, read_units, .. } = cost;
-        println!("| {name} | {each:.3} ms | {calls} | {read_units} | {rounds} |");
-    }
+        ("every filter", every_filter, 1),
+    ]
 }

@@ -1,9 +1,9 @@
-//! From the start of a process to its first response, as Lambda's Runtime API sees it: functions of ours beside
-//! one that does nothing, in turns.
+//! Measures cold starts: the time from the start of a process to its first response, as Lambda's Runtime API sees it.
+//! It compares functions of the product with a function that does nothing.
 //!
-//! `cold-start FOLDER [NODE]`: where the release binaries are, and where `infra/bench/node` is after `npm ci`.
+//! `cold-start FOLDER [NODE]`: the folder with the release binaries, and `infra/bench/node` after `npm ci`.
 
-#![expect(clippy::print_stdout, reason = "a benchmark prints")]
+#![expect(clippy::print_stdout, reason = "prints its results")]
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -15,14 +15,15 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use touchline_bench::StoreProcess;
 
+/// How often each candidate starts. The candidates alternate.
 const ROUNDS: usize = 40;
 
-/// What each is sent: one that reads the store once, as most requests do.
-const EVENT: &str = include_str!("../../../../events/meta/health.json");
-const CHECK: &str = include_str!("../../../../events/login/username-check.json");
+/// Both events lead to one read of the store, as most requests do.
+const HEALTH: &str = include_str!("../../../../events/meta/health.json");
+const USERNAME_CHECK: &str = include_str!("../../../../events/login/username-check.json");
 
-/// What Lambda itself adds.
-const LAMBDA: [(&str, &str); 5] = [
+/// The variables that Lambda itself sets.
+const LAMBDA_VARIABLES: [(&str, &str); 5] = [
     ("AWS_LAMBDA_FUNCTION_NAME", "bench"),
     ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
     ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
@@ -43,7 +44,9 @@ async fn main() {
     if std::env::args().nth(1).as_deref() == Some("store") {
         return touchline_bench::serve_store().await;
     }
-    let folder = PathBuf::from(std::env::args().nth(1).expect("where the release binaries are"));
+    let folder = PathBuf::from(
+        std::env::args().nth(1).expect("the first argument is the folder with the release binaries"),
+    );
     let store = StoreProcess::start().await;
     let candidate = |name: &'static str, binary: &str, event| Candidate {
         name,
@@ -53,14 +56,14 @@ async fn main() {
         times: Vec::new(),
     };
     let mut candidates = vec![
-        candidate("an empty function", "empty-function", EVENT),
-        candidate("meta: health", "meta", EVENT),
-        candidate("login: username/check", "login", CHECK),
+        candidate("empty function", "empty-function", HEALTH),
+        candidate("meta: health", "meta", HEALTH),
+        candidate("login: username/check", "login", USERNAME_CHECK),
     ];
     if let Some(node) = std::env::args().nth(2) {
         let argument = Some(PathBuf::from(node).join("bootstrap.mjs"));
         let program = PathBuf::from("node");
-        candidates.push(Candidate { program, argument, ..candidate("health, for Node 20", "", EVENT) });
+        candidates.push(Candidate { program, argument, ..candidate("health on Node 20", "", HEALTH) });
     }
     for _ in 0..ROUNDS {
         for candidate in &mut candidates {
@@ -68,35 +71,35 @@ async fn main() {
             candidate.times.push(time);
         }
     }
-    println!("| function | median | fastest | beside the empty one |\n|---|---|---|---|");
-    let median = |candidate: &Candidate| {
+    println!("| function | median | fastest | relative to the empty function |\n|---|---|---|---|");
+    let median_and_fastest = |candidate: &Candidate| {
         let mut times = candidate.times.clone();
         times.sort();
         (times[times.len() / 2], times[0])
     };
-    let (empty, _) = median(&candidates[0]);
+    let (empty, _) = median_and_fastest(&candidates[0]);
     for candidate in &candidates {
-        let (middle, fastest) = median(candidate);
+        let (median, fastest) = median_and_fastest(candidate);
         println!(
             "| {} | {:.2} ms | {:.2} ms | {:.2} |",
             candidate.name,
-            middle.as_secs_f64() * 1e3,
+            median.as_secs_f64() * 1e3,
             fastest.as_secs_f64() * 1e3,
-            middle.as_secs_f64() / empty.as_secs_f64()
+            median.as_secs_f64() / empty.as_secs_f64()
         );
     }
 }
 
-/// Starts a process under a Runtime API of our own, gives it one event, and takes the time of its response.
-#[expect(clippy::disallowed_methods, reason = "a benchmark takes the time")]
+/// Starts a process with a Runtime API of this benchmark, sends it one event and measures the time to its response.
+#[expect(clippy::disallowed_methods, reason = "measures time")]
 async fn first_response(candidate: &Candidate, store: &str) -> Duration {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
-    let (tell, mut told) = mpsc::channel(1);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("the listener has an address").to_string();
+    let (sender, mut responses) = mpsc::channel(1);
     let event = candidate.event;
     let serving = tokio::spawn(async move {
         while let Ok((connection, _)) = listener.accept().await {
-            tokio::spawn(serve(connection, event, tell.clone()));
+            tokio::spawn(serve(connection, event, sender.clone()));
         }
     });
     let started = Instant::now();
@@ -104,27 +107,27 @@ async fn first_response(candidate: &Candidate, store: &str) -> Duration {
         .args(&candidate.argument)
         .env_clear()
         .envs(touchline_bench::variables(store).0)
-        .envs(LAMBDA)
+        .envs(LAMBDA_VARIABLES)
         .env("AWS_LAMBDA_RUNTIME_API", &address)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .spawn()
-        .expect("a process");
-    let status: Option<String> = told.recv().await;
+        .expect("the process starts");
+    let response: Option<String> = responses.recv().await;
     let time = started.elapsed();
-    assert!(status.is_some_and(|body| body.contains("200")), "{} did not answer 200", candidate.name);
-    process.kill().await.expect("it ends");
+    assert!(response.is_some_and(|body| body.contains("200")), "{} did not respond with 200", candidate.name);
+    process.kill().await.expect("the process ends");
     serving.abort();
     time
 }
 
-/// One connection of the runtime's: hands the event out, and takes the response.
-async fn serve(mut connection: TcpStream, event: &str, tell: mpsc::Sender<String>) {
+/// Serves one connection of the runtime: sends the event and receives the response.
+async fn serve(mut connection: TcpStream, event: &str, responses: mpsc::Sender<String>) {
     let mut buffer = Vec::new();
     loop {
-        let Some((head, body)) = request(&mut connection, &mut buffer).await else { return };
-        let answer = if head.starts_with("GET ") {
+        let Some((head, body)) = read_request(&mut connection, &mut buffer).await else { return };
+        let reply = if head.starts_with("GET ") {
             format!(
                 "HTTP/1.1 200 OK\r\nLambda-Runtime-Aws-Request-Id: 1\r\nLambda-Runtime-Deadline-Ms: 4102444800000\r\n\
                  Lambda-Runtime-Invoked-Function-Arn: arn:aws:lambda:eu-west-1:123456789012:function:bench\r\n\
@@ -132,17 +135,17 @@ async fn serve(mut connection: TcpStream, event: &str, tell: mpsc::Sender<String
                 event.len()
             )
         } else {
-            let _ = tell.try_send(body);
+            let _ = responses.try_send(body);
             "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".to_owned()
         };
-        if connection.write_all(answer.as_bytes()).await.is_err() {
+        if connection.write_all(reply.as_bytes()).await.is_err() {
             return;
         }
     }
 }
 
-/// Reads a request: its head, and its body by whichever length it has.
-async fn request(connection: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, String)> {
+/// Reads the head and the body of a request, with a content length or chunked.
+async fn read_request(connection: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, String)> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&buffer[..end]).into_owned();

@@ -1,4 +1,4 @@
-//! A function that does nothing: what `lambda_http` itself takes to start.
+//! A function that does nothing. Its start time is that of `lambda_http` itself.
 
 use lambda_http::{Body, Error, Response, service_fn};
 

@@ -1,8 +1,8 @@
-//! Points for a whole stadium: 10,000, 100,000 and 1,000,000 predictions on one match, settled by the
-//! function as it is, beside the same number of plain puts on the same store.
+//! Settles the points of 10,000, 100,000 and 1,000,000 predictions on one match with the `points` function. For
+//! comparison, it times the same number of plain puts on the same store.
 
-#![expect(clippy::print_stdout, reason = "it prints what it measures")]
-#![expect(clippy::disallowed_methods, reason = "it measures time")]
+#![expect(clippy::print_stdout, reason = "prints its results")]
+#![expect(clippy::disallowed_methods, reason = "measures time")]
 
 use std::time::Instant;
 
@@ -15,41 +15,50 @@ use tokio::process::Command;
 use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::catalog::{Key, Match, Score, Status};
-use touchline::domain::prediction::{Confidence, Forecast, Mark, Pick};
+use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::storage;
 use touchline::storage::catalog::Replacement;
 use touchline::storage::predictions::{NewPrediction, item};
-use touchline_bench::{StoreProcess, config, memory, serve_store};
+use touchline_bench::{StoreProcess, config, peak_memory, serve_store};
 
-/// As many as `points` has under way: 8 shards with 2 batches each.
-const AT_ONCE: usize = 16;
+/// As many concurrent calls as `points` makes: 8 shards with 2 batches each.
+const CONCURRENCY: usize = 16;
 
 const SHARDS: u8 = 64;
+
+/// The times in seconds and the memory in MB of one round.
+struct Figures {
+    puts_before: f64,
+    settling: f64,
+    puts_after: f64,
+    peak_memory: f64,
+}
 
 #[tokio::main]
 async fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
         Some("store") => serve_store().await,
-        Some("settle") => settle(&arguments[2], arguments[3].parse().expect("a match")).await,
+        Some("settle") => settle(&arguments[2], arguments[3].parse().expect("the id of a match")).await,
         _ => measure().await,
     }
 }
 
 fn at(text: &str) -> DateTime<Utc> {
-    text.parse().expect("a time")
+    text.parse().expect("a valid time")
 }
 
-/// The function, in a process of its own.
+/// Runs the function and prints seconds, scored predictions and peak memory. Runs in a separate process.
 async fn settle(url: &str, event: u32) {
     let app = App::new(config(url).0);
     let deadline = app.clock.now() + TimeDelta::hours(1);
     let started = Instant::now();
-    let answer = points::handle(app, json!({ "event_id": event }), deadline).await.expect("points");
+    let report =
+        points::handle(app, json!({ "event_id": event }), deadline).await.expect("the function succeeds");
     let took = started.elapsed().as_secs_f64();
-    let settled = &answer["matches"][0];
-    assert_eq!(settled["finished"], true, "{answer}");
-    println!("{took} {} {}", settled["scored"], memory("VmHWM:"));
+    let settled = &report["matches"][0];
+    assert_eq!(settled["finished"], true, "{report}");
+    println!("{took} {} {}", settled["scored"], peak_memory());
 }
 
 fn prediction(event_id: u32, user: u32) -> NewPrediction {
@@ -59,28 +68,33 @@ fn prediction(event_id: u32, user: u32) -> NewPrediction {
         event_id,
         shards: SHARDS,
         user_id: UserId(user),
-        forecast: Forecast::new(Pick::of(score), Some(score)).expect("a forecast"),
-        confidence: Confidence::new(i64::from(user % 101)).expect("a confidence"),
-        mark: Mark::new(at("2026-11-15T14:55:00Z"), user),
+        forecast: Forecast::new(Pick::of(score), Some(score)).expect("the forecast is valid"),
+        confidence: Confidence::new(i64::from(user % 101)).expect("the confidence is valid"),
+        stamp: Stamp::new(at("2026-11-15T14:55:00Z"), user),
     }
 }
 
-/// Puts every prediction of a match, 25 at a time.
-async fn put(client: &Client, table: &str, event: u32, count: u32) {
+/// Writes every prediction of a match in batches of 25.
+async fn put_predictions(client: &Client, table: &str, event: u32, count: u32) {
     let batches = (0..count.div_ceil(25)).map(|batch| {
         let first = batch * 25 + 1;
         async move {
             let puts: Vec<WriteRequest> = (first..=count.min(first + 24))
                 .map(|user| {
                     let put = PutRequest::builder().set_item(Some(item(&prediction(event, user)))).build();
-                    WriteRequest::builder().put_request(put.expect("a put")).build()
+                    WriteRequest::builder().put_request(put.expect("the put is complete")).build()
                 })
                 .collect();
-            let done = client.batch_write_item().request_items(table, puts).send().await.expect("a write");
+            let done = client
+                .batch_write_item()
+                .request_items(table, puts)
+                .send()
+                .await
+                .expect("the write succeeds");
             assert!(done.unprocessed_items().is_none_or(std::collections::HashMap::is_empty));
         }
     });
-    stream::iter(batches).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    stream::iter(batches).buffer_unordered(CONCURRENCY).collect::<Vec<()>>().await;
 }
 
 async fn put_match(app: &App, event: u32) {
@@ -99,62 +113,64 @@ async fn put_match(app: &App, event: u32) {
         key: Key(u64::from(event)),
         as_of: at("2026-11-15T17:00:00Z"),
     };
-    app.store.put_rows(&[Replacement { row, read: None }]).await.expect("a match");
+    app.store.put_rows(&[Replacement { row, read: None }]).await.expect("the match is written");
 }
 
-/// How long it takes to put every prediction of a match.
+/// The seconds that it takes to write every prediction of a match.
 async fn timed_put(client: &Client, table: &str, event: u32, count: u32) -> f64 {
     let started = Instant::now();
-    put(client, table, event, count).await;
+    put_predictions(client, table, event, count).await;
     started.elapsed().as_secs_f64()
 }
 
-/// One match of `count` predictions on a store of its own: puts before, points, puts after, memory.
-async fn round(event: u32, count: u32) -> [f64; 4] {
-    let itself = std::env::current_exe().expect("this program");
+/// Settles one match with `count` predictions on a new store.
+async fn round(event: u32, count: u32) -> Figures {
+    let program = std::env::current_exe().expect("the path of this program");
     let server = StoreProcess::start().await;
     let (config, _) = config(&server.url);
     let table = config.tables.predictions.clone();
     let client = storage::connect(&config.aws, aws_smithy_http_client::Builder::new().build_http());
     let app = App::new(config);
     put_match(&app, event).await;
-    put(&client, &table, event, count).await;
-    // The plain puts write every row back, as points would do if it needed no conditions. Before and
-    // after, because a shared machine is not as fast at one time as at another.
+    put_predictions(&client, &table, event, count).await;
+    // The plain puts write every item again, as the function does with conditions. They run before and after it,
+    // because the speed of a shared machine varies.
     let before = timed_put(&client, &table, event, count).await;
-    let run = Command::new(&itself)
+    let run = Command::new(&program)
         .args(["settle", &server.url, &event.to_string()])
         .output()
         .await
-        .expect("a run");
+        .expect("the process runs");
     let after = timed_put(&client, &table, event, count).await;
-    let output = String::from_utf8(run.stdout).expect("text");
-    let figures: Vec<f64> = output.split_whitespace().map(|word| word.parse().expect("a figure")).collect();
-    let [settling, scored, most] = figures.as_slice() else {
+    let output = String::from_utf8(run.stdout).expect("the output is text");
+    let figures: Vec<f64> =
+        output.split_whitespace().map(|word| word.parse().expect("the output contains numbers")).collect();
+    let [settling, scored, peak_memory] = figures.as_slice() else {
         panic!("the run failed: {}", String::from_utf8_lossy(&run.stderr))
     };
     assert!((scored - f64::from(count)).abs() < 0.5, "{scored} of {count}");
-    [before, *settling, after, *most]
+    Figures { puts_before: before, settling: *settling, puts_after: after, peak_memory: *peak_memory }
 }
 
-/// The middle of several rounds, by the time of points: a short one says little on a shared machine.
-async fn middle(event: u32, count: u32, rounds: u32) -> [f64; 4] {
+/// The median of several rounds by settling time. A single short round is too noisy on a shared machine.
+async fn median_round(event: u32, count: u32, rounds: u32) -> Figures {
     let mut figures = Vec::new();
     for _ in 0..rounds {
         figures.push(round(event, count).await);
     }
-    figures.sort_by(|a, b| a[1].total_cmp(&b[1]));
-    figures[figures.len() / 2]
+    figures.sort_by(|a, b| a.settling.total_cmp(&b.settling));
+    figures.swap_remove(figures.len() / 2)
 }
 
 async fn measure() {
-    println!("| predictions | puts before | points | puts after | ratio | per prediction | memory at most |");
+    println!("| predictions | puts before | points | puts after | ratio | per prediction | peak memory |");
     println!("|---|---|---|---|---|---|---|");
     for (event, count, rounds) in [(1, 10_000, 15), (2, 100_000, 3), (3, 1_000_000, 1)] {
-        let [before, settling, after, most] = middle(event, count, rounds).await;
+        let Figures { puts_before, settling, puts_after, peak_memory } =
+            median_round(event, count, rounds).await;
         println!(
-            "| {count} | {before:.2} s | {settling:.2} s | {after:.2} s | {:.2} | {:.1} µs | {most:.1} MB |",
-            settling / f64::midpoint(before, after),
+            "| {count} | {puts_before:.2} s | {settling:.2} s | {puts_after:.2} s | {:.2} | {:.1} µs | {peak_memory:.1} MB |",
+            settling / f64::midpoint(puts_before, puts_after),
             settling / f64::from(count) * 1e6,
         );
     }

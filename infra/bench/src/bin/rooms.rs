@@ -1,20 +1,19 @@
-//! What a search for rooms costs, with few rooms and with many.
+//! The cost of a room search with few rooms and with many.
 //!
-//! The same names to find among 100 rooms and among 100,000: the read units must be the same, because a search
-//! reads what it finds. The rooms that are not found share the first letters with those that are.
+//! The same names are searched among 100 rooms and among 100,000. The read units must be equal, because a search reads
+//! only its hits. The names of the other rooms begin with the same letters.
 
-#![expect(clippy::print_stdout, reason = "a benchmark prints")]
+#![expect(clippy::print_stdout, reason = "prints its results")]
 
 use futures_util::stream::{self, StreamExt as _};
 use touchline::domain::room::{Room, RoomId};
-use touchline::storage::Store;
-use touchline::storage::directory::{Needle, Shelf};
-use touchline::storage::meter;
+use touchline::storage::directory::{Directory, Needle};
+use touchline::storage::{Reads, Store, meter};
 use touchline_bench::{StoreProcess, config};
 
 const SIZES: [u32; 2] = [100, 100_000];
 
-/// What is looked for, and how many rooms have it in their names.
+/// Search texts, each with the number of rooms whose names contain it.
 const SEARCHES: [(&str, u32); 5] =
     [("nowhere", 0), ("golden lantern", 1), ("LANTERN s", 5), ("lantern", 20), ("an", 20)];
 
@@ -30,17 +29,17 @@ async fn main() {
     }
     println!("\n| search | hits | {} |", SIZES.map(|size| format!("read units, {size} rooms")).join(" | "));
     println!("|---|---|---|---|");
-    for (at, (text, hits)) in SEARCHES.iter().enumerate() {
-        let units: Vec<String> = measured.iter().map(|units| units[at].to_string()).collect();
+    for (index, (text, hits)) in SEARCHES.iter().enumerate() {
+        let units: Vec<String> = measured.iter().map(|units| units[index].to_string()).collect();
         println!("| {text} | {hits} | {} |", units.join(" | "));
     }
     let same = measured.windows(2).all(|pair| pair[0] == pair[1]);
     println!("\nThe cost {} with the number of rooms.", if same { "does not grow" } else { "GROWS" });
-    assert!(same, "a search must not cost more where there are more rooms");
+    assert!(same, "a search must not cost more when there are more rooms");
 }
 
-/// Names: twenty with a lantern, the others without, all with an `l` and most letters of it.
-fn title(number: u32) -> String {
+/// The names of the first twenty rooms contain "lantern". The others share its first letter and most of the rest.
+fn room_name(number: u32) -> String {
     match number {
         0 => "The Golden Lantern".into(),
         1..=5 => format!("Lantern street {number}"),
@@ -54,11 +53,11 @@ async fn measure(size: u32) -> Vec<f64> {
     let (config, _) = config(&process.url);
     let http = aws_smithy_http_client::Builder::new().build_http();
     let store = Store::new(touchline::storage::connect(&config.aws, http), config.tables);
-    let created = chrono::DateTime::from_timestamp_millis(1_794_744_000_000).expect("a moment");
+    let created = chrono::DateTime::from_timestamp_millis(1_794_744_000_000).expect("a valid time");
     let filling = stream::iter(0..size).map(|number| {
         let room = Room {
-            room_id: RoomId::parse(&format!("!room{number}:touchline.local")).expect("an id"),
-            name: title(number),
+            room_id: RoomId::parse(&format!("!room{number}:touchline.local")).expect("the id is valid"),
+            name: room_name(number),
             topic: String::new(),
             event_id: None,
             creator_id: None,
@@ -69,8 +68,8 @@ async fn measure(size: u32) -> Vec<f64> {
         };
         let store = &store;
         async move {
-            store.put_room(&room).await.expect("a room");
-            store.shelve(None, Some(&room)).await.expect("its places");
+            store.put_room(&room).await.expect("the room is written");
+            store.update_directory(None, Some(&room)).await.expect("the directory is updated");
         }
     });
     let mut filling = filling.buffer_unordered(16);
@@ -78,22 +77,23 @@ async fn measure(size: u32) -> Vec<f64> {
     while filling.next().await.is_some() {
         filled += 1;
         if filled % 10_000 == 0 {
-            println!("  {filled} rooms are there");
+            println!("  {filled} rooms written");
         }
     }
     drop(filling);
 
     let mut units = Vec::new();
     for (text, hits) in SEARCHES {
-        let needle = Needle::new(text).expect("something to look for");
-        let looked = async {
-            let found = store.shelf(&Shelf::Named(needle), None, 50).await.expect("a search");
-            let ids: Vec<RoomId> = found.rooms.into_iter().map(|listed| listed.room_id).collect();
-            let rooms = store.rooms(&ids).await.expect("rooms");
-            store.member_counts(&ids).await.expect("counts");
+        let needle = Needle::new(text).expect("the search text is valid");
+        let search = async {
+            let found =
+                store.directory_page(&Directory::Named(needle), None, 50).await.expect("the search succeeds");
+            let ids: Vec<RoomId> = found.entries.into_iter().map(|entry| entry.room_id).collect();
+            let rooms = store.rooms(&ids, Reads::Eventual).await.expect("the rooms are read");
+            store.member_counts(&ids).await.expect("the counts are read");
             rooms.len()
         };
-        let (found, cost) = meter::measure(looked).await;
+        let (found, cost) = meter::measure(search).await;
         assert_eq!(found, hits as usize, "{text}");
         units.push(cost.read_units);
     }

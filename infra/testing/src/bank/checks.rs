@@ -99,7 +99,7 @@ fn check_rejection(order: &Order, error: &CoinError, entries: &[Entry]) -> Resul
                 return Err("a bonus was rejected as already claimed, but it was not".into());
             }
         }
-        CoinError::Insufficient { balance, wanted } => {
+        CoinError::Insufficient { balance, required: wanted } => {
             let was_held = *balance == 0 || entries.iter().any(|entry| entry.balance == *balance);
             if i64::from(*wanted) <= *balance || !was_held {
                 return Err(format!("{order:?} was rejected for a balance of {balance}"));

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use touchline::coins::Receipt;
 use touchline::domain::UserId;
 use touchline::domain::coins::{Amount, CoinError, Entry, EntryKey, EntryKind, ReferenceId};
 use touchline::domain::limit;
-use touchline::http::Error;
-use touchline::{App, coins};
+use touchline::flows::coins::{self, Receipt};
+
+use touchline::{App, Error};
 
 use super::dice::Dice;
 use crate::TestClock;
@@ -70,7 +70,7 @@ impl Order {
                 coins::deduct(app, user, amount(*coins), "purchase", key).await
             }
             Self::DeductWithoutReference { amount: coins } => {
-                let key = EntryKey::Alone(limit::mark(app.clock.now(), app.random.number()));
+                let key = EntryKey::Alone(limit::request_id(app.clock.now(), app.random.number()));
                 coins::deduct(app, user, amount(*coins), "purchase", key).await
             }
             Self::Grant { reference: number, amount: coins } => {

@@ -1,4 +1,4 @@
-//! The catalogue: sports, teams, tournaments and matches, held in memory.
+//! The catalog: sports, teams, tournaments and matches, held in memory.
 //!
 //! It is small and changes seldom, so listing, filtering, searching and counting are pure functions over
 //! a slice, and any page costs the same.
@@ -12,6 +12,8 @@ use std::sync::Arc;
 use chrono::serde::{ts_milliseconds, ts_seconds};
 use chrono::{DateTime, Datelike as _, Utc};
 use serde::{Deserialize, Serialize};
+
+use super::{Field, Raw, Reason};
 
 pub use query::{EventFilter, Page, Paging, TeamFilter, fold};
 pub use snapshot::{Chunk, ChunkName, CorruptChunk};
@@ -133,21 +135,69 @@ pub enum ShownStatus {
 }
 
 impl ShownStatus {
-    pub fn parse(text: &str) -> Result<Self, super::Reason> {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
         match text {
             "scheduled" => Ok(Self::Scheduled),
             "live" => Ok(Self::Live),
             "finished" => Ok(Self::Finished),
-            _ => Err("must be scheduled, live or finished".into()),
+            _ => Err("Choose scheduled, live or finished as the status.".into()),
         }
     }
 }
 
+impl Field for ShownStatus {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        super::text::schema::one_of(&["live", "scheduled", "finished"])
+    }
+}
+
+/// Goals of both teams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Score {
+    /// Goals of the home team.
     pub home: u16,
+    /// Goals of the away team.
     pub away: u16,
+}
+
+impl Score {
+    /// The most goals of one team that a user can predict.
+    pub const MAX_PREDICTED: u16 = 99;
+}
+
+/// Reads a predicted score.
+impl Field for Score {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        let sides = raw.object()?;
+        let goals = |side: &str| {
+            let goals = sides.get(side).and_then(|goals| Raw::Json(goals).integer().ok());
+            let goals = goals.and_then(|goals| u16::try_from(goals).ok());
+            goals
+                .filter(|goals| *goals <= Self::MAX_PREDICTED)
+                .ok_or_else(|| format!("Enter 0 to {} goals for each team.", Self::MAX_PREDICTED))
+        };
+        Ok(Self { home: goals("home")?, away: goals("away")? })
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        let goals = |of: &str| {
+            serde_json::json!({
+                "type": "integer", "minimum": 0, "maximum": Self::MAX_PREDICTED, "description": of,
+            })
+        };
+        serde_json::json!({
+            "type": "object", "required": ["home", "away"],
+            "properties": { "home": goals("Goals of the home team."), "away": goals("Goals of the away team.") },
+            "description": "A score that agrees with `prediction`.",
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,9 +230,14 @@ impl Match {
     }
 }
 
+/// No snapshot has been published yet. An error, because an empty list would be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no catalog yet")]
+pub struct CatalogMissing;
+
 /// Everything, ready to be asked.
 #[derive(Debug, Clone, Default)]
-pub struct Catalogue {
+pub struct Catalog {
     chunks: BTreeMap<ChunkName, Arc<Chunk>>,
     rows: Vec<Row>,
     team_names: Vec<(String, u32)>,
@@ -201,8 +256,8 @@ struct Row {
     status: ShownStatus,
 }
 
-impl Catalogue {
-    /// Puts chunks together. Those that did not change are shared with the catalogue before.
+impl Catalog {
+    /// Puts chunks together. Those that did not change are shared with the catalog before.
     #[must_use]
     pub fn new(chunks: BTreeMap<ChunkName, Arc<Chunk>>) -> Self {
         let mut rows: Vec<Row> = chunks

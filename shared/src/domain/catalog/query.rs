@@ -1,6 +1,6 @@
 use chrono::NaiveDate;
 
-use super::{Catalogue, Match, Row, ShownStatus, Team};
+use super::{Catalog, Match, Row, ShownStatus, Team};
 
 /// Which page of how many rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn fold(text: &str) -> String {
     deunicode::deunicode(text).to_lowercase()
 }
 
-impl Catalogue {
+impl Catalog {
     #[must_use]
     pub fn list_events(&self, filter: &EventFilter, paging: Paging) -> Page<&Match> {
         let day = filter.date.and_then(|date| {
@@ -161,13 +161,13 @@ mod tests {
         }
     }
 
-    fn catalogue(matches: Vec<Match>) -> Catalogue {
+    fn catalog(matches: Vec<Match>) -> Catalog {
         let mut chunks: BTreeMap<_, Chunk> = BTreeMap::new();
         for (id, mut found) in (1..).zip(matches) {
             found.id = id;
             chunks.entry(found.chunk()).or_default().matches.push(found);
         }
-        Catalogue::new(chunks.into_iter().map(|(name, chunk)| (name, Arc::new(chunk))).collect())
+        Catalog::new(chunks.into_iter().map(|(name, chunk)| (name, Arc::new(chunk))).collect())
     }
 
     /// The list as anybody would make it by hand: filter, sort, cut.
@@ -202,11 +202,11 @@ mod tests {
             page in 1_usize..12,
             per_page in prop_oneof![Just(1_usize), Just(100), 1_usize..20],
         ) {
-            let catalogue = catalogue(matches);
-            let all: Vec<Match> = catalogue.events().cloned().collect();
+            let catalog = catalog(matches);
+            let all: Vec<Match> = catalog.events().cloned().collect();
             let paging = Paging { page, per_page };
             let (ids, total, last_page) = by_hand(&all, &filter, paging);
-            let listed = catalogue.list_events(&filter, paging);
+            let listed = catalog.list_events(&filter, paging);
             prop_assert_eq!(listed.rows.iter().map(|m| m.id).collect::<Vec<_>>(), ids);
             prop_assert_eq!((listed.total, listed.last_page()), (total, last_page));
         }
@@ -232,8 +232,8 @@ mod tests {
             let ids: Vec<u32> = wanted.iter().map(|team| team.id).collect();
 
             let base = Chunk { teams: teams.clone(), ..Chunk::default() };
-            let catalogue = Catalogue::new([(super::super::ChunkName::Base, Arc::new(base))].into());
-            let listed = catalogue.list_teams(&TeamFilter { sport_id, search }, Paging { page, per_page });
+            let catalog = Catalog::new([(super::super::ChunkName::Base, Arc::new(base))].into());
+            let listed = catalog.list_teams(&TeamFilter { sport_id, search }, Paging { page, per_page });
             prop_assert_eq!(
                 listed.rows.iter().map(|team| team.id).collect::<Vec<_>>(),
                 ids.chunks(per_page).nth(page - 1).unwrap_or_default().to_vec()
@@ -244,11 +244,11 @@ mod tests {
         /// A match goes live between two pages: it moves to the top, and the others keep their order.
         #[test]
         fn a_match_that_goes_live_moves_to_the_top(matches in vec(any_match(), 5..40), which in 0_usize..5) {
-            let before = catalogue(matches.clone());
+            let before = catalog(matches.clone());
             let mut later = matches;
             later[which].status = Status::Live;
             let id = u32::try_from(which).unwrap() + 1;
-            let after = catalogue(later);
+            let after = catalog(later);
             let all = Paging { page: 1, per_page: 100 };
             let was: Vec<_> = before.list_events(&EventFilter::default(), all).rows.iter().map(|m| m.id).filter(|other| *other != id).collect();
             let page = after.list_events(&EventFilter::default(), all);
@@ -282,15 +282,10 @@ mod tests {
             team(4, "Köln Haie", 2),
         ];
         let base = Chunk { teams, ..Chunk::default() };
-        let catalogue = Catalogue::new([(super::super::ChunkName::Base, Arc::new(base))].into());
+        let catalog = Catalog::new([(super::super::ChunkName::Base, Arc::new(base))].into());
         let ids = |sport_id, search: Option<&str>| -> Vec<u32> {
             let filter = TeamFilter { sport_id, search: search.map(str::to_owned) };
-            catalogue
-                .list_teams(&filter, Paging { page: 1, per_page: 10 })
-                .rows
-                .iter()
-                .map(|t| t.id)
-                .collect()
+            catalog.list_teams(&filter, Paging { page: 1, per_page: 10 }).rows.iter().map(|t| t.id).collect()
         };
         assert_eq!(ids(None, None), [3, 2, 4, 1], "by name");
         assert_eq!(ids(None, Some("KOLN")), [3, 4]);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Match, Sport, Team, Tournament};
 
-/// A part of the catalogue that is stored, and reloaded, by itself.
+/// A part of the catalog that is stored, and reloaded, by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChunkName {
     /// Sports, teams and tournaments.

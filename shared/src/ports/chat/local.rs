@@ -1,13 +1,17 @@
+//! A stand-in for a homeserver.
+
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
 
-use super::{Answer, Chat, ChatError, Credentials, NewRoom};
+use super::{Chat, ChatError, NewRoom};
 use crate::domain::Username;
+use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
 use crate::ports::random::Random;
 
-/// Without a homeserver: ids and credentials of the same form, under the same rules. It carries no messages.
+/// Issues ids and credentials in the format of a homeserver, under the same rules. It carries no messages.
 #[derive(Debug)]
 pub struct LocalChat {
     server: String,
@@ -15,6 +19,7 @@ pub struct LocalChat {
 }
 
 impl LocalChat {
+    /// A homeserver named `server`.
     #[must_use]
     pub fn new(server: String, random: Arc<dyn Random>) -> Self {
         Self { server, random }
@@ -22,11 +27,11 @@ impl LocalChat {
 
     fn room(&self, local_part: &str) -> Result<RoomId, ChatError> {
         let id = RoomId::parse(&format!("!{local_part}:{}", self.server));
-        id.ok_or_else(|| ChatError::Unavailable("the server's name makes no room ids".into()))
+        id.ok_or_else(|| ChatError::Unavailable("the server name is invalid in room ids".into()))
     }
 }
 
-fn done<'a>(result: Result<(), ChatError>) -> Answer<'a, Result<(), ChatError>> {
+fn done<'a>(result: Result<(), ChatError>) -> BoxFuture<'a, Result<(), ChatError>> {
     Box::pin(async move { result })
 }
 
@@ -35,7 +40,7 @@ impl Chat for LocalChat {
         &'a self,
         username: &'a Username,
         device_id: &'a str,
-    ) -> Answer<'a, Result<Credentials, ChatError>> {
+    ) -> BoxFuture<'a, Result<Credentials, ChatError>> {
         let credentials = Credentials {
             user_id: format!("@{}:{}", username.as_str(), self.server),
             access_token: format!("local_{}", self.random.word(40)),
@@ -44,25 +49,25 @@ impl Chat for LocalChat {
         Box::pin(async move { Ok(credentials) })
     }
 
-    fn log_out<'a>(&'a self, _: &'a Username, _: &'a str) -> Answer<'a, Result<(), ChatError>> {
+    fn log_out<'a>(&'a self, _: &'a Username, _: &'a str) -> BoxFuture<'a, Result<(), ChatError>> {
         done(Ok(()))
     }
 
-    fn forget<'a>(&'a self, _: &'a Username) -> Answer<'a, Result<(), ChatError>> {
+    fn log_out_everywhere<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
         done(Ok(()))
     }
 
-    fn introduce<'a>(&'a self, _: &'a Username) -> Answer<'a, Result<(), ChatError>> {
+    fn ensure_user<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
         done(Ok(()))
     }
 
-    fn match_room<'a>(&'a self, event: u32, _: &'a str) -> Answer<'a, Result<RoomId, ChatError>> {
+    fn match_room<'a>(&'a self, event: u32, _: &'a str) -> BoxFuture<'a, Result<RoomId, ChatError>> {
         let room = self.room(&format!("match{event}"));
         Box::pin(async move { room })
     }
 
-    fn create_room<'a>(&'a self, new: NewRoom<'a>) -> Answer<'a, Result<RoomId, ChatError>> {
-        // Eighteen letters, as homeservers have them. The same nonce makes the same room.
+    fn create_room<'a>(&'a self, new: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>> {
+        // 18 letters, like a homeserver's. The same nonce gives the same room.
         let digest = Sha256::digest(new.nonce.as_bytes());
         let letter = |byte: &u8| char::from(b"abcdefghijklmnopqrstuvwxyzABCDEF"[usize::from(byte % 32)]);
         let room = self.room(&digest.iter().take(18).map(letter).collect::<String>());
@@ -74,11 +79,11 @@ impl Chat for LocalChat {
         room: &'a Room,
         _: &'a Username,
         is_invited: bool,
-    ) -> Answer<'a, Result<(), ChatError>> {
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
         done(if room.is_private && !is_invited { Err(ChatError::Forbidden) } else { Ok(()) })
     }
 
-    fn leave<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> Answer<'a, Result<(), ChatError>> {
+    fn leave<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
         done(Ok(()))
     }
 
@@ -87,7 +92,7 @@ impl Chat for LocalChat {
         _: &'a RoomId,
         _: &'a Username,
         _: &'a Username,
-    ) -> Answer<'a, Result<(), ChatError>> {
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
         done(Ok(()))
     }
 }

@@ -1,10 +1,11 @@
-//! Matrix, through the application-service API, which every homeserver speaks: we act in our users' names by
-//! `?user_id=`, with one token of our own.
+//! A Matrix homeserver, through the application service API. Requests use one token of ours and name the user
+//! in `?user_id=`.
 
 use std::fmt;
 use std::io::Cursor;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -16,28 +17,29 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Answer, Chat, ChatError, Credentials, NewRoom};
+use super::{Chat, ChatError, NewRoom};
 use crate::config::{Homeserver, Secret};
 use crate::domain::Username;
+use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
 use crate::ports::web::connector;
 
-/// How long a person waits for the chat network, at most, before we go on without it.
+/// The maximum time that a request of the app waits for the homeserver.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Answers to what we ask are small.
+/// The maximum size of a response. All responses that we need are small.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// The last version whose room ids end in `:server`, which the interface promises.
+/// The last room version whose ids end in `:server`, as our API promises.
 const ROOM_VERSION: &str = "11";
 
 type Body = Full<Cursor<Vec<u8>>>;
 
 const APPLICATION_SERVICE: &str = "m.login.application_service";
 
-/// A homeserver that knows us as one of its application services.
+/// A homeserver that has us registered as an application service.
 pub struct MatrixChat {
-    /// `None` where the system has no root certificates: then nothing can be reached.
+    /// `None` if the system has no root certificates. Then every request fails.
     client: Option<Client<HttpsConnector<HttpConnector>, Body>>,
     url: String,
     server: String,
@@ -50,39 +52,41 @@ impl fmt::Debug for MatrixChat {
     }
 }
 
-/// What the homeserver answered, other than success.
+/// An error response of the homeserver.
 #[derive(Debug)]
-struct Refusal {
+struct ErrorResponse {
     status: StatusCode,
     code: String,
 }
 
-impl Refusal {
+impl ErrorResponse {
     fn is(&self, code: &str) -> bool {
         self.code == code
     }
 
-    /// Whether the homeserver may mean that it does not know the user in whose name we asked.
-    fn may_be_about_the_user(&self) -> bool {
+    /// Whether the error may mean that the user does not exist on the homeserver.
+    fn may_mean_unknown_user(&self) -> bool {
         self.status == StatusCode::FORBIDDEN || self.status == StatusCode::NOT_FOUND
     }
 }
 
-impl From<Refusal> for ChatError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal.status {
-            _ if refusal.is("M_APPSERVICE_LOGIN_UNSUPPORTED") => Self::LoginUnsupported,
+impl From<ErrorResponse> for ChatError {
+    fn from(response: ErrorResponse) -> Self {
+        match response.status {
+            _ if response.is("M_APPSERVICE_LOGIN_UNSUPPORTED") => Self::LoginUnsupported,
             StatusCode::FORBIDDEN => Self::Forbidden,
             StatusCode::NOT_FOUND => Self::NotFound,
-            StatusCode::UNAUTHORIZED => Self::Unavailable("it does not take our token".into()),
-            status => Self::Unavailable(format!("it said {} {}", status.as_u16(), refusal.code)),
+            StatusCode::UNAUTHORIZED => Self::Unavailable("the homeserver rejects our token".into()),
+            status => Self::Unavailable(format!("status {} {}", status.as_u16(), response.code)),
         }
     }
 }
 
-type Asked = Result<Result<Value, Refusal>, ChatError>;
+/// The homeserver's response, or why there is none.
+type Response = Result<Result<Value, ErrorResponse>, ChatError>;
 
 impl MatrixChat {
+    /// A client of `homeserver`, whose server name is `server`.
     #[must_use]
     pub fn new(homeserver: &Homeserver, server: &str) -> Self {
         Self {
@@ -97,11 +101,11 @@ impl MatrixChat {
         format!("@{}:{}", username.as_str(), self.server)
     }
 
-    /// One request, in somebody's name or in our own.
-    async fn ask(&self, method: Method, path: &str, user: Option<&Username>, body: Value) -> Asked {
-        let name = user.map(|user| format!("?user_id={}", encoded(&self.full_id(user)))).unwrap_or_default();
-        let url = format!("{}/_matrix/client/v3/{path}{name}", self.url);
-        let mut again = true;
+    /// Sends a request, on behalf of a user or of the application service.
+    async fn request(&self, method: Method, path: &str, user: Option<&Username>, body: Value) -> Response {
+        let query = user.map(|user| format!("?user_id={}", encoded(&self.full_id(user)))).unwrap_or_default();
+        let url = format!("{}/_matrix/client/v3/{path}{query}", self.url);
+        let mut can_retry = true;
         loop {
             let body = if method == Method::GET { Vec::new() } else { body.to_string().into_bytes() };
             let request = Request::builder()
@@ -110,66 +114,66 @@ impl MatrixChat {
                 .header(AUTHORIZATION, format!("Bearer {}", self.token.reveal()))
                 .header(CONTENT_TYPE, "application/json")
                 .body(Full::new(Cursor::new(body)))
-                .map_err(|_| ChatError::Unavailable("its address is not usable".into()))?;
-            match timeout(TIMEOUT, self.answered(request)).await {
+                .map_err(|_| ChatError::Unavailable("its URL is invalid".into()))?;
+            match timeout(TIMEOUT, self.exchange(request)).await {
                 Err(_) => {
-                    let patience = format!("no answer within {} s", TIMEOUT.as_secs());
-                    return Err(ChatError::Unavailable(patience));
+                    let reason = format!("no response within {} s", TIMEOUT.as_secs());
+                    return Err(ChatError::Unavailable(reason));
                 }
-                // A connection that had gone stale. Everything that we ask can be asked twice.
-                Ok(None) if again => again = false,
-                Ok(None) => return Err(ChatError::Unavailable("it cannot be reached".into())),
+                // The pooled connection may have been stale. All requests are idempotent.
+                Ok(None) if can_retry => can_retry = false,
+                Ok(None) => return Err(ChatError::Unavailable("the homeserver is unreachable".into())),
                 Ok(Some((StatusCode::OK, body))) => return Ok(Ok(body)),
                 Ok(Some((status, body))) => {
                     let code = body["errcode"].as_str().unwrap_or_default().to_owned();
-                    return Ok(Err(Refusal { status, code }));
+                    return Ok(Err(ErrorResponse { status, code }));
                 }
             }
         }
     }
 
-    /// `None` where there is no whole answer.
-    async fn answered(&self, request: Request<Body>) -> Option<(StatusCode, Value)> {
+    /// The status and body of the response. `None` if it is incomplete.
+    async fn exchange(&self, request: Request<Body>) -> Option<(StatusCode, Value)> {
         let response = self.client.as_ref()?.request(request).await.ok()?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_BYTES).collect().await.ok()?;
         Some((status, serde_json::from_slice(&body.to_bytes()).unwrap_or_default()))
     }
 
-    /// Makes a user; false where there is one of that name.
+    /// Creates a user. `false` if the user exists.
     async fn register(&self, username: &Username) -> Result<bool, ChatError> {
         let body =
             json!({ "type": APPLICATION_SERVICE, "username": username.as_str(), "inhibit_login": true });
-        match self.ask(Method::POST, "register", None, body).await? {
+        match self.request(Method::POST, "register", None, body).await? {
             Ok(_) => Ok(true),
-            Err(refusal) if refusal.is("M_USER_IN_USE") => Ok(false),
-            Err(refusal) => Err(refusal.into()),
+            Err(error) if error.is("M_USER_IN_USE") => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// One request in a user's name, who is made where the homeserver does not know them yet.
-    async fn ask_as(&self, user: &Username, method: Method, path: &str, body: Value) -> Asked {
-        match self.ask(method.clone(), path, Some(user), body.clone()).await? {
-            Err(refusal) if refusal.may_be_about_the_user() => {
+    /// Sends a request on behalf of a user. Creates the user and retries if they do not exist.
+    async fn request_as(&self, user: &Username, method: Method, path: &str, body: Value) -> Response {
+        match self.request(method.clone(), path, Some(user), body.clone()).await? {
+            Err(error) if error.may_mean_unknown_user() => {
                 if self.register(user).await? {
-                    self.ask(method, path, Some(user), body).await
+                    self.request(method, path, Some(user), body).await
                 } else {
-                    Ok(Err(refusal))
+                    Ok(Err(error))
                 }
             }
-            answer => Ok(answer),
+            response => Ok(response),
         }
     }
 
-    /// As [`Self::ask_as`], where only success matters.
-    async fn tell_as(
+    /// Like [`Self::request_as`], for requests whose response body does not matter.
+    async fn send_as(
         &self,
         user: &Username,
         method: Method,
         path: &str,
         body: Value,
     ) -> Result<(), ChatError> {
-        self.ask_as(user, method, path, body).await?.map(|_| ()).map_err(ChatError::from)
+        self.request_as(user, method, path, body).await?.map(|_| ()).map_err(ChatError::from)
     }
 
     async fn credentials(&self, username: &Username, device_id: &str) -> Result<Credentials, ChatError> {
@@ -178,59 +182,66 @@ impl MatrixChat {
             "identifier": { "type": "m.id.user", "user": username.as_str() },
             "device_id": device_id,
         });
-        let mut answer = self.ask(Method::POST, "login", None, body.clone()).await?;
-        if let Err(refusal) = &answer
-            && refusal.may_be_about_the_user()
+        let mut response = self.request(Method::POST, "login", None, body.clone()).await?;
+        if let Err(error) = &response
+            && error.may_mean_unknown_user()
             && self.register(username).await?
         {
-            answer = self.ask(Method::POST, "login", None, body).await?;
+            response = self.request(Method::POST, "login", None, body).await?;
         }
-        let answer = answer?;
-        let text = |field: &str| answer[field].as_str().map(str::to_owned);
+        let response = response?;
+        let text = |field: &str| response[field].as_str().map(str::to_owned);
         text("user_id")
             .zip(text("access_token"))
             .zip(text("device_id"))
             .map(|((user_id, access_token), device_id)| Credentials { user_id, access_token, device_id })
-            .ok_or_else(|| ChatError::Unavailable("its answer to a login makes no sense".into()))
+            .ok_or_else(|| ChatError::Unavailable("the login response is malformed".into()))
     }
 
-    /// Makes a room under an alias of its own, or finds it where an earlier try made it.
-    async fn make(&self, creator: Option<&Username>, alias: &str, room: Value) -> Result<RoomId, ChatError> {
+    /// Creates a room with an alias. Returns the existing room if an earlier attempt created it.
+    async fn create(
+        &self,
+        creator: Option<&Username>,
+        alias: &str,
+        room: Value,
+    ) -> Result<RoomId, ChatError> {
         let mut body = room;
         body["room_alias_name"] = alias.into();
         body["room_version"] = ROOM_VERSION.into();
-        let made = match creator {
-            Some(creator) => self.ask_as(creator, Method::POST, "createRoom", body).await,
-            None => self.ask(Method::POST, "createRoom", None, body).await,
+        let response = match creator {
+            Some(creator) => self.request_as(creator, Method::POST, "createRoom", body).await,
+            None => self.request(Method::POST, "createRoom", None, body).await,
         };
-        let made = match made {
-            Ok(Ok(answer)) => room_id(&answer),
-            Ok(Err(refusal)) if refusal.is("M_ROOM_IN_USE") => self.under_alias(creator, alias).await,
-            Ok(Err(refusal)) => Err(refusal.into()),
-            // The answer may be all that was lost.
-            Err(error) => self.under_alias(creator, alias).await.map_err(|_| error),
+        let created = match response {
+            Ok(Ok(response)) => room_id(&response),
+            Ok(Err(error)) if error.is("M_ROOM_IN_USE") => self.room_with_alias(creator, alias).await,
+            Ok(Err(error)) => Err(error.into()),
+            // The room may exist if only the response was lost.
+            Err(error) => self.room_with_alias(creator, alias).await.map_err(|_| error),
         };
-        made.map_err(not_now)
+        created.map_err(unavailable)
     }
 
-    /// The room that an earlier try made. The alias comes first of all, and the name among the last things:
-    /// a room without one is still being made.
-    async fn under_alias(&self, creator: Option<&Username>, alias: &str) -> Result<RoomId, ChatError> {
+    /// The room that an earlier attempt created. The homeserver sets the alias first and the name late, so a
+    /// room without a name is incomplete.
+    async fn room_with_alias(&self, creator: Option<&Username>, alias: &str) -> Result<RoomId, ChatError> {
         let alias = format!("#{alias}:{}", self.server);
         let path = format!("directory/room/{}", encoded(&alias));
-        let id = room_id(&self.ask(Method::GET, &path, None, Value::Null).await??)?;
+        let id = room_id(&self.request(Method::GET, &path, None, Value::Null).await??)?;
         let path = format!("rooms/{}/state/m.room.name", encoded(id.as_str()));
-        match self.ask(Method::GET, &path, creator, Value::Null).await? {
+        match self.request(Method::GET, &path, creator, Value::Null).await? {
             Ok(_) => Ok(id),
-            Err(_) => Err(ChatError::Unavailable("the room is still being made".into())),
+            Err(_) => Err(ChatError::Unavailable("the room is still being created".into())),
         }
     }
 }
 
-/// A refusal that is about no room: whoever asked can do nothing about it but ask again.
-fn not_now(error: ChatError) -> ChatError {
+/// Turns errors that the caller cannot correct into [`ChatError::Unavailable`].
+fn unavailable(error: ChatError) -> ChatError {
     match error {
-        ChatError::Forbidden | ChatError::NotFound => ChatError::Unavailable("it does not do it".into()),
+        ChatError::Forbidden | ChatError::NotFound => {
+            ChatError::Unavailable("the homeserver rejects the request".into())
+        }
         error => error,
     }
 }
@@ -239,9 +250,9 @@ fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
-fn room_id(answer: &Value) -> Result<RoomId, ChatError> {
-    let id = answer["room_id"].as_str().and_then(RoomId::parse);
-    id.ok_or_else(|| ChatError::Unavailable("its answer names no room".into()))
+fn room_id(response: &Value) -> Result<RoomId, ChatError> {
+    let id = response["room_id"].as_str().and_then(RoomId::parse);
+    id.ok_or_else(|| ChatError::Unavailable("the response has no room id".into()))
 }
 
 impl Chat for MatrixChat {
@@ -249,14 +260,14 @@ impl Chat for MatrixChat {
         &'a self,
         username: &'a Username,
         device_id: &'a str,
-    ) -> Answer<'a, Result<Credentials, ChatError>> {
-        // A first login asks three times; somebody waits for all of it.
-        let in_time = timeout(TIMEOUT, self.credentials(username, device_id));
+    ) -> BoxFuture<'a, Result<Credentials, ChatError>> {
+        // A first login takes three requests. The limit covers all of them.
+        let credentials = timeout(TIMEOUT, self.credentials(username, device_id));
         Box::pin(async {
-            let late = |_| ChatError::Unavailable("it takes too long".into());
-            match in_time.await.map_err(late)? {
+            let late = |_| ChatError::Unavailable("the login takes too long".into());
+            match credentials.await.map_err(late)? {
                 Err(ChatError::Forbidden | ChatError::NotFound) => {
-                    Err(ChatError::Unavailable("it does not let the user in".into()))
+                    Err(ChatError::Unavailable("the homeserver rejects the login".into()))
                 }
                 result => result,
             }
@@ -267,38 +278,38 @@ impl Chat for MatrixChat {
         &'a self,
         username: &'a Username,
         device_id: &'a str,
-    ) -> Answer<'a, Result<(), ChatError>> {
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
         Box::pin(async move {
             let path = format!("devices/{}", encoded(device_id));
-            match self.ask(Method::DELETE, &path, Some(username), json!({})).await? {
-                // Nobody there of that name: no device either.
-                Err(refusal) if refusal.may_be_about_the_user() => Ok(()),
-                answer => answer.map(|_| ()).map_err(ChatError::from),
+            match self.request(Method::DELETE, &path, Some(username), json!({})).await? {
+                // An unknown user has no device.
+                Err(error) if error.may_mean_unknown_user() => Ok(()),
+                response => response.map(|_| ()).map_err(ChatError::from),
             }
         })
     }
 
-    fn forget<'a>(&'a self, username: &'a Username) -> Answer<'a, Result<(), ChatError>> {
+    fn log_out_everywhere<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
         Box::pin(async move {
-            match self.ask(Method::POST, "logout/all", Some(username), json!({})).await? {
-                Err(refusal) if refusal.may_be_about_the_user() => Ok(()),
-                answer => answer.map(|_| ()).map_err(ChatError::from),
+            match self.request(Method::POST, "logout/all", Some(username), json!({})).await? {
+                Err(error) if error.may_mean_unknown_user() => Ok(()),
+                response => response.map(|_| ()).map_err(ChatError::from),
             }
         })
     }
 
-    fn introduce<'a>(&'a self, username: &'a Username) -> Answer<'a, Result<(), ChatError>> {
-        Box::pin(async move { self.register(username).await.map(|_| ()).map_err(not_now) })
+    fn ensure_user<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(async move { self.register(username).await.map(|_| ()).map_err(unavailable) })
     }
 
-    fn match_room<'a>(&'a self, event: u32, name: &'a str) -> Answer<'a, Result<RoomId, ChatError>> {
+    fn match_room<'a>(&'a self, event: u32, name: &'a str) -> BoxFuture<'a, Result<RoomId, ChatError>> {
         Box::pin(async move {
             let room = json!({ "name": name, "preset": "public_chat", "visibility": "public" });
-            self.make(None, &format!("touchline-match-{event}"), room).await
+            self.create(None, &format!("touchline-match-{event}"), room).await
         })
     }
 
-    fn create_room<'a>(&'a self, new: NewRoom<'a>) -> Answer<'a, Result<RoomId, ChatError>> {
+    fn create_room<'a>(&'a self, new: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>> {
         Box::pin(async move {
             let mut room = if new.is_private {
                 let encryption = json!({
@@ -314,9 +325,9 @@ impl Chat for MatrixChat {
             if !new.topic.is_empty() {
                 room["topic"] = new.topic.into();
             }
-            // Every member may invite, as in the app.
+            // In the app, every member may invite.
             room["power_level_content_override"] = json!({ "invite": 0 });
-            self.make(Some(new.creator), &format!("touchline-{}", new.nonce), room).await
+            self.create(Some(new.creator), &format!("touchline-{}", new.nonce), room).await
         })
     }
 
@@ -325,17 +336,17 @@ impl Chat for MatrixChat {
         room: &'a Room,
         username: &'a Username,
         _: bool,
-    ) -> Answer<'a, Result<(), ChatError>> {
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
         Box::pin(async move {
             let path = format!("join/{}", encoded(room.room_id.as_str()));
-            self.tell_as(username, Method::POST, &path, json!({})).await
+            self.send_as(username, Method::POST, &path, json!({})).await
         })
     }
 
-    fn leave<'a>(&'a self, room: &'a RoomId, username: &'a Username) -> Answer<'a, Result<(), ChatError>> {
+    fn leave<'a>(&'a self, room: &'a RoomId, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
         Box::pin(async move {
             let path = format!("rooms/{}/leave", encoded(room.as_str()));
-            self.tell_as(username, Method::POST, &path, json!({})).await
+            self.send_as(username, Method::POST, &path, json!({})).await
         })
     }
 
@@ -344,11 +355,11 @@ impl Chat for MatrixChat {
         room: &'a RoomId,
         by: &'a Username,
         whom: &'a Username,
-    ) -> Answer<'a, Result<(), ChatError>> {
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
         Box::pin(async move {
             self.register(whom).await?;
             let path = format!("rooms/{}/invite", encoded(room.as_str()));
-            self.tell_as(by, Method::POST, &path, json!({ "user_id": self.full_id(whom) })).await
+            self.send_as(by, Method::POST, &path, json!({ "user_id": self.full_id(whom) })).await
         })
     }
 }

@@ -3,104 +3,91 @@
 mod local;
 mod matrix;
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 
-use serde::Serialize;
+use futures_util::future::BoxFuture;
 
 pub use local::LocalChat;
 pub use matrix::MatrixChat;
 
-use super::Answer;
 use crate::domain::Username;
+use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
 
-/// What a chat client logs in with.
-#[derive(Clone, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct Credentials {
-    /// `@<username>:<server>`.
-    pub user_id: String,
-    pub access_token: String,
-    pub device_id: String,
-}
-
-impl Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Credentials({}, hidden)", self.user_id)
-    }
-}
-
-/// Why the chat network did not do it.
+/// A failed request to the chat network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChatError {
-    /// Asking again later is right.
-    #[error("the chat network did not answer: {0}")]
+    /// The caller may retry later.
+    #[error("the chat network is unavailable: {0}")]
     Unavailable(String),
-    /// A login server stands before the homeserver, and hands out credentials in its own way only.
+    /// The homeserver delegates logins to an authentication server, which does not accept ours.
     #[error(
-        "the homeserver refuses logins by application services (a login server stands before it); see docs/chat.md"
+        "the homeserver rejects application service logins, because it delegates logins; see docs/chat.md"
     )]
     LoginUnsupported,
-    /// Not this person, there.
-    #[error("the chat network does not allow it")]
+    /// The user lacks the permission.
+    #[error("the chat network forbids it")]
     Forbidden,
     #[error("the chat network has no such room")]
     NotFound,
 }
 
-/// A room to be made.
+/// A room to create.
 #[derive(Debug, Clone, Copy)]
 pub struct NewRoom<'a> {
     pub creator: &'a Username,
-    /// The same for every try at the same room: by it the network knows one that it made before.
+    /// The same for every attempt. The homeserver recognises the room by it.
     pub nonce: &'a str,
     pub name: &'a str,
     pub topic: &'a str,
-    /// Joined by invitation alone, and encrypted.
+    /// Invitation only, and encrypted.
     pub is_private: bool,
 }
 
-/// A homeserver of the chat network, as seen by the service. Everything here can be asked twice.
+/// The homeserver. All methods are idempotent.
 pub trait Chat: Debug + Send + Sync {
-    /// Logs a user in on a device; the user is made on first use.
+    /// Logs a user in on a device. Creates the user on first use.
     fn log_in<'a>(
         &'a self,
         username: &'a Username,
         device_id: &'a str,
-    ) -> Answer<'a, Result<Credentials, ChatError>>;
+    ) -> BoxFuture<'a, Result<Credentials, ChatError>>;
 
-    /// Ends a device and its tokens.
-    fn log_out<'a>(&'a self, username: &'a Username, device_id: &'a str)
-    -> Answer<'a, Result<(), ChatError>>;
+    /// Deletes a device and its tokens.
+    fn log_out<'a>(
+        &'a self,
+        username: &'a Username,
+        device_id: &'a str,
+    ) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Ends every device of a name that its user does not go by any more.
-    fn forget<'a>(&'a self, username: &'a Username) -> Answer<'a, Result<(), ChatError>>;
+    /// Deletes all devices of a username, after its user chose another.
+    fn log_out_everywhere<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Makes a user known there, for those who want to invite them.
-    fn introduce<'a>(&'a self, username: &'a Username) -> Answer<'a, Result<(), ChatError>>;
+    /// Creates a user unless they exist, so that others can invite them.
+    fn ensure_user<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// The id of a match's public room, which is made on first use.
-    fn match_room<'a>(&'a self, event: u32, name: &'a str) -> Answer<'a, Result<RoomId, ChatError>>;
+    /// The id of a match's public room. Creates the room on first use.
+    fn match_room<'a>(&'a self, event: u32, name: &'a str) -> BoxFuture<'a, Result<RoomId, ChatError>>;
 
-    /// Makes a room whose only member is its creator, or finds it where it was made before.
-    fn create_room<'a>(&'a self, new: NewRoom<'a>) -> Answer<'a, Result<RoomId, ChatError>>;
+    /// Creates a room with its creator as the only member. Returns the existing room on a retry.
+    fn create_room<'a>(&'a self, new: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>>;
 
-    /// Joins a room. `is_invited` is what our own tables say; a homeserver knows better.
+    /// Joins a room. `is_invited` comes from our tables; a real homeserver uses its own state.
     fn join<'a>(
         &'a self,
         room: &'a Room,
         username: &'a Username,
         is_invited: bool,
-    ) -> Answer<'a, Result<(), ChatError>>;
+    ) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Leaves a room, or turns an invitation down.
-    fn leave<'a>(&'a self, room: &'a RoomId, username: &'a Username) -> Answer<'a, Result<(), ChatError>>;
+    /// Leaves a room, or declines an invitation.
+    fn leave<'a>(&'a self, room: &'a RoomId, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Invites `whom` in the name of `by`, who is in the room.
+    /// Invites `whom` on behalf of `by`, who is a member.
     fn invite<'a>(
         &'a self,
         room: &'a RoomId,
         by: &'a Username,
         whom: &'a Username,
-    ) -> Answer<'a, Result<(), ChatError>>;
+    ) -> BoxFuture<'a, Result<(), ChatError>>;
 }

@@ -1,4 +1,4 @@
-//! A phone's `codes` item: the code for each purpose, and the register of sendings that limits them all.
+//! One-time codes: one per phone and purpose, and the rate limit of a phone and of an address.
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use chrono::serde::ts_milliseconds;
@@ -8,10 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::domain::code::{self, CodeDigest, Sending, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
 use crate::domain::{Address, IssueId, Phone, Purpose, UserId};
-use crate::storage::register::{self, Shift};
-use crate::storage::{Store, StoreError, from_item, keys, number, refused_item, text};
+use crate::storage::error::{StoreError, condition_held, item_that_failed_condition};
+use crate::storage::item::{from_item, number, text};
+use crate::storage::keys;
+use crate::storage::rate_limit::{self, Shift};
+use crate::storage::retry::Retry;
+use crate::storage::store::Store;
 
-/// A code to be kept, before it is sent.
+/// A code to store before it is sent.
 #[derive(Debug)]
 pub struct Issue<'a> {
     pub phone: &'a Phone,
@@ -21,14 +25,14 @@ pub struct Issue<'a> {
     pub limits: &'a [Limit],
 }
 
-/// One try at a code.
+/// One attempt to enter a code.
 #[derive(Debug)]
 pub struct Attempt<'a> {
     pub phone: &'a Phone,
     pub purpose: Purpose,
-    /// Who tries, where the code is for one user alone.
+    /// The user, if the code belongs to one.
     pub user: Option<UserId>,
-    /// Tells this try from every other.
+    /// Identifies the attempt.
     pub nonce: &'a str,
 }
 
@@ -52,9 +56,9 @@ pub enum ReserveError {
     Store(#[from] StoreError),
 }
 
-/// A code as kept.
+/// A code as stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct KeptCode {
+pub struct StoredCode {
     pub issue: IssueId,
     pub digest: String,
     attempts: u32,
@@ -67,20 +71,20 @@ pub struct KeptCode {
     pending_until: DateTime<Utc>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     user_id: Option<UserId>,
-    /// The nonce of the request that spent it.
+    /// The nonce of the request that spent the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     used_by: Option<String>,
 }
 
-/// What of the item matters once a write has returned it.
+/// The codes of a `codes` item.
 #[derive(Debug, Deserialize)]
 struct Codes {
-    login: Option<KeptCode>,
-    verify: Option<KeptCode>,
+    login: Option<StoredCode>,
+    verify: Option<StoredCode>,
 }
 
 impl Codes {
-    fn of(self, purpose: Purpose) -> Option<KeptCode> {
+    fn of(self, purpose: Purpose) -> Option<StoredCode> {
         match purpose {
             Purpose::Login => self.login,
             Purpose::Verify => self.verify,
@@ -88,17 +92,17 @@ impl Codes {
     }
 }
 
-/// A code that is still the one compared, and unspent; or spent by this very request, whose first write
-/// went through and whose answer was lost.
+/// Holds if the code is the one that was compared, and nobody else spent it. If this request spent it, the
+/// response to its first write was lost.
 pub(super) const SPENDABLE: &str =
     "#code.issue = :issue AND (attribute_not_exists(#code.used_by) OR #code.used_by = :nonce)";
 
 impl Store {
-    /// Keeps a code in place of the one before, if the phone's limits allow another sending.
+    /// Stores a code in place of the previous one, if the phone's rate limits allow another message.
     pub async fn issue_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), IssueError> {
-        let Shift { set, mut condition, values } = register::admit(issue.limits, issue.id, now);
+        let Shift { set, mut condition, values } = rate_limit::admit(issue.limits, issue.id, now);
         let purpose = issue.sending.purpose();
-        let kept = KeptCode {
+        let code = StoredCode {
             issue: issue.id.clone(),
             digest: issue.digest.as_str().to_owned(),
             attempts: 0,
@@ -108,8 +112,8 @@ impl Store {
             user_id: issue.sending.user(),
             used_by: None,
         };
-        let kept: AttributeValue =
-            serde_dynamo::to_attribute_value(kept).map_err(|_| StoreError::Unreadable("a code"))?;
+        let code: AttributeValue =
+            serde_dynamo::to_attribute_value(code).map_err(|_| StoreError::Unreadable("a code"))?;
         let longest = issue.limits.iter().map(|limit| limit.window).max().unwrap_or_default();
         let mut update = self
             .client
@@ -118,7 +122,7 @@ impl Store {
             .set_key(Some(keys::phone_codes(issue.phone).into()))
             .set_expression_attribute_values(Some(values))
             .expression_attribute_names("#code", purpose.as_str())
-            .expression_attribute_values(":code", kept)
+            .expression_attribute_values(":code", code)
             .expression_attribute_values(":end", number((now + longest.max(code::PENDING_FOR)).timestamp()))
             .update_expression(format!("SET {set}, #code = :code, expires_at = :end"))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
@@ -132,12 +136,12 @@ impl Store {
                 .expression_attribute_values(":now", number(now.timestamp_millis()));
         }
         let Err(error) = update.condition_expression(condition).send().await else { return Ok(()) };
-        let Some(item) = refused_item(&error) else {
+        let Some(item) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error).into());
         };
-        let marks = register::marks(&item);
-        if marks.contains(issue.id) {
-            // Our own write, whose answer was lost and which the SDK sent again.
+        let admitted = rate_limit::request_ids(&item);
+        if admitted.contains(issue.id) {
+            // The response to our write was lost and the SDK retried it.
             return Ok(());
         }
         if let Sending::Resend(user) = issue.sending {
@@ -148,18 +152,21 @@ impl Store {
                 return Err(VerificationError::NothingPending.into());
             }
         }
-        Err(Limited { retry_after: limit::retry_after(&marks, issue.limits, now) }.into())
+        Err(Limited { retry_after: limit::retry_after(&admitted, issue.limits, now) }.into())
     }
 
-    /// Undoes [`Store::issue_code`] after the message could not be sent: the code is void and its place
-    /// in the limit is free again. A verification that was pending before stays pending.
+    /// Rolls back [`Store::issue_code`] when the message could not be sent.
+    ///
+    /// The code becomes void and no longer counts against the rate limit. A verification that was pending
+    /// before stays pending.
     pub async fn withdraw_code(&self, issue: &Issue<'_>) -> Result<(), StoreError> {
-        // Nearly always ours is still the newest; where not, the refusal says how things stand. Others
-        // can push it down, or pull it up, only so often.
-        let mut place = 0;
-        let mut ours_is_kept = true;
-        for _ in 0..=2 * limit::depth(issue.limits) {
-            let Shift { set, condition, values } = register::give_back(issue.limits, place, issue.id);
+        // Nearly always, ours is still the newest code. If not, the failed condition returns the current
+        // state.
+        let mut position = 0;
+        let mut is_current = true;
+        let mut retry = Retry::immediate("codes of a phone", rate_limit::release_attempts(issue.limits));
+        loop {
+            let Shift { set, condition, values } = rate_limit::release(issue.limits, position, issue.id);
             let mut update = self
                 .client
                 .update_item()
@@ -168,43 +175,43 @@ impl Store {
                 .set_expression_attribute_values(Some(values))
                 .expression_attribute_names("#code", issue.sending.purpose().as_str())
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            update = match (ours_is_kept, issue.sending) {
+            update = match (is_current, issue.sending) {
                 (true, Sending::Resend(_)) => update
                     .update_expression(format!("SET {set}, #code.valid_until = :past"))
-                    .condition_expression(format!("{condition} AND #code.issue = :mark"))
+                    .condition_expression(format!("{condition} AND #code.issue = :request"))
                     .expression_attribute_values(":past", number(0)),
                 (true, _) => update
                     .update_expression(format!("SET {set} REMOVE #code"))
-                    .condition_expression(format!("{condition} AND #code.issue = :mark")),
+                    .condition_expression(format!("{condition} AND #code.issue = :request")),
                 (false, _) => update.update_expression(format!("SET {set}")).condition_expression(format!(
-                    "{condition} AND (attribute_not_exists(#code) OR #code.issue <> :mark)"
+                    "{condition} AND (attribute_not_exists(#code) OR #code.issue <> :request)"
                 )),
             };
             let Err(error) = update.send().await else { return Ok(()) };
-            let Some(item) = refused_item(&error) else {
+            let Some(item) = item_that_failed_condition(&error) else {
                 return Err(StoreError::from_sdk("UpdateItem", &error));
             };
-            let Some(found) = register::marks(&item).iter().position(|mark| mark == issue.id) else {
-                // Already out: this write arrived before.
+            let Some(found) = rate_limit::request_ids(&item).iter().position(|id| id == issue.id) else {
+                // Removed already: the SDK retried our write.
                 return Ok(());
             };
-            place = found;
-            ours_is_kept = from_item::<Codes>(item)?
+            position = found;
+            is_current = from_item::<Codes>(item)?
                 .of(issue.sending.purpose())
                 .is_some_and(|code| code.issue == *issue.id);
+            retry.again().await?;
         }
-        Err(StoreError::Busy { operation: "UpdateItem", code: "Contended".into() })
     }
 
-    /// Takes one attempt off a code and returns it for comparison.
+    /// Uses up one attempt at a code and returns the code for comparison.
     ///
-    /// The attempt is gone before anybody compares, so that guesses in parallel cannot share one.
+    /// The attempt counts before the comparison, so concurrent guesses cannot share one attempt.
     pub async fn reserve_attempt(
         &self,
         attempt: &Attempt<'_>,
         now: DateTime<Utc>,
-    ) -> Result<KeptCode, ReserveError> {
-        let mut condition = "#code.attempts < :most AND #code.valid_until > :now \
+    ) -> Result<StoredCode, ReserveError> {
+        let mut condition = "#code.attempts < :max AND #code.valid_until > :now \
                              AND attribute_not_exists(#code.used_by) \
                              AND (attribute_not_exists(#code.tried_by) OR #code.tried_by <> :nonce)"
             .to_owned();
@@ -217,7 +224,7 @@ impl Store {
             .expression_attribute_names("#code", attempt.purpose.as_str())
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":nonce", text(attempt.nonce))
-            .expression_attribute_values(":most", number(code::MAX_ATTEMPTS))
+            .expression_attribute_values(":max", number(code::MAX_ATTEMPTS))
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
@@ -232,21 +239,25 @@ impl Store {
             }
             Err(error) => error,
         };
-        let Some(item) = refused_item(&error) else {
+        let Some(item) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error).into());
         };
-        let theirs =
-            from_item::<Codes>(item)?.of(attempt.purpose).filter(|code| code.user_id == attempt.user);
-        match theirs {
-            // Our own write, whose answer was lost and which the SDK sent again.
+        let code = from_item::<Codes>(item)?.of(attempt.purpose).filter(|code| code.user_id == attempt.user);
+        match code {
+            // The response to our write was lost and the SDK retried it.
             Some(code) if code.tried_by.as_deref() == Some(attempt.nonce) => Ok(code),
             None if attempt.user.is_some() => Err(VerificationError::PhoneMismatch.into()),
             _ => Err(WrongCode.into()),
         }
     }
 
-    /// Spends a login code. Of many requests that hold the right code, one gets `Ok`.
-    pub async fn spend_code(&self, phone: &Phone, code: &KeptCode, nonce: &str) -> Result<(), ReserveError> {
+    /// Spends a login code. Of several concurrent requests with the right code, one succeeds.
+    pub async fn spend_code(
+        &self,
+        phone: &Phone,
+        code: &StoredCode,
+        nonce: &str,
+    ) -> Result<(), ReserveError> {
         let spent = self
             .client
             .update_item()
@@ -259,16 +270,17 @@ impl Store {
             .expression_attribute_values(":nonce", text(nonce))
             .send()
             .await;
-        match spent {
-            Ok(_) => Ok(()),
-            Err(error) if refused_item(&error).is_some() => Err(WrongCode.into()),
-            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error).into()),
-        }
+        if condition_held("UpdateItem", spent)? { Ok(()) } else { Err(WrongCode.into()) }
     }
 
-    /// Undoes [`Store::spend_code`] for a login that could not be completed.
-    pub async fn unspend_code(&self, phone: &Phone, code: &KeptCode, nonce: &str) -> Result<(), StoreError> {
-        let released = self
+    /// Rolls back [`Store::spend_code`] when the login fails afterwards.
+    pub async fn unspend_code(
+        &self,
+        phone: &Phone,
+        code: &StoredCode,
+        nonce: &str,
+    ) -> Result<(), StoreError> {
+        let restored = self
             .client
             .update_item()
             .table_name(&self.tables.users)
@@ -280,23 +292,19 @@ impl Store {
             .expression_attribute_values(":nonce", text(nonce))
             .send()
             .await;
-        match released {
-            Ok(_) => Ok(()),
-            // Not spent after all, or replaced by a newer one.
-            Err(error) if refused_item(&error).is_some() => Ok(()),
-            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
-        }
+        // The condition fails if the code was not spent, or if a newer one replaced it.
+        condition_held("UpdateItem", restored).map(|_| ())
     }
 
-    /// Counts one more sending for an address, if its limit allows.
+    /// Counts a message against an address's rate limit.
     pub async fn admit_address(
         &self,
         address: &Address,
         limit: Limit,
-        mark: &str,
+        request_id: &str,
         now: DateTime<Utc>,
     ) -> Result<(), IssueError> {
-        let Shift { set, condition, values } = register::admit(&[limit], mark, now);
+        let Shift { set, condition, values } = rate_limit::admit(&[limit], request_id, now);
         let admitted = self
             .client
             .update_item()
@@ -310,27 +318,29 @@ impl Store {
             .send()
             .await;
         let Err(error) = admitted else { return Ok(()) };
-        let Some(item) = refused_item(&error) else {
+        let Some(item) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error).into());
         };
-        let marks = register::marks(&item);
-        if marks.iter().any(|found| found == mark) {
+        let admitted = rate_limit::request_ids(&item);
+        if admitted.iter().any(|admitted| admitted == request_id) {
+            // The response to our write was lost and the SDK retried it.
             return Ok(());
         }
-        Err(Limited { retry_after: limit::retry_after(&marks, &[limit], now) }.into())
+        Err(Limited { retry_after: limit::retry_after(&admitted, &[limit], now) }.into())
     }
 
-    /// Undoes [`Store::admit_address`].
-    pub async fn give_back_address(
+    /// Rolls back [`Store::admit_address`].
+    pub async fn release_address(
         &self,
         address: &Address,
         limit: Limit,
-        mark: &str,
+        request_id: &str,
     ) -> Result<(), StoreError> {
-        let mut place = 0;
-        for _ in 0..=2 * limit.count {
-            let Shift { set, condition, values } = register::give_back(&[limit], place, mark);
-            let given_back = self
+        let mut position = 0;
+        let mut retry = Retry::immediate("rate limit of an address", rate_limit::release_attempts(&[limit]));
+        loop {
+            let Shift { set, condition, values } = rate_limit::release(&[limit], position, request_id);
+            let released = self
                 .client
                 .update_item()
                 .table_name(&self.tables.users)
@@ -341,15 +351,16 @@ impl Store {
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
                 .send()
                 .await;
-            let Err(error) = given_back else { return Ok(()) };
-            let Some(item) = refused_item(&error) else {
+            let Err(error) = released else { return Ok(()) };
+            let Some(item) = item_that_failed_condition(&error) else {
                 return Err(StoreError::from_sdk("UpdateItem", &error));
             };
-            let Some(found) = register::marks(&item).iter().position(|found| found == mark) else {
+            let Some(found) = rate_limit::request_ids(&item).iter().position(|id| id == request_id) else {
+                // Removed already: the SDK retried our write.
                 return Ok(());
             };
-            place = found;
+            position = found;
+            retry.again().await?;
         }
-        Err(StoreError::Busy { operation: "UpdateItem", code: "Contended".into() })
     }
 }

@@ -1,4 +1,4 @@
-//! The `users` table: records, logins, names, phones and their codes.
+//! The `users` table: profiles, sessions, usernames, phones and one-time codes.
 
 mod codes;
 mod names;
@@ -6,8 +6,8 @@ mod phones;
 mod profiles;
 mod sessions;
 
-pub use codes::{Attempt, Issue, IssueError, KeptCode, ReserveError};
+pub use codes::{Attempt, Issue, IssueError, ReserveError, StoredCode};
 pub use phones::{ChangePhone, PhoneOwner};
 pub(super) use profiles::read_team;
-pub use profiles::{Changes, ChosenTeam, NewUser, Person, RegisterError, RenameFailed, Renamed};
+pub use profiles::{Changes, ChosenTeam, NewUser, RegisterError, RenameFailed, Renamed};
 pub use sessions::Session;

@@ -1,31 +1,36 @@
+//! Owners of usernames.
+
 use std::collections::{HashMap, HashSet};
 
 use aws_sdk_dynamodb::types::KeysAndAttributes;
-
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{UserId, Username};
-use crate::storage::{Reads, Store, StoreError, from_item, keys};
+use crate::storage::error::StoreError;
+use crate::storage::item::from_item;
+use crate::storage::keys;
+use crate::storage::store::{Reads, Store};
 
-/// Whose a username is.
+/// The owner of a username.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct NameOwner {
     pub user_id: UserId,
 }
 
 impl Store {
+    /// Whether a username has an owner. Eventually consistent.
     pub async fn is_username_taken(&self, name: &Username) -> Result<bool, StoreError> {
         Ok(self.user_named(name).await?.is_some())
     }
 
-    /// Whose a username is.
+    /// The owner of a username, eventually consistent.
     pub async fn user_named(&self, name: &Username) -> Result<Option<UserId>, StoreError> {
         let owner: Option<NameOwner> =
             self.get(&self.tables.users, keys::username_owner(name), Reads::Eventual).await?;
         Ok(owner.map(|owner| owner.user_id))
     }
 
-    /// Whose these usernames are, of those that are somebody's. At most 100 at once.
+    /// The owners of up to 100 usernames, eventually consistent. Free names are left out.
     pub async fn users_named(&self, names: &[Username]) -> Result<HashMap<Username, UserId>, StoreError> {
         #[derive(Deserialize)]
         struct Owned {
@@ -42,7 +47,7 @@ impl Store {
         Ok(owners)
     }
 
-    /// Those of `names` that nobody has, in their order.
+    /// The free names among up to 100 `names`, in order. Eventually consistent.
     pub async fn free_usernames(&self, names: Vec<Username>) -> Result<Vec<Username>, StoreError> {
         if names.is_empty() {
             return Ok(names);
@@ -58,18 +63,18 @@ impl Store {
             .send()
             .await
             .map_err(|error| StoreError::from_sdk("BatchGetItem", &error))?;
-        // What the store did not get to is unknown, and so not offered.
-        let unread = found
+        // Unprocessed names may be taken, so they are not offered.
+        let unprocessed = found
             .unprocessed_keys
             .iter()
             .flat_map(|tables| tables.values())
-            .flat_map(aws_sdk_dynamodb::types::KeysAndAttributes::keys);
+            .flat_map(KeysAndAttributes::keys);
         let taken: HashSet<&String> = found
             .responses
             .iter()
             .flat_map(|tables| tables.values())
             .flatten()
-            .chain(unread)
+            .chain(unprocessed)
             .filter_map(|item| item.get("pk")?.as_s().ok())
             .collect();
         Ok(names.into_iter().filter(|name| !taken.contains(&keys::username_owner(name).pk)).collect())

@@ -1,15 +1,19 @@
+//! Owners of phones, and changes of a user's phone.
+
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
 use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::codes::SPENDABLE;
-use super::{KeptCode, ReserveError};
+use super::codes::{ReserveError, SPENDABLE, StoredCode};
 use crate::domain::code::{VerificationError, WrongCode};
 use crate::domain::{Phone, Purpose, User, UserId, Username};
-use crate::storage::{Reads, Store, StoreError, keys, number, refused_item, refused_write, text, to_item};
+use crate::storage::error::{StoreError, condition_held, write_that_failed_condition};
+use crate::storage::item::{number, text, to_item};
+use crate::storage::keys;
+use crate::storage::store::{Reads, Store};
 
-/// Whose a phone is, with what a login tells them: so that a login is one read, and a true one.
+/// The owner of a phone. It holds what a login returns, so a login needs one consistent read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PhoneOwner {
     pub user_id: UserId,
@@ -24,27 +28,27 @@ impl From<&User> for PhoneOwner {
     }
 }
 
-/// A verified phone to become its user's own.
+/// A change of a user's phone to a verified one.
 #[derive(Debug)]
 pub struct ChangePhone<'a> {
     pub user: &'a User,
     pub phone: &'a Phone,
-    pub code: &'a KeptCode,
+    pub code: &'a StoredCode,
     pub nonce: &'a str,
 }
 
 impl Store {
-    /// Consistent: whom a code lets in must not depend on which replica was asked.
+    /// The owner of a phone. Strongly consistent, because it decides whom a code logs in.
     pub async fn phone_owner(&self, phone: &Phone) -> Result<Option<PhoneOwner>, StoreError> {
         self.get(&self.tables.users, keys::phone_owner(phone), Reads::Consistent).await
     }
 
-    /// Notes that a user is about to verify a phone, so that the next verification can cancel this one.
-    pub async fn note_pending_phone(&self, user: UserId, phone: &Phone) -> Result<(), StoreError> {
+    /// Adds a phone to the user's pending verifications, so that the next one can cancel it.
+    pub async fn add_pending_phone(&self, user: UserId, phone: &Phone) -> Result<(), StoreError> {
         self.update_pending_phones(user, "ADD", vec![phone.as_str().to_owned()]).await
     }
 
-    /// Cancels a user's verifications of these phones. Safe to stop and to repeat anywhere.
+    /// Cancels a user's verifications of these phones. Idempotent, also after a crash half-way.
     pub async fn cancel_verifications(&self, user: UserId, phones: &[&Phone]) -> Result<(), StoreError> {
         for phone in phones {
             let cancelled = self
@@ -58,12 +62,8 @@ impl Store {
                 .expression_attribute_values(":user", number(user))
                 .send()
                 .await;
-            match cancelled {
-                Ok(_) => {}
-                // Nothing of this user's is pending there.
-                Err(error) if refused_item(&error).is_some() => {}
-                Err(error) => return Err(StoreError::from_sdk("UpdateItem", &error)),
-            }
+            // The condition fails if the user has no pending verification of this phone.
+            condition_held("UpdateItem", cancelled)?;
         }
         if phones.is_empty() {
             return Ok(());
@@ -91,18 +91,18 @@ impl Store {
         Ok(())
     }
 
-    /// Spends the code and moves the user to the phone, or does neither.
+    /// Spends the code and changes the user's phone, in one transaction.
     pub async fn change_phone(&self, change: &ChangePhone<'_>) -> Result<(), ReserveError> {
         let writes = self.phone_change_writes(change)?;
         let changed = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
         let Err(error) = changed else { return Ok(()) };
-        if refused_write(&error, 0).is_some() {
+        if write_that_failed_condition(&error, 0).is_some() {
             return Err(WrongCode.into());
         }
-        if refused_write(&error, 1).is_some() {
+        if write_that_failed_condition(&error, 1).is_some() {
             return Err(VerificationError::PhoneTaken.into());
         }
-        // A record that changed since it was read is contention too, and worth another try.
+        // A profile that changed since it was read counts as contention: the caller may retry.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 

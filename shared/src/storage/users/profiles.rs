@@ -1,3 +1,5 @@
+//! Profiles: registration, changes, renames, teams.
+
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
@@ -10,12 +12,16 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::names::NameOwner;
-use super::{PhoneOwner, Session};
-use crate::domain::profile::RenameError;
+use super::phones::PhoneOwner;
+use super::sessions::Session;
+use crate::domain::profile::{Person, RenameError};
 use crate::domain::{Email, Name, Phone, Token, User, UserId, Username};
-use crate::storage::{
-    Item, Reads, Store, StoreError, from_item, keys, made, number, refused_item, refused_write, text, to_item,
+use crate::storage::error::{
+    StoreError, condition_held, item_that_failed_condition, write_that_failed_condition,
 };
+use crate::storage::item::{Item, from_item, number, text, to_item};
+use crate::storage::keys;
+use crate::storage::store::{Reads, Store};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct ProfileItem {
@@ -36,19 +42,19 @@ struct ProfileItem {
     primary_team: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     other_teams: Vec<u32>,
-    /// Since when the username is known in rooms.
+    /// When the user first joined a room. From then on the username is locked.
     #[serde(default, with = "ts_milliseconds_option", skip_serializing_if = "Option::is_none")]
     chat_since: Option<DateTime<Utc>>,
 }
 
-/// The team that somebody is for, and since when.
+/// A user's primary team, and when they chose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChosenTeam {
     pub team: u32,
     pub at: DateTime<Utc>,
 }
 
-/// What a profile says of it. One from before moments were kept says nothing.
+/// The primary team of a profile item. `None` in the oldest profiles, which lack the time.
 pub(in crate::storage) fn read_team(item: Item) -> Result<Option<ChosenTeam>, StoreError> {
     #[derive(Deserialize)]
     struct Choice {
@@ -78,15 +84,7 @@ impl From<ProfileItem> for User {
     }
 }
 
-/// What everybody may know of somebody.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Person {
-    pub id: UserId,
-    pub username: Username,
-    pub name: Option<Name>,
-}
-
-/// Somebody's first login.
+/// A user to register at their first login.
 #[derive(Debug)]
 pub struct NewUser<'a> {
     pub id: UserId,
@@ -98,8 +96,8 @@ pub struct NewUser<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
-    /// Another login of the same phone came first.
-    #[error("the phone is owned already")]
+    /// A concurrent login with the same phone registered first.
+    #[error("the phone has an owner already")]
     PhoneOwned(PhoneOwner),
     #[error("the username is taken")]
     NameTaken,
@@ -107,7 +105,7 @@ pub enum RegisterError {
     Store(#[from] StoreError),
 }
 
-/// What to change in a record; `None` stays as it is.
+/// Changes of a profile. `None` leaves a field as it is.
 #[derive(Debug, Default)]
 pub struct Changes {
     pub name: Option<Name>,
@@ -115,27 +113,27 @@ pub struct Changes {
     pub date_of_birth: Option<NaiveDate>,
 }
 
-/// How often somebody may change their mind, each time keeping a name from everybody else.
-const MOST_RENAMES: u32 = 10;
+/// How often a user may rename themselves. Each rename keeps the old name reserved.
+const MAX_RENAMES: u32 = 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RenameFailed {
     #[error(transparent)]
-    Refused(#[from] RenameError),
+    Rejected(#[from] RenameError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// How a rename went.
+/// The result of a rename.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renamed {
     Now,
-    /// The same user had the name already, by another request; the other changes were not made.
-    Before,
+    /// Another request renamed the user already. The other changes were not written.
+    Already,
 }
 
 impl Changes {
-    /// The `SET` part of an update and its values; empty where nothing changes.
+    /// The `SET` part of an update and its values. Empty if nothing changes.
     fn expression(&self) -> (String, Item) {
         let fields = [
             ("#name", ":name", self.name.as_ref().map(|name| text(name.as_str()))),
@@ -154,28 +152,20 @@ impl Changes {
 }
 
 impl Store {
-    /// A user's record, with every write that was answered.
-    pub async fn user(&self, id: UserId) -> Result<Option<User>, StoreError> {
-        let item: Option<ProfileItem> =
-            self.get(&self.tables.users, keys::profile(id), Reads::Consistent).await?;
+    /// A user.
+    pub async fn user(&self, id: UserId, reads: Reads) -> Result<Option<User>, StoreError> {
+        let item: Option<ProfileItem> = self.get(&self.tables.users, keys::profile(id), reads).await?;
         Ok(item.map(User::from))
     }
 
-    /// A user's record for half the price, maybe some milliseconds old.
-    pub async fn user_cheaply(&self, id: UserId) -> Result<Option<User>, StoreError> {
-        let item: Option<ProfileItem> =
-            self.get(&self.tables.users, keys::profile(id), Reads::Eventual).await?;
-        Ok(item.map(User::from))
-    }
-
-    /// What everybody may know of these users, of those that there are. At most 100 at once.
+    /// The public profiles of up to 100 users, eventually consistent. Unknown ids are left out.
     pub async fn people(&self, users: &[UserId]) -> Result<HashMap<UserId, Person>, StoreError> {
         let keys = users.iter().map(|user| keys::profile(*user).into()).collect();
         let items = self.batch_get(&self.tables.users, keys, Reads::Eventual).await?;
         items.into_iter().map(|item| from_item(item).map(|person: Person| (person.id, person))).collect()
     }
 
-    /// The next user id. An id that is drawn and not used leaves a gap, which nobody minds.
+    /// Draws the next user id. An id that is not used leaves a gap, which is harmless.
     pub async fn draw_user_id(&self) -> Result<UserId, StoreError> {
         let drawn = self
             .client
@@ -194,9 +184,9 @@ impl Store {
             .ok_or(StoreError::Unreadable("the user counter"))
     }
 
-    /// Makes the user, with phone, name and first session, or nothing at all.
+    /// Creates a user with their phone, username and first session, in one transaction.
     pub async fn register(&self, new: &NewUser<'_>, now: DateTime<Utc>) -> Result<User, RegisterError> {
-        let record = ProfileItem {
+        let profile = ProfileItem {
             id: new.id,
             phone: new.phone.clone(),
             username: new.username.clone(),
@@ -209,12 +199,12 @@ impl Store {
             other_teams: Vec::new(),
             chat_since: None,
         };
-        let profile = to_item(keys::profile(new.id), &record)?;
-        let user = User::from(record);
+        let profile_item = to_item(keys::profile(new.id), &profile)?;
+        let user = User::from(profile);
         let items = [
             to_item(keys::phone_owner(new.phone), &PhoneOwner::from(&user))?,
             to_item(keys::username_owner(new.username), &NameOwner { user_id: new.id })?,
-            profile,
+            profile_item,
             to_item(keys::session(new.id, &new.token.digest()), new.session)?,
         ];
         let mut writes = Vec::with_capacity(items.len());
@@ -228,22 +218,22 @@ impl Store {
                 .map_err(StoreError::from)?;
             writes.push(TransactWriteItem::builder().put(put).build());
         }
-        let made = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
-        let Err(error) = made else { return Ok(user) };
-        if let Some(owner) = refused_write(&error, 0) {
+        let created = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
+        let Err(error) = created else { return Ok(user) };
+        if let Some(owner) = write_that_failed_condition(&error, 0) {
             return Err(RegisterError::PhoneOwned(from_item(owner)?));
         }
-        if refused_write(&error, 1).is_some() {
+        if write_that_failed_condition(&error, 1).is_some() {
             return Err(RegisterError::NameTaken);
         }
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 
-    /// Changes a record; `None` where there is no such user.
+    /// Changes a profile. `None` if there is no such user.
     pub async fn update_user(&self, id: UserId, changes: &Changes) -> Result<Option<User>, StoreError> {
         let (set, values) = changes.expression();
         if set.is_empty() {
-            return self.user(id).await;
+            return self.user(id, Reads::Consistent).await;
         }
         let mut update = self
             .client
@@ -262,11 +252,12 @@ impl Store {
                 let item: ProfileItem = from_item(updated.attributes.unwrap_or_default())?;
                 Ok(Some(item.into()))
             }
-            Err(error) if refused_item(&error).is_some() => Ok(None),
+            Err(error) if item_that_failed_condition(&error).is_some() => Ok(None),
             Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
         }
     }
 
+    /// Sets the user's primary team.
     pub async fn save_primary_team(
         &self,
         id: UserId,
@@ -282,7 +273,7 @@ impl Store {
         Ok(())
     }
 
-    /// In place of those before.
+    /// Replaces the user's other teams.
     pub async fn save_other_teams(&self, id: UserId, teams: &[u32]) -> Result<(), StoreError> {
         let teams = AttributeValue::L(teams.iter().map(number).collect());
         let saved = self.profile_update(id).update_expression("SET other_teams = :teams");
@@ -299,17 +290,17 @@ impl Store {
             .condition_expression("attribute_exists(pk)")
     }
 
-    /// The team that somebody is for, as it is at this moment.
+    /// The user's primary team, strongly consistent.
     pub async fn chosen_team(&self, id: UserId) -> Result<Option<ChosenTeam>, StoreError> {
         let profile: Option<Item> =
             self.get_item(&self.tables.users, keys::profile(id), Reads::Consistent).await?;
         Ok(profile.map(read_team).transpose()?.flatten())
     }
 
-    /// Makes a username one that is known in rooms: from now on it stays. Refused as busy where it has
-    /// changed since it was read.
-    pub async fn fix_username(&self, user: &User, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let fixed = self
+    /// Locks a username before it appears in a room. Fails as contended if the username changed since it was
+    /// read.
+    pub async fn lock_username(&self, user: &User, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let locked = self
             .client
             .update_item()
             .table_name(&self.tables.users)
@@ -320,17 +311,17 @@ impl Store {
             .expression_attribute_values(":name", text(user.username.as_str()))
             .send()
             .await;
-        if made("UpdateItem", fixed)? {
+        if condition_held("UpdateItem", locked)? {
             Ok(())
         } else {
-            Err(StoreError::Busy { operation: "UpdateItem", code: "Renamed".into() })
+            Err(StoreError::Contended { what: "username" })
         }
     }
 
-    /// Gives `user` another username, and the other changes with it, or nothing at all.
+    /// Renames a user and writes the other changes, in one transaction.
     ///
-    /// The name before stays theirs: the chat network knows them by it, and whoever else had it would have
-    /// their rooms there.
+    /// The old name stays reserved for the user. The chat network knows them by it: another owner of the name
+    /// would get their rooms there.
     pub async fn rename_user(
         &self,
         user: &User,
@@ -340,20 +331,20 @@ impl Store {
         let writes = self.rename_writes(user, to, changes)?;
         let renamed = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
         let Err(error) = renamed else { return Ok(Renamed::Now) };
-        if refused_write(&error, 0).is_some() {
+        if write_that_failed_condition(&error, 0).is_some() {
             return Err(RenameError::Taken.into());
         }
-        if let Some(record) = refused_write(&error, 1) {
-            let is_done = record.get("username").and_then(|name| name.as_s().ok());
-            if is_done.is_some_and(|name| name == to.as_str()) {
-                return Ok(Renamed::Before);
+        if let Some(profile) = write_that_failed_condition(&error, 1) {
+            let current = profile.get("username").and_then(|name| name.as_s().ok());
+            if current.is_some_and(|name| name == to.as_str()) {
+                return Ok(Renamed::Already);
             }
-            let changes = record.get("renames").and_then(|count| count.as_n().ok()?.parse().ok());
-            if record.contains_key("chat_since") || changes.is_some_and(|count: u32| count >= MOST_RENAMES) {
+            let renames = profile.get("renames").and_then(|count| count.as_n().ok()?.parse().ok());
+            if profile.contains_key("chat_since") || renames.is_some_and(|count: u32| count >= MAX_RENAMES) {
                 return Err(RenameError::Locked.into());
             }
         }
-        // A record that changed since it was read is contention too, and worth another try.
+        // A profile that changed since it was read counts as contention: the caller may retry.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 
@@ -372,27 +363,27 @@ impl Store {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .build()?;
         let (set, values) = changes.expression();
-        let mut record = Update::builder()
+        let mut profile = Update::builder()
             .table_name(users)
             .set_key(Some(keys::profile(user.id).into()))
             .update_expression(format!(
                 "SET username = :new{}{set} ADD renames :one",
                 if set.is_empty() { "" } else { ", " }
             ))
-            // `chat_since` appears with the first room: from then on the name is a chat identity.
+            // `chat_since` is set with the first room. From then on the name is a chat identity.
             .condition_expression(
                 "username = :old AND phone = :phone AND attribute_not_exists(chat_since) \
-                 AND (attribute_not_exists(renames) OR renames < :most)",
+                 AND (attribute_not_exists(renames) OR renames < :max)",
             )
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .set_expression_attribute_values(Some(values))
             .expression_attribute_values(":one", number(1))
-            .expression_attribute_values(":most", number(MOST_RENAMES))
+            .expression_attribute_values(":max", number(MAX_RENAMES))
             .expression_attribute_values(":old", text(user.username.as_str()))
             .expression_attribute_values(":new", text(to.as_str()))
             .expression_attribute_values(":phone", text(user.phone.as_str()));
         if changes.name.is_some() {
-            record = record.expression_attribute_names("#name", "name");
+            profile = profile.expression_attribute_names("#name", "name");
         }
         let phone = Update::builder()
             .table_name(users)
@@ -404,7 +395,7 @@ impl Store {
             .build()?;
         Ok(vec![
             TransactWriteItem::builder().put(own).build(),
-            TransactWriteItem::builder().update(record.build()?).build(),
+            TransactWriteItem::builder().update(profile.build()?).build(),
             TransactWriteItem::builder().update(phone).build(),
         ])
     }

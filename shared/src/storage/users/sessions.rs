@@ -1,11 +1,16 @@
+//! Sessions: one per login.
+
 use chrono::serde::{ts_milliseconds, ts_seconds};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Token, UserId};
-use crate::storage::{Reads, Store, StoreError, keys, number, refused_item, to_item};
+use crate::storage::error::{StoreError, condition_held};
+use crate::storage::item::{number, to_item};
+use crate::storage::keys;
+use crate::storage::store::{Reads, Store};
 
-/// One login: a token in use, and the chat device that came with it.
+/// A login: a token and the chat device that belongs to it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
     pub device_id: String,
@@ -19,6 +24,7 @@ pub struct Session {
 }
 
 impl Session {
+    /// A session that begins now.
     #[must_use]
     pub fn starting(device_id: String, lasting: TimeDelta, now: DateTime<Utc>) -> Self {
         Self { device_id, created_at: now, renewed_at: now, expires_at: now + lasting }
@@ -26,7 +32,7 @@ impl Session {
 }
 
 impl Store {
-    /// The session of a token. A miss is looked at twice: the cheap read may be older than the login.
+    /// The session of a token. Retries a miss with a consistent read, because the login may be recent.
     pub async fn session(&self, token: &Token) -> Result<Option<Session>, StoreError> {
         let key = keys::session(token.user(), &token.digest());
         match self.get(&self.tables.users, key.clone(), Reads::Eventual).await? {
@@ -35,6 +41,7 @@ impl Store {
         }
     }
 
+    /// Stores a session.
     pub async fn save_session(&self, token: &Token, session: &Session) -> Result<(), StoreError> {
         self.client
             .put_item()
@@ -46,7 +53,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lets a session last longer. One that was ended meanwhile stays ended.
+    /// Extends a session, unless it has ended.
     pub async fn renew_session(
         &self,
         token: &Token,
@@ -64,13 +71,10 @@ impl Store {
             .expression_attribute_values(":end", number(expires_at.timestamp()))
             .send()
             .await;
-        match renewed {
-            Ok(_) => Ok(()),
-            Err(error) if refused_item(&error).is_some() => Ok(()),
-            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
-        }
+        condition_held("UpdateItem", renewed).map(|_| ())
     }
 
+    /// Deletes a session.
     pub async fn end_session(&self, user: UserId, token: &Token) -> Result<(), StoreError> {
         self.client
             .delete_item()

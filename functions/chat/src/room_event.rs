@@ -1,0 +1,123 @@
+//! RoomEventKind a homeserver tells of rooms, as far as this service cares.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use touchline::domain::Username;
+use touchline::domain::room::{Membership, RoomId};
+
+/// A membership change or a message in a room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoomEvent {
+    pub room: RoomId,
+    pub at: DateTime<Utc>,
+    pub kind: RoomEventKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RoomEventKind {
+    /// The membership of one of our users changed.
+    Membership(Username, Membership),
+    /// A message, with its sender if that is one of our users.
+    Message(Option<Username>),
+}
+
+/// Parses a Matrix event. `None` for malformed events and for kinds that we do not store.
+#[must_use]
+pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
+    let room = RoomId::parse(event["room_id"].as_str()?)?;
+    let at = DateTime::from_timestamp_millis(event["origin_server_ts"].as_i64()?)?;
+    let kind = match event["type"].as_str()? {
+        "m.room.member" => {
+            let user = local_username(event["state_key"].as_str()?, server)?;
+            RoomEventKind::Membership(user, membership(event["content"]["membership"].as_str()?)?)
+        }
+        "m.room.message" | "m.room.encrypted" | "m.sticker" => {
+            RoomEventKind::Message(local_username(event["sender"].as_str()?, server))
+        }
+        _ => return None,
+    };
+    Some(RoomEvent { room, at, kind })
+}
+
+/// The username in a Matrix user id; `None` for users of other servers.
+#[must_use]
+pub fn local_username(id: &str, server: &str) -> Option<Username> {
+    let (name, of) = id.strip_prefix('@')?.split_once(':')?;
+    if of == server { Username::parse(name).ok() } else { None }
+}
+
+fn membership(word: &str) -> Option<Membership> {
+    match word {
+        "join" => Some(Membership::Join),
+        "invite" => Some(Membership::Invite),
+        // Kicked and banned members have left.
+        "leave" | "ban" => Some(Membership::Leave),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(kind: &str, more: &Value) -> Value {
+        let mut event = json!({ "type": kind, "room_id": "!a:hs", "origin_server_ts": 1_794_744_000_000_i64, "sender": "@ada:hs" });
+        for (field, value) in more.as_object().unwrap() {
+            event[field] = value.clone();
+        }
+        event
+    }
+
+    fn kind_of(kind: &str, more: &Value) -> Option<RoomEventKind> {
+        read(&event(kind, more), "hs").map(|event| event.kind)
+    }
+
+    #[test]
+    fn a_membership_event_concerns_the_user_in_its_state_key() {
+        let member = |user: &str, word: &str| {
+            kind_of("m.room.member", &json!({ "state_key": user, "content": { "membership": word } }))
+        };
+        let name = Username::parse("grace").unwrap();
+        for (word, is) in [
+            ("join", Membership::Join),
+            ("invite", Membership::Invite),
+            ("leave", Membership::Leave),
+            ("ban", Membership::Leave),
+        ] {
+            assert_eq!(member("@grace:hs", word), Some(RoomEventKind::Membership(name.clone(), is)));
+        }
+        assert_eq!(member("@grace:hs", "knock"), None);
+        assert_eq!(member("@grace:elsewhere", "join"), None);
+        assert_eq!(member("@Not A Name:hs", "join"), None);
+    }
+
+    #[test]
+    fn messages_of_other_servers_have_no_local_sender() {
+        let ada = Username::parse("ada").ok();
+        assert_eq!(kind_of("m.room.message", &json!({})), Some(RoomEventKind::Message(ada.clone())));
+        assert_eq!(kind_of("m.room.encrypted", &json!({})), Some(RoomEventKind::Message(ada)));
+        assert_eq!(
+            kind_of("m.room.message", &json!({ "sender": "@x:far" })),
+            Some(RoomEventKind::Message(None))
+        );
+        assert_eq!(kind_of("m.room.topic", &json!({})), None);
+    }
+
+    #[test]
+    fn malformed_events_are_ignored() {
+        for more in [
+            json!({ "room_id": "a" }),
+            json!({ "room_id": 7 }),
+            json!({ "origin_server_ts": "now" }),
+            json!({ "origin_server_ts": i64::MAX }),
+            json!({ "sender": null }),
+        ] {
+            assert_eq!(read(&event("m.room.message", &more), "hs"), None, "{more}");
+        }
+        for event in [json!(null), json!([]), json!("x"), json!({})] {
+            assert_eq!(read(&event, "hs"), None);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+use std::sync::Arc;
+
+use touchline::App;
+use touchline::domain::catalog::Catalog;
+use touchline::storage::catalog::{Head, Index, Loaded};
+use touchline::storage::{Reads, StoreError};
+
+use super::chunks::{Rows, changed_chunks};
+
+/// What the next snapshot is built on.
+pub enum Base {
+    /// Nothing has been published yet.
+    Nothing,
+    Snapshot(Loaded),
+    /// The published snapshot cannot be read, for example because another version of this program wrote it.
+    /// The next one is built from the rows.
+    Rows {
+        head: Option<Head>,
+        catalog: Arc<Catalog>,
+    },
+}
+
+impl Base {
+    pub async fn load(app: &App) -> Result<Self, StoreError> {
+        match app.latest_catalog().await {
+            Ok(Some(loaded)) => Ok(Self::Snapshot(loaded)),
+            Ok(None) => Ok(Self::Nothing),
+            Err(StoreError::Unreadable(what)) => {
+                tracing::warn!(what, "the snapshot is unreadable; rebuilding it from the rows");
+                Self::from_rows(app).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub async fn from_rows(app: &App) -> Result<Self, StoreError> {
+        let head = app.store.catalog_head(Reads::Consistent).await?;
+        let chunks = changed_chunks(&Catalog::default(), &Rows::load_all(app).await?);
+        let chunks = chunks.into_iter().filter_map(|(name, chunk)| Some((name, Arc::new(chunk?)))).collect();
+        Ok(Self::Rows { head, catalog: Arc::new(Catalog::new(chunks)) })
+    }
+
+    /// The rows that an import can refer to.
+    pub fn known(&self) -> Arc<Catalog> {
+        match self {
+            Self::Nothing => Arc::default(),
+            Self::Snapshot(loaded) => Arc::clone(&loaded.catalog),
+            Self::Rows { catalog, .. } => Arc::clone(catalog),
+        }
+    }
+
+    /// The published catalog; empty if there is none or it is unreadable.
+    pub fn published(&self) -> Arc<Catalog> {
+        match self {
+            Self::Snapshot(loaded) => Arc::clone(&loaded.catalog),
+            Self::Nothing | Self::Rows { .. } => Arc::default(),
+        }
+    }
+
+    pub fn head(&self) -> Option<&Head> {
+        match self {
+            Self::Nothing => None,
+            Self::Snapshot(loaded) => Some(&loaded.head),
+            Self::Rows { head, .. } => head.as_ref(),
+        }
+    }
+
+    /// The chunks that the next snapshot keeps unless it replaces them.
+    pub fn index(&self) -> Index {
+        match self {
+            Self::Snapshot(loaded) => loaded.index.clone(),
+            Self::Nothing | Self::Rows { .. } => Index::default(),
+        }
+    }
+}

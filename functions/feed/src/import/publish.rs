@@ -1,0 +1,78 @@
+use chrono::TimeDelta;
+use touchline::App;
+use touchline::domain::catalog::Catalog;
+use touchline::storage::catalog::{Replacement, Written};
+use touchline::storage::{Retry, StoreError};
+
+use super::base::Base;
+use super::chunks::{Rows, changed_chunks};
+use super::slug::Slugs;
+
+/// How long a replaced chunk stays for functions that are still reading it.
+const EXPIRY: TimeDelta = TimeDelta::hours(1);
+
+/// Publishes a snapshot with `rows` in it. If a concurrent import publishes first, ours is built on top.
+pub async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), StoreError> {
+    let mut retry = Retry::immediate("catalog head", 20);
+    loop {
+        if let Base::Rows { .. } = base {
+            rows = Rows::load_all(app).await?;
+        }
+        let catalog = base.published();
+        separate_slugs(app, &catalog, &mut rows).await?;
+        let changed = changed_chunks(&catalog, &rows);
+        let no_rows = matches!(base, Base::Nothing) && rows.is_empty();
+        if no_rows || (matches!(base, Base::Snapshot(_)) && changed.is_empty()) {
+            return Ok(());
+        }
+        let mut index = base.index();
+        let head = base.head();
+        // Unique: concurrent imports must not overwrite each other's chunks.
+        let at = format!("{}.{}", head.map_or(0, |head| head.version) + 1, app.random.word(8));
+        let (mut replaced, mut ours) = (Vec::new(), Vec::new());
+        for (name, chunk) in changed {
+            let before = match chunk {
+                Some(chunk) => {
+                    let bytes = chunk.encode().map_err(|_| StoreError::Unreadable("a chunk"))?;
+                    let stored = app.store.put_chunk(&at, name, &bytes).await?;
+                    ours.push((name, stored.clone()));
+                    index.set(name, stored)
+                }
+                None => index.remove(name),
+            };
+            replaced.extend(before.map(|chunk| (name, chunk)));
+        }
+        let end = app.clock.now() + EXPIRY;
+        if app.store.publish_index(head, &at, &index).await? {
+            app.store.expire_chunks(&replaced, head, end).await?;
+            return Ok(());
+        }
+        // A concurrent import moved the head. Build on its snapshot, with the stored state of our rows.
+        base = Base::load(app).await?;
+        if let Base::Snapshot(loaded) = &base {
+            // Our first attempt may have moved the head, with its response lost, and the other import may have
+            // built on it. Then our chunks are in use.
+            ours.retain(|(name, chunk)| !loaded.lists(*name, chunk));
+        }
+        app.store.expire_chunks(&ours, None, end).await?;
+        rows = rows.reload(app).await?;
+        retry.again().await?;
+    }
+}
+
+/// Concurrent imports can give two teams the same slug. The one that publishes second changes its own.
+async fn separate_slugs(app: &App, catalog: &Catalog, rows: &mut Rows) -> Result<(), StoreError> {
+    let mut slugs = Slugs::of(catalog.teams().map(|team| (team.slug.clone(), team.id)));
+    for team in rows.teams.values_mut() {
+        let slug = slugs.claim(team.id, &team.slug);
+        if slug != team.slug {
+            let read = team.clone();
+            team.slug = slug;
+            let written = app.store.put_rows(&[Replacement { row: team.clone(), read: Some(read) }]).await?;
+            if let [Written::Changed(found)] = written.as_slice() {
+                *team = found.clone();
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use touchline::storage::catalog::{Replacement, Row, Written};
+use touchline::storage::settlements::Due;
+use touchline::storage::{Retry, StoreError};
+
+use super::Import;
+
+/// What happens to a row of the document.
+enum Decision<T> {
+    /// `changed` is false if only the date differs.
+    Write {
+        row: T,
+        changed: bool,
+    },
+    Keep(T),
+    Reject(String),
+}
+
+impl Import<'_> {
+    /// Writes the rows that differ from the stored ones, and counts. Returns the rows as they are stored
+    /// afterwards. `settle` fills in the fields that depend on the stored row.
+    pub async fn apply<T: Row>(
+        &mut self,
+        wanted: Vec<(String, T)>,
+        settle: impl Fn(Option<&T>, T) -> T,
+    ) -> Result<BTreeMap<u32, T>, StoreError> {
+        let ids: BTreeSet<u32> = wanted.iter().map(|(_, row)| row.id()).collect();
+        let mut stored = self.app.store.catalog_rows::<T>(&ids.into_iter().collect::<Vec<_>>()).await?;
+        let mut rows: BTreeMap<u32, T> = BTreeMap::new();
+        let mut seen = HashSet::new();
+        let mut open = Vec::new();
+        for (label, row) in wanted {
+            if seen.insert(row.id()) {
+                open.push((label, row));
+            } else {
+                self.reject(label, format!("the document has id {} twice", row.id()));
+            }
+        }
+        // A concurrent import can change a row between our read and our write: then decide again.
+        let mut retry = Retry::immediate("catalog row", 10);
+        loop {
+            let mut writes = Vec::new();
+            for (label, row) in std::mem::take(&mut open) {
+                let id = row.id();
+                match decide(stored.get(&id), &row, self.is_dated, &settle) {
+                    Decision::Keep(row) => {
+                        self.report.unchanged += 1;
+                        rows.insert(id, row);
+                    }
+                    Decision::Write { row: settled, changed } => {
+                        let replacement = Replacement { row: settled, read: stored.get(&id).cloned() };
+                        writes.push((label, row, replacement, changed));
+                    }
+                    Decision::Reject(reason) => {
+                        self.rejected.insert((T::KIND, id));
+                        // Otherwise every further import would be assigned the same taken id.
+                        self.app.store.release_id(T::KIND, row.key(), id).await?;
+                        self.reject(label, reason);
+                    }
+                }
+            }
+            let replacements: Vec<_> =
+                writes.iter().map(|(_, _, replacement, _)| replacement.clone()).collect();
+            self.queue_points(&replacements).await?;
+            let written = self.app.store.put_rows(&replacements).await?;
+            for ((label, row, replacement, changed), outcome) in writes.into_iter().zip(written) {
+                match outcome {
+                    Written::Now => {
+                        match (&replacement.read, changed) {
+                            (None, _) => self.report.created += 1,
+                            (Some(_), true) => self.report.updated += 1,
+                            (Some(_), false) => self.report.unchanged += 1,
+                        }
+                        rows.insert(row.id(), replacement.row);
+                    }
+                    Written::Changed(found) => {
+                        stored.insert(row.id(), found);
+                        open.push((label, row));
+                    }
+                }
+            }
+            if open.is_empty() {
+                return Ok(rows);
+            }
+            retry.again().await?;
+        }
+    }
+
+    /// Queues changed results for `points`, before the rows are written. A crash between the two leaves a
+    /// queue entry without a change, which does no harm. The other order could leave a result without points.
+    async fn queue_points<T: Row>(&self, replacements: &[Replacement<T>]) -> Result<(), StoreError> {
+        for Replacement { row, read } in replacements {
+            // A new match has no predictions.
+            let Some(read) = read else { continue };
+            if row.revision() > read.revision() {
+                let since = self.app.clock.now();
+                let due = Due { event_id: row.id(), revision: row.revision(), since };
+                self.app.store.put_due(&due).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn decide<T: Row>(
+    stored: Option<&T>,
+    wanted: &T,
+    is_dated: bool,
+    settle: impl Fn(Option<&T>, T) -> T,
+) -> Decision<T> {
+    let Some(stored) = stored else {
+        return Decision::Write { row: settle(None, wanted.clone()), changed: true };
+    };
+    if stored.key() != wanted.key() {
+        return Decision::Reject(format!("id {} belongs to another source", wanted.id()));
+    }
+    if wanted.as_of() < stored.as_of() {
+        return Decision::Keep(stored.clone());
+    }
+    let settled = settle(Some(stored), wanted.clone());
+    let changed = settled.clone().dated(stored.as_of()) != *stored;
+    // A dated document that confirms a row moves the row's date forward, so that an older document cannot
+    // change it. A document without a date would rewrite every row on every run.
+    if changed || (is_dated && wanted.as_of() > stored.as_of()) {
+        Decision::Write { row: settled, changed }
+    } else {
+        Decision::Keep(stored.clone())
+    }
+}

@@ -1,0 +1,95 @@
+use touchline::domain::catalog::{Kind, Sport, Team, Tournament};
+use touchline::storage::StoreError;
+
+use super::Import;
+use super::ids::Ids;
+use super::slug::{Slugs, slug};
+use crate::document::{NewSport, NewTeam, NewTournament, Reference};
+
+impl Import<'_> {
+    pub async fn import_sports(&mut self, ids: &Ids, sports: Vec<NewSport>) -> Result<(), StoreError> {
+        let mut slugs = Slugs::of(self.catalog.sports().map(|sport| (sport.slug.clone(), sport.id)));
+        let wanted: Vec<_> = sports
+            .into_iter()
+            .map(|new| {
+                let (id, key) = ids.of(Kind::Sport, &new.reference);
+                let slug = slugs.claim(id, &new.slug.unwrap_or_else(|| slug(&new.name)));
+                (new.name.clone(), Sport { id, name: new.name, slug, key, as_of: self.as_of })
+            })
+            .collect();
+        self.rows.sports = self.apply(wanted, |_, wanted| wanted).await?;
+        Ok(())
+    }
+
+    pub async fn import_tournaments(
+        &mut self,
+        ids: &Ids,
+        tournaments: Vec<NewTournament>,
+    ) -> Result<(), StoreError> {
+        let wanted: Vec<_> = tournaments
+            .into_iter()
+            .map(|new| {
+                let (id, key) = ids.of(Kind::Tournament, &new.reference);
+                let row = Tournament {
+                    id,
+                    name: new.name.clone(),
+                    logo: new.logo,
+                    featured: new.featured,
+                    key,
+                    as_of: self.as_of,
+                };
+                (new.name, row)
+            })
+            .collect();
+        self.rows.tournaments = self.apply(wanted, |_, wanted| wanted).await?;
+        Ok(())
+    }
+
+    pub async fn import_teams(&mut self, ids: &Ids, teams: Vec<NewTeam>) -> Result<(), StoreError> {
+        let mut slugs = Slugs::of(self.catalog.teams().map(|team| (team.slug.clone(), team.id)));
+        let mut wanted = Vec::with_capacity(teams.len());
+        for new in teams {
+            let (id, key) = ids.of(Kind::Team, &new.reference);
+            let (sport_id, _) = ids.of(Kind::Sport, &new.sport);
+            let known = self.rows.sports.contains_key(&sport_id) || self.catalog.sport(sport_id).is_some();
+            if !known || self.rejected.contains(&(Kind::Sport, sport_id)) {
+                self.rejected.insert((Kind::Team, id));
+                self.reject(new.name, format!("sport {sport_id} is unknown"));
+                continue;
+            }
+            // A slug stays when the name changes, unless the source sends another slug.
+            let kept = self.catalog.team(id).filter(|team| team.key == key).map(|team| team.slug.clone());
+            let row = Team {
+                id,
+                slug: slugs.claim(id, &new.slug.or(kept).unwrap_or_else(|| slug(&new.name))),
+                name: new.name.clone(),
+                sport_id,
+                logo: new.logo,
+                country: new.country,
+                founded: new.founded,
+                key,
+                as_of: self.as_of,
+            };
+            wanted.push((new.name, row));
+        }
+        self.rows.teams = self.apply(wanted, |_, wanted| wanted).await?;
+        Ok(())
+    }
+
+    /// The team that a match refers to. A source's reference must match the row's key: the id alone may be
+    /// another source's team.
+    pub fn find_team(&self, ids: &Ids, reference: &Reference) -> Option<&Team> {
+        let (id, key) = ids.of(Kind::Team, reference);
+        let team = self.rows.teams.get(&id).or_else(|| self.catalog.team(id))?;
+        let same_source = matches!(reference, Reference::Given(_)) || team.key == key;
+        (same_source && !self.rejected.contains(&(Kind::Team, id))).then_some(team)
+    }
+
+    /// The tournament that a match refers to, by the rule of [`Self::find_team`].
+    pub fn find_tournament(&self, ids: &Ids, reference: &Reference) -> Option<&Tournament> {
+        let (id, key) = ids.of(Kind::Tournament, reference);
+        let tournament = self.rows.tournaments.get(&id).or_else(|| self.catalog.tournament(id))?;
+        let same_source = matches!(reference, Reference::Given(_)) || tournament.key == key;
+        (same_source && !self.rejected.contains(&(Kind::Tournament, id))).then_some(tournament)
+    }
+}

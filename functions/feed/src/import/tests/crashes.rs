@@ -1,0 +1,121 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use serde_json::json;
+use touchline::App;
+use touchline::storage::Store;
+use touchline::storage::catalog::load_latest;
+use touchline_testing::Fault;
+
+use super::{app, bytes, catalog, counts, openfootball, run, sample};
+
+/// `feed` crashes after each of its writes in turn. Readers see the old catalog or the new one, and the next
+/// import completes the work.
+#[tokio::test]
+async fn a_crash_after_any_write_leaves_a_consistent_catalog() {
+    let foreign = openfootball();
+    let undisturbed = app().await;
+    run(&undisturbed, &sample()).await;
+    let before = bytes(&undisturbed).await;
+    run(&undisturbed, &foreign).await;
+    let after = bytes(&undisturbed).await;
+    let mut steps = 0;
+    loop {
+        let app = app().await;
+        run(&app, &sample()).await;
+        let writes = AtomicU32::new(0);
+        app.faults.set(move |attempt| {
+            let is_write = matches!(attempt.operation, "PutItem" | "UpdateItem" | "TransactWriteItems");
+            if is_write && writes.fetch_add(1, Ordering::Relaxed) >= steps {
+                Fault::LoseRequest
+            } else {
+                Fault::None
+            }
+        });
+        let finished = crate::handle(app.app.clone(), foreign.clone()).await.is_ok();
+        app.faults.clear();
+        let seen = bytes(&app).await;
+        assert!(
+            seen == before || seen == after,
+            "after {steps} writes the catalog is neither the old nor the new one"
+        );
+        run(&app, &foreign).await;
+        assert_eq!(bytes(&app).await, after, "after {steps} writes and another import");
+        if finished {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps > 15, "{steps} writes");
+}
+
+/// The response of every first attempt is lost, so the SDK sends every write twice.
+#[tokio::test]
+async fn retried_writes_change_nothing() {
+    let calm = app().await;
+    run(&calm, &sample()).await;
+    let app = app().await;
+    app.faults.first_attempts(Fault::LoseReply);
+    let report = run(&app, &sample()).await;
+    app.faults.clear();
+    assert_eq!(counts(&report)[3], 0);
+    assert_eq!(bytes(&app).await, bytes(&calm).await);
+}
+
+/// The head moves, the response is lost, another import publishes on top, and then the SDK retries. The
+/// retry's condition fails, but the chunks are in use and must not expire.
+#[tokio::test(flavor = "multi_thread")]
+async fn chunks_of_an_overtaken_snapshot_do_not_expire_while_in_use() {
+    let app = Arc::new(app().await);
+    run(&app, &sample()).await;
+    let one_match = |id: u32, month: &str| {
+        json!({ "format": "touchline", "events": [{
+            "id": id, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
+            "start_time": format!("2027-{month}-01T15:00:00Z"), "status": "scheduled",
+        }] })
+    };
+    let (overtake, overtaken) = mpsc::channel::<()>();
+    let mut puts = 0;
+    app.faults.set(move |attempt| {
+        if attempt.operation == "PutItem" && attempt.number == 1 {
+            puts += 1;
+            // The room, the row, the chunk, the index, the head.
+            return if puts == 5 { Fault::LoseReply } else { Fault::None };
+        }
+        if attempt.operation == "PutItem" && attempt.number == 2 {
+            // Lets other tasks run on this thread meanwhile.
+            let _ = tokio::task::block_in_place(|| overtaken.recv_timeout(Duration::from_secs(5)));
+        }
+        Fault::None
+    });
+    let version = async || load_latest(&app.app.store, None).await.unwrap().unwrap().head.version;
+    let first = {
+        let (app, document) = (Arc::clone(&app), one_match(50, "03"));
+        tokio::spawn(async move { run(&app, &document).await })
+    };
+    let other = App {
+        store: Store::new(app.client(), app.app.config.tables.clone()),
+        catalog_cache: Arc::default(),
+        ..app.app.clone()
+    };
+    while load_latest(&other.store, None).await.unwrap().unwrap().catalog.event(50).is_none() {
+        assert!(!first.is_finished(), "the lost response was not that of the head");
+        tokio::task::yield_now().await;
+    }
+    crate::handle(other, one_match(51, "04")).await.unwrap();
+    overtake.send(()).unwrap();
+    assert_eq!(counts(&first.await.unwrap())[0], 1);
+    app.faults.clear();
+    assert_eq!(version().await, 3);
+    // Everything with an expiry is deleted.
+    let tables = &app.app.config.tables;
+    let page = app.client().scan().table_name(&tables.catalog).send().await.unwrap();
+    for item in page.items().iter().filter(|item| item.contains_key("expires_at")) {
+        let key =
+            [("pk", &item["pk"]), ("sk", &item["sk"])].map(|(name, value)| (name.to_owned(), value.clone()));
+        let delete = app.client().delete_item().table_name(&tables.catalog).set_key(Some(key.into()));
+        delete.send().await.unwrap();
+    }
+    assert_eq!(catalog(&app).await.events().count(), 6);
+}

@@ -1,0 +1,58 @@
+mod crashes;
+mod documents;
+mod races;
+mod rooms;
+mod snapshot;
+mod sources;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use touchline::domain::catalog::Catalog;
+use touchline::storage::catalog::load_latest;
+use touchline_testing::TestApp;
+
+async fn app() -> TestApp {
+    TestApp::serving(&[]).start().await
+}
+
+async fn run(app: &TestApp, document: &Value) -> Value {
+    crate::handle(app.app.clone(), document.clone()).await.unwrap()
+}
+
+/// The published catalog.
+async fn catalog(app: &TestApp) -> Arc<Catalog> {
+    load_latest(&app.app.store, None).await.unwrap().unwrap().catalog
+}
+
+/// Created, updated, unchanged and rejected rows of a report.
+fn counts(report: &Value) -> [u64; 4] {
+    ["created", "updated", "unchanged", "rejected"].map(|name| report[name].as_u64().unwrap())
+}
+
+/// The sample document in our own format.
+fn sample() -> Value {
+    serde_json::from_str(include_str!("../../../../../events/feed/touchline.json")).unwrap()
+}
+
+fn football_data() -> Value {
+    serde_json::from_str(include_str!("../../../../../events/feed/football-data.json")).unwrap()
+}
+
+fn openfootball() -> Value {
+    serde_json::from_str(include_str!("../../../../../events/feed/openfootball.json")).unwrap()
+}
+
+/// The sample with one field of a match changed, under another date.
+fn changed(at: &str, event: usize, field: &str, value: Value) -> Value {
+    let mut document = sample();
+    document["as_of"] = json!(at);
+    document["events"][event][field] = value;
+    document
+}
+
+/// The encoded bytes of every published chunk.
+async fn bytes(app: &TestApp) -> Vec<(String, Vec<u8>)> {
+    let catalog = catalog(app).await;
+    catalog.chunks().iter().map(|(name, chunk)| (name.to_string(), chunk.encode().unwrap())).collect()
+}

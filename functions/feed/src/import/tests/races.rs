@@ -1,0 +1,85 @@
+use std::sync::Arc;
+
+use serde_json::json;
+use touchline::domain::catalog::{EventFilter, Paging, Team};
+use touchline_testing::at_once;
+
+use super::{app, catalog, changed, counts, openfootball, run, sample};
+
+/// Even if all results have the same date.
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_results_get_a_revision_each() {
+    let app = Arc::new(app().await);
+    run(&app, &sample()).await;
+    at_once(6, |n| {
+        let app = Arc::clone(&app);
+        async move { run(&app, &changed("2026-11-15T12:04:00Z", 2, "home_score", json!(n + 10))).await }
+    })
+    .await;
+    assert_eq!(catalog(&app).await.event(3).unwrap().revision, 7, "one before and six concurrent ones");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_imports_keep_each_others_changes() {
+    let app = Arc::new(app().await);
+    run(&app, &sample()).await;
+    at_once(12, |n| {
+        let app = Arc::clone(&app);
+        async move {
+            let document = json!({ "format": "touchline", "events": [{
+                "id": 100 + n, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
+                "start_time": "2026-11-20T15:00:00Z", "status": "scheduled",
+            }] });
+            assert_eq!(counts(&run(&app, &document).await), [1, 0, 0, 0]);
+        }
+    })
+    .await;
+    assert_eq!(catalog(&app).await.events().count(), 16);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_concurrent_documents_the_newest_wins() {
+    for _ in 0..3 {
+        let app = Arc::new(app().await);
+        run(&app, &sample()).await;
+        at_once(8, |n| {
+            let (app, at) = (Arc::clone(&app), format!("2026-11-15T12:00:0{n}Z"));
+            async move { run(&app, &changed(&at, 1, "home_score", json!(n + 10))).await }
+        })
+        .await;
+        assert_eq!(catalog(&app).await.event(2).unwrap().score.unwrap().home, 17);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slugs_stay_unique_in_concurrent_imports() {
+    let app = Arc::new(app().await);
+    let foreign = openfootball();
+    at_once(2, |n| {
+        let (app, document) = (Arc::clone(&app), if n == 0 { sample() } else { foreign.clone() });
+        async move { run(&app, &document).await }
+    })
+    .await;
+    let catalog = catalog(&app).await;
+    let slugs: std::collections::HashSet<_> = catalog.teams().map(|team| &team.slug).collect();
+    assert_eq!(slugs.len(), catalog.teams().count());
+    for team in catalog.teams() {
+        let stored = app.app.store.catalog_rows::<Team>(&[team.id]).await.unwrap();
+        assert_eq!(stored[&team.id].slug, team.slug, "the snapshot shows what is stored");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_imports_of_one_document_create_its_rows_once() {
+    let app = Arc::new(app().await);
+    let document = openfootball();
+    at_once(6, |_| {
+        let (app, document) = (Arc::clone(&app), document.clone());
+        async move { run(&app, &document).await }
+    })
+    .await;
+    let catalog = catalog(&app).await;
+    assert_eq!((catalog.events().count(), catalog.teams().count()), (3, 4));
+    let all = Paging { page: 1, per_page: 100 };
+    assert_eq!(catalog.list_events(&EventFilter::default(), all).total, 3);
+}

@@ -1,0 +1,102 @@
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::json;
+use touchline::App;
+use touchline::domain::catalog::{Chunk, Key, Kind, Match};
+use touchline::storage::catalog::load_latest;
+
+use super::{app, bytes, catalog, counts, run, sample};
+
+#[tokio::test]
+async fn an_empty_document_publishes_no_snapshot() {
+    let app = app().await;
+    for document in [
+        json!({ "format": "touchline" }),
+        json!({ "format": "football-data.org/v4", "document": { "matches": [] } }),
+    ] {
+        run(&app, &document).await;
+        assert!(load_latest(&app.app.store, None).await.unwrap().is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_match_can_move_to_another_month() {
+    let app = app().await;
+    run(&app, &sample()).await;
+    // The document has no other match in the month that this one leaves.
+    let moved = json!({ "format": "touchline", "as_of": "2026-11-15T12:01:00Z", "events": [{
+        "id": 1, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
+        "start_time": "2027-02-01T15:00:00Z", "status": "scheduled",
+    }] });
+    assert_eq!(counts(&run(&app, &moved).await), [0, 1, 0, 0]);
+    let catalog = catalog(&app).await;
+    assert_eq!(catalog.events().count(), 4);
+    assert_eq!(catalog.event(1).unwrap().start.to_rfc3339(), "2027-02-01T15:00:00+00:00");
+}
+
+/// A month can have more matches than fit into one item.
+#[tokio::test]
+async fn a_large_chunk_is_stored_in_parts() {
+    let app = app().await;
+    run(&app, &sample()).await;
+    let one = catalog(&app).await.event(1).unwrap().clone();
+    let mut chunk = Chunk::default();
+    for id in 1..=40_000_u32 {
+        // Hashes do not compress.
+        let venue = format!("{:016x}", Key::of("venue", Kind::Event, &id.to_string()).0);
+        chunk.matches.push(Match { id, venue: Some(venue.into()), ..one.clone() });
+    }
+    let bytes = chunk.encode().unwrap();
+    let part = 350 * 1024;
+    assert!(bytes.len() > part, "{} bytes fit into one part", bytes.len());
+    let (name, store) = (one.chunk(), &app.app.store);
+    let loaded = load_latest(store, None).await.unwrap().unwrap();
+    let mut index = loaded.index.clone();
+    index.set(name, store.put_chunk("2.large", name, &bytes).await.unwrap());
+    assert!(store.publish_index(Some(&loaded.head), "2.large", &index).await.unwrap());
+    let parts = app.dump().await.matches(&format!("S(\"{name}#")).count();
+    assert_eq!(parts, bytes.len().div_ceil(part) + 1, "plus the part of the chunk before");
+    assert_eq!(catalog(&app).await.chunks()[&name].matches.len(), 40_000);
+}
+
+/// Any import rebuilds it, and so does `{"rebuild": true}`.
+#[tokio::test]
+async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
+    let app = app().await;
+    run(&app, &sample()).await;
+    let before = bytes(&app).await;
+    let spoil = async || {
+        let tables = &app.app.config.tables;
+        let page = app.client().scan().table_name(&tables.catalog).send().await.unwrap();
+        for item in page.items() {
+            if item["sk"].as_s().unwrap().ends_with("#0") {
+                let mut item = item.clone();
+                item.insert("bytes".into(), AttributeValue::B(Blob::new([1, 2, 3])));
+                app.client()
+                    .put_item()
+                    .table_name(&tables.catalog)
+                    .set_item(Some(item))
+                    .send()
+                    .await
+                    .unwrap();
+            }
+        }
+        assert!(load_latest(&app.app.store, None).await.is_err());
+    };
+    spoil().await;
+    // Without a cache, as in a new process.
+    let fresh = App { catalog_cache: Arc::default(), ..app.app.clone() };
+    crate::handle(fresh, json!({ "format": "touchline", "events": [] })).await.unwrap();
+    assert_eq!(bytes(&app).await, before);
+    // A document can refer to rows that it does not contain.
+    spoil().await;
+    let fresh = App { catalog_cache: Arc::default(), ..app.app.clone() };
+    let one_match = json!({ "format": "touchline", "events": [sample()["events"][0]] });
+    assert_eq!(counts(&crate::handle(fresh, one_match).await.unwrap()), [0, 0, 1, 0]);
+    assert_eq!(bytes(&app).await, before);
+    spoil().await;
+    run(&app, &json!({ "rebuild": true })).await;
+    assert_eq!(bytes(&app).await, before);
+}

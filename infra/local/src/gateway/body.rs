@@ -1,0 +1,45 @@
+//! Reads request bodies within the limits of AWS.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use futures_util::StreamExt as _;
+use tokio::time::timeout;
+
+/// Lambda's limit for a payload.
+const MAX_BYTES: usize = 6 * 1024 * 1024;
+
+/// How much of a body that is too large is still read.
+const MAX_DISCARDED_BYTES: usize = 16 * MAX_BYTES;
+
+/// API Gateway's time limit.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(super) enum BodyError {
+    TooLarge,
+    TimedOut,
+}
+
+pub(super) async fn read(body: Body) -> Result<Bytes, BodyError> {
+    match timeout(TIMEOUT, read_limited(body)).await {
+        Ok(body) => body.ok_or(BodyError::TooLarge),
+        Err(_) => Err(BodyError::TimedOut),
+    }
+}
+
+/// Returns `None` for a body that is too large. It reads the rest nevertheless, up to a limit, because a client that is
+/// still sending would miss the response.
+async fn read_limited(body: Body) -> Option<Bytes> {
+    let mut parts = body.into_data_stream();
+    let (mut bytes, mut length) = (Vec::new(), 0);
+    while let Some(Ok(part)) = parts.next().await {
+        length += part.len();
+        if length <= MAX_BYTES {
+            bytes.extend_from_slice(&part);
+        } else if length > MAX_DISCARDED_BYTES {
+            break;
+        }
+    }
+    (length <= MAX_BYTES).then(|| bytes.into())
+}

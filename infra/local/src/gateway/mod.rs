@@ -1,0 +1,183 @@
+//! The HTTP API: converts a request to an event, and a payload to a response.
+
+mod body;
+mod lambda_api;
+mod origin;
+mod response;
+mod routes;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde_json::{Map, Value};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use touchline::ports::clock::{Clock as _, SystemClock};
+use touchline::ports::random::{Random, SystemRandom};
+use touchline_stack::Stack;
+use touchline_stack::event::{HttpRequest, http_event};
+
+use crate::host::Host;
+use crate::streams::Streams;
+use crate::traffic::{Exchange, Traffic};
+use crate::{calls, console};
+use body::BodyError;
+use routes::{Routes, Target};
+
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    routes: Routes,
+    host: Arc<Host>,
+    streams: Arc<Streams>,
+    clock: SystemClock,
+    random: SystemRandom,
+    traffic: Traffic,
+    quiet: bool,
+}
+
+impl Gateway {
+    pub(crate) fn new(stack: &Stack, host: Arc<Host>, streams: Arc<Streams>, quiet: bool) -> Self {
+        Self {
+            routes: Routes::new(stack),
+            host,
+            streams,
+            clock: SystemClock,
+            random: SystemRandom,
+            traffic: Traffic::default(),
+            quiet,
+        }
+    }
+
+    pub(crate) async fn serve(self, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
+        let pages = console::routes(self.traffic.clone(), stopped.clone());
+        // The API handles every other path, and every other method on the paths of the pages.
+        let router = pages.fallback(respond).method_not_allowed_fallback(respond).with_state(Arc::new(self));
+        let served = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
+            .with_graceful_shutdown(async move {
+                let _ = stopped.wait_for(|stop| *stop).await;
+            })
+            .await;
+        if let Err(error) = served {
+            tracing::error!(%error, "the API stopped");
+        }
+    }
+
+    /// The response, and the DynamoDB calls behind it.
+    async fn route(&self, parts: &Parts, body: &Bytes, source: SocketAddr) -> (Response, Vec<String>) {
+        let (method, path) = (&parts.method, parts.uri.path());
+        // API Gateway rejects an invalid host header itself, and `lambda_http` would panic on it.
+        let host = parts.headers.get("host").map_or(Some("localhost"), |host| host.to_str().ok());
+        let Some(host) = host.filter(|host| host.parse::<Authority>().is_ok()) else {
+            return (response::message(StatusCode::BAD_REQUEST, "Bad Request"), Vec::new());
+        };
+        if origin::is_cross_site(&parts.headers, host) {
+            let message = "Requests from other web sites are not allowed. Use the pages of this stack.";
+            return (response::message(StatusCode::FORBIDDEN, message), Vec::new());
+        }
+        let result = if let Some(name) = lambda_api::function_name(method, path) {
+            calls::collect(lambda_api::invoke(&self.host, name, &parts.headers, body)).await
+        } else if let Some((target, path_parameters)) = self.routes.find(method.as_str(), path) {
+            calls::collect(self.call_function(target, path_parameters, parts, body, source)).await
+        } else {
+            return (response::message(StatusCode::NOT_FOUND, "Not Found"), Vec::new());
+        };
+        // A client of the local stack sees all effects of its writes in its next request.
+        self.streams.deliver_pending().await;
+        result
+    }
+
+    async fn call_function(
+        &self,
+        target: &Target,
+        path_parameters: Map<String, Value>,
+        parts: &Parts,
+        body: &Bytes,
+        source: SocketAddr,
+    ) -> Response {
+        let event = http_event(&HttpRequest {
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            query: parts.uri.query().unwrap_or_default(),
+            headers: event_headers(&parts.headers),
+            body,
+            source: &source.ip().to_string(),
+            id: &(&self.random as &dyn Random).word(16),
+            at: self.clock.now(),
+            route: &target.path,
+            path_parameters,
+        });
+        match self.host.invoke(&target.function, event).await {
+            Some(Ok(payload)) => return response::from_payload(&payload),
+            Some(Err(error)) => tracing::error!(function = target.function, %error, "the function failed"),
+            None => {}
+        }
+        response::message(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
+    }
+
+    /// Prints a line for the request and shows it in the console.
+    #[expect(clippy::print_stdout, reason = "developers follow the requests in the terminal")]
+    async fn report(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+        response: Response,
+        ms: i64,
+        calls: Vec<String>,
+    ) -> Response {
+        let (head, response_body) = response.into_parts();
+        let (method, status) = (parts.method.as_str(), head.status.as_u16());
+        let cost = head.headers.get("x-touchline-cost").and_then(|cost| cost.to_str().ok());
+        if !self.quiet {
+            println!("{method} {} -> {status} in {ms} ms {}", parts.uri.path(), cost.unwrap_or_default());
+        }
+        // The console polls its inbox. Those requests are not part of the traffic that it shows.
+        if !self.traffic.has_subscribers() || parts.headers.contains_key("x-touchline-console") {
+            return Response::from_parts(head, response_body);
+        }
+        let response_body = axum::body::to_bytes(response_body, usize::MAX).await.unwrap_or_default();
+        let path = parts.uri.path_and_query().map_or(parts.uri.path(), |path| path.as_str());
+        let (request, response) = (body.as_ref(), response_body.as_ref());
+        self.traffic.publish(&Exchange { method, path, request, status, response, ms, cost, calls });
+        Response::from_parts(head, response_body.into())
+    }
+}
+
+async fn respond(
+    State(gateway): State<Arc<Gateway>>,
+    ConnectInfo(source): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Response {
+    let started = gateway.clock.now();
+    let (parts, body) = request.into_parts();
+    let body = match body::read(body).await {
+        Ok(body) => body,
+        Err(BodyError::TimedOut) => return response::message(StatusCode::REQUEST_TIMEOUT, "Request Timeout"),
+        Err(BodyError::TooLarge) => {
+            return match lambda_api::function_name(&parts.method, parts.uri.path()) {
+                Some(_) => lambda_api::too_large(),
+                None => response::message(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"),
+            };
+        }
+    };
+    let (response, calls) = gateway.route(&parts, &body, source).await;
+    let ms = (gateway.clock.now() - started).num_milliseconds();
+    gateway.report(&parts, &body, response, ms, calls).await
+}
+
+/// The headers of the event. API Gateway sets `x-forwarded-*` itself and ignores what a client sends there.
+fn event_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    headers
+        .iter()
+        .filter(|(name, _)| !name.as_str().starts_with("x-forwarded-"))
+        .map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        })
+        .chain([("x-forwarded-proto".to_owned(), "http".to_owned())])
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! The resources of a template after its parameters are filled in.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// All functions and tables of a template.
+#[derive(Debug, Clone)]
+pub struct Stack {
+    pub functions: Vec<Function>,
+    pub tables: Vec<Table>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Function {
+    pub logical_id: String,
+    /// The name of the binary. Invocations use the same name.
+    pub name: String,
+    pub environment: BTreeMap<String, String>,
+    pub timeout_seconds: u64,
+    pub routes: Vec<Route>,
+    pub schedules: Vec<Schedule>,
+    pub streams: Vec<StreamMapping>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    pub logical_id: String,
+    pub name: String,
+    /// `Properties` as CloudFormation defines them. Names and structure are those of DynamoDB's API.
+    pub properties: Value,
+}
+
+/// A route of the HTTP API.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Route {
+    pub method: String,
+    /// `/api/events/{event}`.
+    pub path: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    /// As written in the template: `rate(1 minute)`.
+    pub expression: String,
+    /// The payload of each invocation.
+    pub input: Value,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the schedule {0:?} is not supported; only rate(...) is")]
+pub struct UnsupportedSchedule(String);
+
+impl Schedule {
+    /// The time between two runs. Only `rate(...)` expressions are supported.
+    pub fn period(&self) -> Result<Duration, UnsupportedSchedule> {
+        let unsupported = || UnsupportedSchedule(self.expression.clone());
+        let rate = self.expression.strip_prefix("rate(").and_then(|rest| rest.strip_suffix(')'));
+        let (count, unit) = rate.and_then(|rate| rate.split_once(' ')).ok_or_else(unsupported)?;
+        let count: u64 = count.parse().map_err(|_| unsupported())?;
+        let seconds = match unit.trim_end_matches('s') {
+            "minute" => 60,
+            "hour" => 3_600,
+            "day" => 86_400,
+            _ => return Err(unsupported()),
+        };
+        Ok(Duration::from_secs(count * seconds))
+    }
+}
+
+/// An event source mapping: Lambda invokes the function with the changes of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamMapping {
+    pub table: String,
+    pub batch_size: i32,
+    /// `FunctionResponseTypes` contains `ReportBatchItemFailures`.
+    pub reports_failures: bool,
+    /// The patterns of `FilterCriteria`. Without any, every record is delivered.
+    pub filters: Vec<Value>,
+}
+
+impl StreamMapping {
+    /// Whether the filters let a record of a stream event through.
+    #[must_use]
+    pub fn accepts(&self, record: &Value) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|pattern| matches(pattern, record))
+    }
+}
+
+/// Lambda's event filtering: an object matches field by field, a list is a choice of values.
+fn matches(pattern: &Value, value: &Value) -> bool {
+    match pattern {
+        Value::Object(fields) => fields.iter().all(|(name, pattern)| matches(pattern, &value[name])),
+        Value::Array(choices) => choices.iter().any(|choice| match choice.get("prefix") {
+            Some(prefix) => prefix.as_str().zip(value.as_str()).is_some_and(|(p, text)| text.starts_with(p)),
+            None => choice == value,
+        }),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn records_that_match_any_filter_are_accepted() {
+        let filters =
+            vec![json!({ "dynamodb": { "Keys": { "sk": { "S": [{ "prefix": "member#" }, "room"] } } } })];
+        let mapping = StreamMapping { table: "rooms".into(), batch_size: 1, reports_failures: true, filters };
+        let record = |sk: &str| json!({ "dynamodb": { "Keys": { "pk": { "S": "x" }, "sk": { "S": sk } } } });
+        assert!(mapping.accepts(&record("member#7")) && mapping.accepts(&record("room")));
+        assert!(!mapping.accepts(&record("rooms")) && !mapping.accepts(&record("tally")));
+        assert!(!mapping.accepts(&json!({})));
+    }
+
+    #[test]
+    fn cron_schedules_are_not_supported() {
+        let cron = Schedule { expression: "cron(0 0 * * ? *)".into(), input: Value::Null };
+        let message = cron.period().unwrap_err().to_string();
+        assert!(message.contains("cron(0 0 * * ? *)"), "{message}");
+    }
+}

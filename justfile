@@ -1,0 +1,120 @@
+# Recipes for `just` (https://just.systems). Nothing needs it: each recipe is one or two plain commands.
+
+set positional-arguments
+
+# List the recipes
+default:
+    @just --list --unsorted
+
+# Start the local stack on http://127.0.0.1:3000; arguments are flags, see `just run --help`
+run *flags:
+    cargo run -- "$@"
+
+# Compile everything, tests included, without running anything
+check:
+    cargo check --workspace --all-targets
+
+# Run the tests that need nothing else; arguments go to `cargo test`, such as a part of a test's name
+test *arguments:
+    cargo test --workspace "$@"
+
+# Run the tests of one crate, such as `just test-crate coins`
+test-crate crate *arguments:
+    cargo test -p "$@"
+
+# Format the code
+fmt:
+    cargo fmt --all
+
+# Check the format and run the lints
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# Check bans, licences, sources and advisories of the dependencies; needs cargo-deny
+deny:
+    cargo deny check
+
+# Build the Rust documentation into target/doc; the local stack's binary would replace the pages of shared
+docs:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude touchline-local --no-deps
+    RUSTDOCFLAGS="-D warnings" cargo doc --package touchline-local --lib --no-deps
+
+# Write docs/openapi.json again, after a change to an endpoint
+openapi:
+    UPDATE_OPENAPI=1 cargo test -p touchline-tests openapi
+
+# Write docs/costs.md again, after a change to a DynamoDB call
+costs:
+    UPDATE_COSTS=1 cargo test -p touchline-tests costs
+
+# Run every check, as CI does
+ci:
+    .ci/run
+
+# Run the commands of the README's walk-through on a fresh local stack
+walk-through:
+    tests/walk-through
+
+# Simulate the wallet with injected faults: 100,000 schedules, or as given: `just bank <schedules> <first seed>`
+bank *arguments:
+    cargo run --profile bench -p touchline-bench --bin bank -- "$@"
+
+# Test against an independent DynamoDB, SNS, Synapse, the AWS CLI and the template linters
+real-components:
+    tests/real-components
+
+# Test the API description and the console, or only the parts named: lint, client, browser, schemathesis
+api-and-console *parts:
+    tests/api-and-console "$@"
+
+# Build every function as it is deployed, with `sam build`; arguments go to it
+build *arguments:
+    tests/build "$@"
+
+# Run every built function under the Lambda emulator, or only the functions named
+emulator *functions:
+    tests/emulator "$@"
+
+# Deploy the built stack onto ministack and run the HTTP tests against it
+deployed:
+    tests/deployed
+
+# Run `sam local invoke` on the built functions in containers
+sam-local:
+    tests/sam-local
+
+# Deploy to AWS: `just deploy staging`; further arguments go to `sam deploy`
+deploy environment *arguments:
+    infra/deploy "$@"
+
+# Print a registration file for a Matrix homeserver
+matrix-registration server_name url="http://127.0.0.1:3000":
+    cargo run --quiet -- matrix-registration --server-name "$1" --url "$2"
+
+# Print the demo league, a payload for `feed`
+demo-league:
+    cargo run --quiet -- demo-league
+
+# Measure the catalog at 100,000 matches
+bench-catalog:
+    cargo run --profile bench -p touchline-bench --bin catalog-bench
+
+# Measure the calculation of points for up to 1,000,000 predictions
+bench-points:
+    cargo run --profile bench -p touchline-bench --bin points-bench
+
+# Simulate 5,000,000 predictions in the five minutes before kick-off
+bench-final:
+    cargo run --profile bench -p touchline-bench --bin final-bench
+
+# Measure the search among 100,000 rooms
+bench-rooms:
+    cargo run --profile bench -p touchline-bench --bin rooms-bench
+
+# Measure cold starts, with an empty function and Node for comparison
+bench-cold-start:
+    cargo build --release -p meta -p login
+    cargo build --release -p touchline-bench --bin empty-function
+    cd infra/bench/node && npm ci
+    cargo run --profile bench -p touchline-bench --bin cold-start -- "${CARGO_TARGET_DIR:-target}/release" infra/bench/node

@@ -1,0 +1,89 @@
+//! The error codes of the API: one row each. Statuses, the OpenAPI document and `docs/api.md` derive from them.
+
+use std::fmt;
+
+/// Declares the codes: `Name = "code", status, "meaning";`.
+macro_rules! error_codes {
+    ($($name:ident = $code:literal, $status:literal, $meaning:literal;)*) => {
+        /// A stable word for programs. Every error response carries one as `code`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ErrorCode {
+            $(#[doc = $meaning] $name),*
+        }
+
+        impl ErrorCode {
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $code),*
+                }
+            }
+
+            /// The HTTP status of its response.
+            #[must_use]
+            pub const fn status(self) -> u16 {
+                match self {
+                    $(Self::$name => $status),*
+                }
+            }
+
+            /// When it occurs, for the documentation.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$name => $meaning),*
+                }
+            }
+        }
+    };
+}
+
+error_codes! {
+    MalformedJson = "malformed_json", 400, "The body is not valid JSON.";
+    EventStarted = "event_started", 400, "The match has started, is over, or is cancelled.";
+    InsufficientBalance = "insufficient_balance", 400, "The wallet holds fewer coins than the call needs.";
+    AlreadyClaimed = "already_claimed", 400, "The daily coins of this UTC day are already claimed.";
+    TokenMissing = "token_missing", 401, "The request has no `Authorization: Bearer` header.";
+    TokenInvalid = "token_invalid", 401, "The token is unknown, or its session was logged out.";
+    TokenExpired = "token_expired", 401, "The session has expired.";
+    InvalidCode = "invalid_code", 401, "The one-time code is wrong, expired, used, or has no attempts left.";
+    NotAMember = "not_a_member", 403, "The caller is not a member of the room.";
+    NotAllowed = "not_allowed", 403, "The room does not allow the action, for example joining a private room without an invitation.";
+    NotTheHomeserver = "not_the_homeserver", 403, "The request does not carry the homeserver's token.";
+    NotFound = "not_found", 404, "No endpoint has this path and method.";
+    EventNotFound = "event_not_found", 404, "No match has this id.";
+    RoomNotFound = "room_not_found", 404, "No room has this id.";
+    TeamNotFound = "team_not_found", 404, "No team has this id.";
+    UserNotFound = "user_not_found", 404, "No user has this id or username.";
+    AlreadyAMember = "already_a_member", 409, "The user is already a member of the room.";
+    UsernameLocked = "username_locked", 409, "The username is in use in chat rooms, or was changed ten times.";
+    BodyTooLarge = "body_too_large", 413, "The body exceeds the size limit.";
+    UnsupportedMediaType = "unsupported_media_type", 415, "The `Content-Type` is not JSON.";
+    ValidationError = "validation_error", 422, "One or more fields are invalid; `errors` has a sentence for each.";
+    PhoneTaken = "phone_taken", 422, "The phone number belongs to another user.";
+    PhoneMismatch = "phone_mismatch", 422, "The phone number is not the one being verified.";
+    NoPendingVerification = "no_pending_verification", 422, "No verification is pending for this phone number.";
+    UsernameTaken = "username_taken", 422, "Another user has this username.";
+    ReferenceReused = "reference_reused", 422, "The idempotency key was used before with other values.";
+    RateLimited = "rate_limited", 429, "The caller exceeded a rate limit.";
+    Internal = "internal", 500, "An internal error; the details are in the log.";
+    Busy = "busy", 503, "The store did not respond in time, or writes kept conflicting.";
+    NoCatalogue = "no_catalogue", 503, "No matches and teams have been imported yet.";
+    SmsUnavailable = "sms_unavailable", 503, "The SMS provider did not accept the message.";
+    ChatUnavailable = "chat_unavailable", 503, "The homeserver did not respond.";
+    ChatLoginUnsupported = "chat_login_unsupported", 503, "The homeserver does not let application services log users in.";
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl serde::Serialize for ErrorCode {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}

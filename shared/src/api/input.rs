@@ -1,0 +1,211 @@
+//! The body fields or query parameters of a request, parsed into typed values. Every invalid field is reported.
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::domain::{Field, Raw, Reason};
+
+/// The invalid fields of a request, in the order in which the endpoint declares them: the `errors` of a 422.
+#[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{} invalid field(s)", fields.len())]
+pub struct Invalid {
+    fields: Vec<(String, String)>,
+}
+
+impl Invalid {
+    #[must_use]
+    pub fn field(name: &str, reason: impl Into<Reason>) -> Self {
+        let mut invalid = Self::default();
+        invalid.add(name, &reason.into());
+        invalid
+    }
+
+    fn add(&mut self, name: &str, reason: &Reason) {
+        self.fields.push((name.to_owned(), reason.sentence(name)));
+    }
+
+    /// The sentence of the first invalid field.
+    #[must_use]
+    pub fn first_sentence(&self) -> &str {
+        self.fields.first().map_or("The request is invalid.", |(_, sentence)| sentence)
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// The names of the invalid fields.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+impl Serialize for Invalid {
+    /// An object from field to a list of sentences.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.fields.iter().map(|(name, sentence)| (name, [sentence])))
+    }
+}
+
+/// The input of one endpoint. Declared with `input!`.
+pub trait Input: Sized + Send {
+    /// The names of its fields.
+    const NAMES: &'static [&'static str];
+
+    #[cfg(feature = "openapi")]
+    fn fields() -> Vec<super::schema::InputField>;
+
+    fn read(from: &mut Fields<'_>) -> Option<Self>;
+}
+
+/// The input of endpoints without fields.
+#[derive(Debug, Clone, Copy)]
+pub struct Nothing;
+
+impl Input for Nothing {
+    const NAMES: &'static [&'static str] = &[];
+
+    #[cfg(feature = "openapi")]
+    fn fields() -> Vec<super::schema::InputField> {
+        Vec::new()
+    }
+
+    fn read(_: &mut Fields<'_>) -> Option<Self> {
+        Some(Self)
+    }
+}
+
+/// Declares an input: a struct whose fields parse themselves from the request, by their own names.
+macro_rules! input {
+    ($(#[$meta:meta])* $name:ident { $($(#[doc = $doc:literal])* $field:ident: $kind:ty),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone)]
+        pub struct $name {
+            $($(#[doc = $doc])* pub $field: $kind),*
+        }
+
+        impl $crate::api::Input for $name {
+            const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            #[cfg(feature = "openapi")]
+            fn fields() -> Vec<$crate::api::schema::InputField> {
+                vec![$($crate::api::schema::InputField::of::<$kind>(stringify!($field), concat!($($doc),*))),*]
+            }
+
+            fn read(from: &mut $crate::api::Fields<'_>) -> Option<Self> {
+                // Reads every field before it stops at a missing one, so that the response reports all of them.
+                $(let $field = from.take::<$kind>(stringify!($field));)*
+                Some(Self { $($field: $field?),* })
+            }
+        }
+    };
+}
+pub(crate) use input;
+
+/// The fields of a request while they are parsed, and the invalid ones so far.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    values: std::collections::BTreeMap<&'a str, Raw<'a>>,
+    invalid: Invalid,
+}
+
+impl<'a> Fields<'a> {
+    /// Parses a whole input, or returns everything that is invalid.
+    pub fn parse<I: Input>(mut self) -> Result<I, Invalid> {
+        match I::read(&mut self) {
+            Some(input) if self.invalid.is_empty() => Ok(input),
+            _ => Err(self.invalid),
+        }
+    }
+
+    /// The fields of a JSON body. A body that is not an object has no fields and is invalid.
+    #[must_use]
+    pub fn of_body(body: &'a Value) -> Self {
+        match body {
+            Value::Object(map) => Self {
+                values: map.iter().map(|(name, value)| (name.as_str(), Raw::Json(value))).collect(),
+                invalid: Invalid::default(),
+            },
+            _ => Self {
+                values: std::collections::BTreeMap::new(),
+                invalid: Invalid::field("body", "The body must be a JSON object."),
+            },
+        }
+    }
+
+    /// The parameters of a query string. The last of several equal names counts.
+    pub fn of_query(parameters: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        Self {
+            values: parameters.map(|(name, value)| (name, Raw::Text(value))).collect(),
+            invalid: Invalid::default(),
+        }
+    }
+
+    /// One field. `None` if it is invalid.
+    pub fn take<T: Field>(&mut self, name: &str) -> Option<T> {
+        let read = match self.values.get(name) {
+            None | Some(Raw::Json(Value::Null)) => T::absent(),
+            Some(raw) => T::read(*raw),
+        };
+        read.map_err(|reason| self.invalid.add(name, &reason)).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::{OneTimeCode, Phone, Username};
+
+    input! {
+        Sample { phone: Phone, code: OneTimeCode, username: Option<Username>, loud: Option<bool> }
+    }
+
+    fn errors(body: &Value) -> Value {
+        json!(Fields::of_body(body).parse::<Sample>().unwrap_err())
+    }
+
+    #[test]
+    fn every_invalid_field_is_reported_with_a_full_sentence() {
+        let errors = errors(&json!({ "phone": 7, "username": "x", "loud": "yes" }));
+        assert_eq!(
+            errors,
+            json!({
+                "phone": ["The field phone must be a string."],
+                "code": ["The field code is required."],
+                "username": ["Use 3 to 30 characters for a username."],
+                "loud": ["The field loud must be true or false."],
+            })
+        );
+    }
+
+    #[test]
+    fn the_first_sentence_is_that_of_the_first_declared_field() {
+        let invalid = Fields::of_body(&json!({ "code": "1", "phone": 7 })).parse::<Sample>().unwrap_err();
+        assert_eq!(invalid.first_sentence(), "The field phone must be a string.");
+    }
+
+    #[test]
+    fn null_means_absent_and_unknown_fields_are_ignored() {
+        let body = json!({ "phone": "+447700900123", "code": "123456", "username": null, "extra": [] });
+        let sample = Fields::of_body(&body).parse::<Sample>().unwrap();
+        assert_eq!((sample.phone.as_str(), sample.code.as_str()), ("+447700900123", "123456"));
+        assert_eq!((sample.username, sample.loud), (None, None));
+    }
+
+    #[test]
+    fn a_body_that_is_not_an_object_is_invalid() {
+        for body in [json!([]), json!("x"), json!(1), json!(null)] {
+            let invalid = Fields::of_body(&body).parse::<Sample>().unwrap_err();
+            assert_eq!(invalid.names().collect::<Vec<_>>(), ["body", "phone", "code"], "{body}");
+        }
+    }
+
+    #[test]
+    fn a_query_carries_booleans_as_words() {
+        let query = [("phone", "+447700900123"), ("code", "123456"), ("loud", "true")];
+        assert_eq!(Fields::of_query(query.into_iter()).parse::<Sample>().unwrap().loud, Some(true));
+    }
+}

@@ -1,0 +1,327 @@
+//! Lists in pages: by page number, or by an opaque cursor.
+
+use std::fmt;
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::Invalid;
+use crate::domain::catalog::Page;
+use crate::domain::text::line;
+use crate::domain::{Field, Raw, Reason};
+
+/// One page of a list, with the cursor of the next.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(inline))]
+pub struct Listing<T> {
+    /// The rows of this page.
+    pub data: Vec<T>,
+    /// How to get the next page.
+    pub meta: NextPage,
+}
+
+/// How to get the next page.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct NextPage {
+    /// Send it as `cursor` to get the next page. `null` on the last page.
+    pub next_cursor: Option<String>,
+}
+
+/// One page of a list with page numbers.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(inline))]
+pub struct Paged<T> {
+    /// The rows of this page.
+    pub data: Vec<T>,
+    /// Which page this is, and how many there are.
+    pub meta: PageMeta,
+}
+
+/// Which page this is, and how many there are.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct PageMeta {
+    /// The number of this page, from 1.
+    pub current_page: usize,
+    /// The number of the last page.
+    pub last_page: usize,
+    /// Rows per page.
+    pub per_page: usize,
+    /// Rows in all pages.
+    pub total: usize,
+}
+
+impl PageMeta {
+    #[must_use]
+    pub fn of<T>(page: &Page<T>) -> Self {
+        Self {
+            current_page: page.paging.page,
+            last_page: page.last_page(),
+            per_page: page.paging.per_page,
+            total: page.total,
+        }
+    }
+}
+
+/// A page number, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageNumber(pub usize);
+
+impl Field for PageNumber {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match usize::try_from(raw.integer()?) {
+            Ok(page) if page >= 1 => Ok(Self(page)),
+            _ => Err("Page numbers start at 1.".into()),
+        }
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self(1))
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "integer", "minimum": 1, "maximum": i64::MAX, "default": 1,
+            "description": "The page number, from 1. A page past the end is empty.",
+        })
+    }
+}
+
+/// Rows per page: 1 to 100.
+fn rows(raw: Raw<'_>) -> Result<usize, Reason> {
+    let rows = usize::try_from(raw.integer()?).ok();
+    rows.filter(|rows| (1..=100).contains(rows)).ok_or_else(|| "A page has 1 to 100 rows.".into())
+}
+
+#[cfg(feature = "openapi")]
+fn rows_schema(default: usize) -> serde_json::Value {
+    serde_json::json!({
+        "type": "integer", "minimum": 1, "maximum": 100, "default": default, "description": "Rows per page.",
+    })
+}
+
+/// Rows per page of a list with page numbers, 20 by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageSize(pub usize);
+
+impl PageSize {
+    const DEFAULT: usize = 20;
+}
+
+impl Field for PageSize {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        rows(raw).map(Self)
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self(Self::DEFAULT))
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        rows_schema(Self::DEFAULT)
+    }
+}
+
+/// Rows per page of a list with cursors, 50 by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PerPage(pub usize);
+
+impl PerPage {
+    const DEFAULT: usize = 50;
+}
+
+impl Field for PerPage {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        rows(raw).map(Self)
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self(Self::DEFAULT))
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        rows_schema(Self::DEFAULT)
+    }
+}
+
+/// What a user types into a search box.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchText(pub String);
+
+impl Field for SearchText {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        line(raw.text()?, 100).map(Self)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        crate::domain::text::schema::line(100, "rovers")
+    }
+}
+
+/// An id in a body or query. Out-of-range ids are accepted and match nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Id(pub u32);
+
+impl Field for Id {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        raw.id().map(Self)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        crate::domain::field::id_schema()
+    }
+}
+
+/// A position in a list: what a [`Cursor`] carries.
+pub trait Position: Sized {
+    /// The name of the list. A cursor of one list is invalid in another.
+    const LIST: &'static str;
+
+    fn encode(&self) -> String;
+
+    fn decode(text: &str) -> Option<Self>;
+}
+
+/// Where the next page of a list begins, as clients carry it: opaque, and valid only for the list that issued it.
+///
+/// The text is hexadecimal: 8 digits that identify the list, then the position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor<P> {
+    list: [u8; 4],
+    position: P,
+}
+
+impl<P: Position> Cursor<P> {
+    /// The longest position that any list issues has 1,000 bytes.
+    const MAX_LENGTH: usize = 8 + 2 * 1_000;
+
+    /// A cursor of the list of `owner`: of one user, match or room. Empty if there is only one such list.
+    #[must_use]
+    pub fn new(owner: impl fmt::Display, position: P) -> Self {
+        Self { list: Self::list_id(owner), position }
+    }
+
+    /// The position, if the cursor belongs to the list of `owner`.
+    pub fn position_in(self, owner: impl fmt::Display) -> Result<P, Invalid> {
+        if self.list == Self::list_id(owner) {
+            Ok(self.position)
+        } else {
+            Err(Invalid::field("cursor", Self::FOREIGN))
+        }
+    }
+
+    const FOREIGN: &'static str = "This cursor does not belong to this list. Start from the first page.";
+
+    fn list_id(owner: impl fmt::Display) -> [u8; 4] {
+        let digest = Sha256::digest(format!("{}\u{0}{owner}", P::LIST).as_bytes());
+        std::array::from_fn(|at| digest[at])
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.len() > Self::MAX_LENGTH {
+            return None;
+        }
+        let bytes = base16ct::lower::decode_vec(text).ok()?;
+        let (list, position) = bytes.split_first_chunk()?;
+        let position = P::decode(std::str::from_utf8(position).ok()?)?;
+        let cursor = Self { list: *list, position };
+        // Accepts only the form that `Display` writes: no signs or leading zeros.
+        (cursor.to_string() == text).then_some(cursor)
+    }
+}
+
+impl<P: Position> fmt::Display for Cursor<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = [&self.list, self.position.encode().as_bytes()].concat();
+        f.write_str(&base16ct::lower::encode_string(&bytes))
+    }
+}
+
+impl<P: Position> Field for Cursor<P> {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?).ok_or_else(|| Self::FOREIGN.into())
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "maxLength": Self::MAX_LENGTH, "pattern": "^[0-9a-f]{8}([0-9a-f]{2})+$",
+            "description": "`meta.next_cursor` of the previous page.",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    struct After(u32);
+
+    impl Position for After {
+        const LIST: &'static str = "rows";
+
+        fn encode(&self) -> String {
+            self.0.to_string()
+        }
+
+        fn decode(text: &str) -> Option<Self> {
+            text.parse().ok().map(Self)
+        }
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    struct Name(String);
+
+    impl Position for Name {
+        const LIST: &'static str = "names";
+
+        fn encode(&self) -> String {
+            self.0.clone()
+        }
+
+        fn decode(text: &str) -> Option<Self> {
+            (!text.is_empty()).then(|| Self(text.to_owned()))
+        }
+    }
+
+    #[test]
+    fn a_cursor_reads_back_in_its_own_list_only() {
+        let text = Cursor::new("user 7", After(42)).to_string();
+        let cursor: Cursor<After> = Cursor::parse(&text).unwrap();
+        assert_eq!(cursor.clone().position_in("user 7"), Ok(After(42)));
+        assert_eq!(
+            cursor.position_in("user 8").unwrap_err().first_sentence(),
+            "This cursor does not belong to this list. Start from the first page."
+        );
+        let other: Cursor<Name> = Cursor::parse(&text).unwrap();
+        assert!(other.position_in("user 7").is_err(), "another list of the same owner");
+    }
+
+    #[test]
+    fn positions_may_hold_any_text() {
+        let text = Cursor::new("", Name("føroyar · 2–1".into())).to_string();
+        assert!(text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
+        assert_eq!(Cursor::parse(&text).unwrap().position_in(""), Ok(Name("føroyar · 2–1".into())));
+    }
+
+    #[test]
+    fn malformed_cursors_are_rejected() {
+        let valid = Cursor::new("", After(7)).to_string();
+        let capitals = valid.to_uppercase();
+        let zero = format!("{}3037", &valid[..8]);
+        let sign = format!("{}2b37", &valid[..8]);
+        let long = format!("{}{}", &valid[..8], "31".repeat(1_001));
+        let texts = ["", "x", &valid[..8], &valid[..9], "zzzzzzzz37", "é", "0000000é37", &zero, &sign, &long];
+        for text in texts {
+            assert_eq!(Cursor::<After>::parse(text), None, "{text}");
+        }
+        assert!(capitals == valid || Cursor::<After>::parse(&capitals).is_none());
+    }
+}

@@ -1,0 +1,58 @@
+use aws_sdk_dynamodb::config::Credentials;
+
+use super::variables::{ConfigError, Variables};
+
+/// How the functions reach AWS.
+///
+/// Lambda passes credentials in variables and keeps them valid for the life of the process, so they are read
+/// once. This keeps `aws-config`, which searches files and services, out of the binary.
+#[derive(Debug, Clone)]
+pub struct Aws {
+    pub region: String,
+    pub credentials: Credentials,
+    pub dynamodb_endpoint: Option<String>,
+    pub sns_endpoint: Option<String>,
+}
+
+impl Aws {
+    pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
+        let endpoint = |variable| vars.get(variable).or_else(|| vars.get("AWS_ENDPOINT_URL"));
+        Ok(Self {
+            region: vars.required("AWS_REGION", "an AWS region such as eu-west-1")?,
+            credentials: Credentials::new(
+                vars.required("AWS_ACCESS_KEY_ID", "an AWS access key id")?,
+                vars.required("AWS_SECRET_ACCESS_KEY", "the secret of the AWS access key")?,
+                vars.get("AWS_SESSION_TOKEN"),
+                None,
+                "environment",
+            ),
+            dynamodb_endpoint: endpoint("AWS_ENDPOINT_URL_DYNAMODB"),
+            sns_endpoint: endpoint("AWS_ENDPOINT_URL_SNS"),
+        })
+    }
+}
+
+/// The names of the DynamoDB tables.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    pub users: String,
+    pub sms_logs: String,
+    pub catalog: String,
+    pub predictions: String,
+    pub rooms: String,
+    pub wallets: String,
+}
+
+impl Tables {
+    pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
+        let name = |variable| vars.required(variable, "the name of a DynamoDB table");
+        Ok(Self {
+            users: name("USERS_TABLE")?,
+            sms_logs: name("SMS_LOGS_TABLE")?,
+            catalog: name("CATALOG_TABLE")?,
+            predictions: name("PREDICTIONS_TABLE")?,
+            rooms: name("ROOMS_TABLE")?,
+            wallets: name("WALLETS_TABLE")?,
+        })
+    }
+}

@@ -1,0 +1,68 @@
+use super::Secret;
+use super::variables::{ConfigError, Variables};
+
+/// Settings of the chat.
+#[derive(Debug, Clone)]
+pub struct ChatSettings {
+    /// The server name in Matrix ids, after the colon.
+    pub server: String,
+    /// The Matrix homeserver. `None` uses the built-in chat of the local stack.
+    pub homeserver: Option<Homeserver>,
+    /// The token that the homeserver sends with its pushes. Without it, every push is rejected.
+    pub hs_token: Option<Secret>,
+}
+
+/// A Matrix homeserver on which this service is an application service.
+#[derive(Debug, Clone)]
+pub struct Homeserver {
+    pub url: String,
+    /// The token that this service sends with its requests.
+    pub as_token: Secret,
+}
+
+impl ChatSettings {
+    pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            server: server(vars)?,
+            homeserver: homeserver(vars)?,
+            hs_token: token(vars, "CHAT_HS_TOKEN")?,
+        })
+    }
+}
+
+fn server(vars: &Variables<'_>) -> Result<String, ConfigError> {
+    const VARIABLE: &str = "CHAT_SERVER_NAME";
+    let server = vars.get(VARIABLE).unwrap_or_else(|| "touchline.local".into());
+    if server.chars().all(|c| c.is_ascii_alphanumeric() || ".-:".contains(c)) {
+        Ok(server)
+    } else {
+        Err(ConfigError::invalid(
+            VARIABLE,
+            &server,
+            "the server name in your Matrix ids, such as example.org",
+        ))
+    }
+}
+
+fn homeserver(vars: &Variables<'_>) -> Result<Option<Homeserver>, ConfigError> {
+    const TOKEN: &str = "CHAT_AS_TOKEN";
+    let Some(url) = vars.url("CHAT_HOMESERVER_URL")? else { return Ok(None) };
+    let expected = "the as_token of the registration file, because CHAT_HOMESERVER_URL is set";
+    let as_token = token(vars, TOKEN)?.ok_or_else(|| ConfigError::not_set(TOKEN, expected))?;
+    Ok(Some(Homeserver { url, as_token }))
+}
+
+/// A token that is long enough to be secret and fits in a header.
+fn token(vars: &Variables<'_>, variable: &'static str) -> Result<Option<Secret>, ConfigError> {
+    match vars.get(variable) {
+        Some(token) if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            let expected = "16 or more ASCII letters, digits and punctuation marks, without spaces";
+            Err(ConfigError::new(
+                variable,
+                "is too short or has characters that a token cannot have",
+                expected,
+            ))
+        }
+        token => Ok(token.map(Secret::new)),
+    }
+}

@@ -1,0 +1,57 @@
+use chrono::TimeDelta;
+
+use super::variables::{ConfigError, Variables};
+use crate::domain::{CodeKey, Limit};
+
+/// Settings of the one-time codes.
+#[derive(Debug, Clone)]
+pub struct CodeSettings {
+    /// Only the functions that send or check codes have the key.
+    pub key: Option<CodeKey>,
+    pub per_phone: [Limit; 2],
+    pub per_address: Limit,
+    /// Codes go only to phones that start with one of these. An empty list allows every phone.
+    pub prefixes: Vec<String>,
+}
+
+impl CodeSettings {
+    pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            key: key(vars)?,
+            per_phone: [
+                Limit { count: vars.count("CODES_PER_10_MINUTES", 5)?, window: TimeDelta::minutes(10) },
+                Limit { count: vars.count("CODES_PER_DAY", 10)?, window: TimeDelta::days(1) },
+            ],
+            per_address: Limit {
+                count: vars.count("CODES_PER_ADDRESS_PER_HOUR", 30)?,
+                window: TimeDelta::hours(1),
+            },
+            prefixes: prefixes(vars)?,
+        })
+    }
+}
+
+fn key(vars: &Variables<'_>) -> Result<Option<CodeKey>, ConfigError> {
+    const VARIABLE: &str = "CODE_PEPPER";
+    let key = vars.get(VARIABLE).map(|pepper| CodeKey::parse(&pepper)).transpose();
+    key.map_err(|_| ConfigError::new(VARIABLE, "is too short", "a random text of 16 characters or more"))
+}
+
+fn prefixes(vars: &Variables<'_>) -> Result<Vec<String>, ConfigError> {
+    const VARIABLE: &str = "PHONE_PREFIXES";
+    let list = vars.get(VARIABLE).unwrap_or_default();
+    let prefixes: Vec<String> =
+        list.split(',').map(str::trim).filter(|prefix| !prefix.is_empty()).map(str::to_owned).collect();
+    match prefixes.iter().find(|prefix| !is_prefix(prefix)) {
+        None => Ok(prefixes),
+        Some(wrong) => {
+            let problem = format!("contains {wrong:?}");
+            Err(ConfigError::new(VARIABLE, &problem, "prefixes such as +44, separated by commas"))
+        }
+    }
+}
+
+fn is_prefix(text: &str) -> bool {
+    text.strip_prefix('+')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}

@@ -1,0 +1,42 @@
+use super::variables::Variables;
+
+/// Which deployment this is. A missing or unknown `ENVIRONMENT` means production.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Environment {
+    Local,
+    Testing,
+    Staging,
+    Production,
+}
+
+impl Environment {
+    pub(super) fn read(vars: &Variables<'_>) -> Self {
+        match vars.get("ENVIRONMENT").as_deref() {
+            Some("local") => Self::Local,
+            Some("testing") => Self::Testing,
+            Some("staging") => Self::Staging,
+            _ => Self::Production,
+        }
+    }
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Testing => "testing",
+            Self::Staging => "staging",
+            Self::Production => "production",
+        }
+    }
+
+    /// Whether the SMS log stores codes in clear, and responses carry their cost in a header.
+    #[must_use]
+    pub fn shows_codes(self) -> bool {
+        self != Self::Production
+    }
+
+    /// Whether the log of this deployment is a developer's terminal.
+    pub(super) fn logs_to_a_terminal(self) -> bool {
+        matches!(self, Self::Local | Self::Testing)
+    }
+}

@@ -1,0 +1,37 @@
+use super::Secret;
+use super::variables::{ConfigError, Variables};
+
+const FORMATS: [&str; 3] = ["touchline", "football-data.org/v4", "openfootball"];
+
+/// The source of scheduled imports.
+#[derive(Debug, Clone)]
+pub struct FeedSettings {
+    pub url: String,
+    pub format: String,
+    pub timezone: String,
+    pub token: Option<Secret>,
+    pub token_header: String,
+}
+
+impl FeedSettings {
+    pub(super) fn read(vars: &Variables<'_>) -> Result<Option<Self>, ConfigError> {
+        let Some(url) = vars.url("FEED_URL")? else { return Ok(None) };
+        Ok(Some(Self {
+            url,
+            format: format(vars)?,
+            timezone: vars.get("FEED_TIMEZONE").unwrap_or_else(|| "UTC".into()),
+            token: vars.get("FEED_TOKEN").map(Secret::new),
+            token_header: vars.get("FEED_TOKEN_HEADER").unwrap_or_else(|| "X-Auth-Token".into()),
+        }))
+    }
+}
+
+fn format(vars: &Variables<'_>) -> Result<String, ConfigError> {
+    const VARIABLE: &str = "FEED_FORMAT";
+    let format = vars.get(VARIABLE).unwrap_or_else(|| FORMATS[0].into());
+    if FORMATS.contains(&format.as_str()) {
+        Ok(format)
+    } else {
+        Err(ConfigError::invalid(VARIABLE, &format, format!("one of {}", FORMATS.join(", "))))
+    }
+}

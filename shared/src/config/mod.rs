@@ -1,0 +1,77 @@
+//! Configuration. It is read from environment variables once, at start, and every value is checked then.
+
+mod aws;
+mod chat;
+mod codes;
+mod coins;
+mod environment;
+mod feed;
+mod predictions;
+mod secret;
+mod sms;
+mod variables;
+
+#[cfg(test)]
+mod tests;
+
+use chrono::TimeDelta;
+use tracing::Level;
+
+pub use aws::{Aws, Tables};
+pub use chat::{ChatSettings, Homeserver};
+pub use codes::CodeSettings;
+pub use coins::CoinSettings;
+pub use environment::Environment;
+pub use feed::FeedSettings;
+pub use predictions::PicksVisible;
+pub use secret::Secret;
+pub use sms::{SmsSettings, SnsSettings};
+pub use variables::ConfigError;
+
+use variables::Variables;
+
+/// Every setting of the functions.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub environment: Environment,
+    pub log_level: Level,
+    pub aws: Aws,
+    pub tables: Tables,
+    pub codes: CodeSettings,
+    pub session_length: TimeDelta,
+    /// How old a cached catalog can be before a function checks for a newer one.
+    pub catalog_max_age: TimeDelta,
+    pub picks_visible: PicksVisible,
+    pub coins: CoinSettings,
+    pub sms: SmsSettings,
+    pub chat: ChatSettings,
+    /// The source of scheduled imports. `None` turns them off.
+    pub feed: Option<FeedSettings>,
+}
+
+impl Config {
+    /// Reads the environment variables of the process.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::read(|name| std::env::var(name).ok())
+    }
+
+    /// Reads variables through `lookup`. An empty variable counts as unset, because a template cannot omit one.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let vars = Variables::new(&lookup);
+        let environment = Environment::read(&vars);
+        Ok(Self {
+            environment,
+            log_level: vars.parsed("LOG_LEVEL", Level::INFO, "error, warn, info, debug or trace")?,
+            aws: Aws::read(&vars)?,
+            tables: Tables::read(&vars)?,
+            codes: CodeSettings::read(&vars)?,
+            session_length: TimeDelta::days(vars.within("SESSION_DAYS", 30, 1..=365)?),
+            catalog_max_age: TimeDelta::milliseconds(vars.within("CATALOG_MAX_AGE_MS", 1_000, 0..=60_000)?),
+            coins: CoinSettings::read(&vars)?,
+            picks_visible: PicksVisible::read(&vars)?,
+            sms: SmsSettings::read(&vars, environment)?,
+            chat: ChatSettings::read(&vars)?,
+            feed: FeedSettings::read(&vars)?,
+        })
+    }
+}

@@ -1,0 +1,159 @@
+use std::collections::HashMap;
+
+use super::*;
+
+fn variables() -> HashMap<&'static str, &'static str> {
+    HashMap::from([
+        ("ENVIRONMENT", "testing"),
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_ACCESS_KEY_ID", "k"),
+        ("AWS_SECRET_ACCESS_KEY", "s"),
+        ("USERS_TABLE", "users"),
+        ("SMS_LOGS_TABLE", "sms_logs"),
+        ("CATALOG_TABLE", "catalog"),
+        ("PREDICTIONS_TABLE", "predictions"),
+        ("ROOMS_TABLE", "rooms"),
+        ("WALLETS_TABLE", "wallets"),
+        ("CODE_PEPPER", "sixteen characters"),
+        ("SMS_PROVIDER", "sns"),
+    ])
+}
+
+fn read(changes: &[(&'static str, &'static str)]) -> Result<Config, ConfigError> {
+    let mut all = variables();
+    all.extend(changes.iter().copied());
+    Config::read(|name| all.get(name).map(|value| (*value).to_owned()))
+}
+
+#[test]
+fn missing_variables_are_named_with_what_to_set() {
+    for (variable, expected) in [
+        ("AWS_REGION", "an AWS region such as eu-west-1"),
+        ("AWS_ACCESS_KEY_ID", "an AWS access key id"),
+        ("AWS_SECRET_ACCESS_KEY", "the secret of the AWS access key"),
+        ("USERS_TABLE", "the name of a DynamoDB table"),
+        ("SMS_LOGS_TABLE", "the name of a DynamoDB table"),
+        ("SMS_PROVIDER", "sns, or to console on a local stack"),
+    ] {
+        let error = read(&[(variable, "")]).unwrap_err();
+        assert_eq!(error.variable, variable);
+        assert_eq!(error.to_string(), format!("{variable} is not set. Set it to {expected}."));
+    }
+}
+
+#[test]
+fn invalid_variables_are_named_with_what_to_set() {
+    for (variable, value, message) in [
+        ("LOG_LEVEL", "shouting", r#"is "shouting". Set it to error, warn, info, debug or trace."#),
+        ("CODE_PEPPER", "short", "is too short. Set it to a random text of 16 characters or more."),
+        ("CODES_PER_DAY", "0", r#"is "0". Set it to a whole number from 1 to 40."#),
+        ("CODES_PER_DAY", "41", r#"is "41". Set it to a whole number from 1 to 40."#),
+        ("CODES_PER_10_MINUTES", "many", r#"is "many". Set it to a whole number from 1 to 40."#),
+        ("SESSION_DAYS", "-1", r#"is "-1". Set it to a whole number from 1 to 365."#),
+        ("SESSION_DAYS", "0", r#"is "0". Set it to a whole number from 1 to 365."#),
+        (
+            "PHONE_PREFIXES",
+            "+44,49",
+            r#"contains "49". Set it to prefixes such as +44, separated by commas."#,
+        ),
+        ("PICKS_VISIBLE", "never", r#"is "never". Set it to always or after_start."#),
+        (
+            "COIN_REASONS",
+            "gift,Two words",
+            r#"is "gift,Two words". Set it to words of a-z, 0-9 and _, separated by commas."#,
+        ),
+        ("SMS_PROVIDER", "pigeon", r#"is "pigeon". Set it to sns, or to console on a local stack."#),
+        ("FEED_URL", "example.org", "is not a URL. Set it to one that starts with https:// or http://."),
+        (
+            "CHAT_HOMESERVER_URL",
+            "example.org",
+            "is not a URL. Set it to one that starts with https:// or http://.",
+        ),
+        (
+            "CHAT_SERVER_NAME",
+            "two words",
+            r#"is "two words". Set it to the server name in your Matrix ids, such as example.org."#,
+        ),
+        (
+            "CHAT_HS_TOKEN",
+            "short",
+            "is too short or has characters that a token cannot have. Set it to 16 or more ASCII letters, \
+             digits and punctuation marks, without spaces.",
+        ),
+        ("SMS_MAX_PRICE_USD", "free", r#"is "free". Set it to a positive number such as 0.50."#),
+        ("SMS_MAX_PRICE_USD", "inf", r#"is "inf". Set it to a positive number such as 0.50."#),
+    ] {
+        let error = read(&[(variable, value)]).unwrap_err();
+        assert_eq!(error.variable, variable, "{value}");
+        assert_eq!(error.to_string(), format!("{variable} {message}"));
+    }
+}
+
+#[test]
+fn an_unknown_feed_format_lists_the_known_ones() {
+    let error = read(&[("FEED_URL", "https://example.org"), ("FEED_FORMAT", "csv")]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"FEED_FORMAT is "csv". Set it to one of touchline, football-data.org/v4, openfootball."#
+    );
+}
+
+#[test]
+fn a_homeserver_needs_a_token_which_stays_hidden() {
+    let url = ("CHAT_HOMESERVER_URL", "https://chat.example.org");
+    let error = read(&[url]).unwrap_err();
+    assert_eq!(error.variable, "CHAT_AS_TOKEN");
+    assert_eq!(
+        error.to_string(),
+        "CHAT_AS_TOKEN is not set. Set it to the as_token of the registration file, because \
+         CHAT_HOMESERVER_URL is set."
+    );
+    let config = read(&[url, ("CHAT_AS_TOKEN", "a-token-of-ours-1")]).unwrap();
+    assert_eq!(config.chat.homeserver.as_ref().unwrap().as_token.reveal(), "a-token-of-ours-1");
+    assert!(!format!("{config:?}").contains("a-token-of-ours"));
+}
+
+#[test]
+fn an_unknown_environment_is_production() {
+    for word in ["", "prod", "production", "Local", "dev"] {
+        let config = read(&[("ENVIRONMENT", word)]).unwrap();
+        assert_eq!(config.environment, Environment::Production, "{word:?}");
+        assert!(!config.environment.shows_codes());
+    }
+}
+
+#[test]
+fn deployed_functions_cannot_write_codes_to_the_log() {
+    for word in ["", "staging", "production"] {
+        let error = read(&[("ENVIRONMENT", word), ("SMS_PROVIDER", "console")]).unwrap_err();
+        assert_eq!(error.variable, "SMS_PROVIDER");
+        assert_eq!(
+            error.to_string(),
+            r#"SMS_PROVIDER is "console", which would write codes to the log. Set it to sns."#
+        );
+    }
+    assert!(read(&[("ENVIRONMENT", "local"), ("SMS_PROVIDER", "console")]).is_ok());
+}
+
+#[test]
+fn debug_output_hides_secrets() {
+    let config = read(&[
+        ("AWS_SECRET_ACCESS_KEY", "hush-hush"),
+        ("CHAT_HS_TOKEN", "hush-hush-hush-hush"),
+        ("FEED_URL", "https://example.org"),
+        ("FEED_TOKEN", "hush-hush"),
+    ]);
+    let shown = format!("{:?}", config.unwrap());
+    assert!(!shown.contains("hush-hush") && !shown.contains("sixteen"), "{shown}");
+}
+
+#[test]
+fn errors_hide_secrets() {
+    for variable in ["CODE_PEPPER", "CHAT_HS_TOKEN"] {
+        let message = read(&[(variable, "hush")]).unwrap_err().to_string();
+        assert!(!message.contains("hush"), "{message}");
+    }
+    // A URL can contain a token.
+    let message = read(&[("FEED_URL", "example.org?key=hush")]).unwrap_err().to_string();
+    assert!(!message.contains("hush"), "{message}");
+}

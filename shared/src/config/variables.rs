@@ -1,0 +1,93 @@
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// A variable that is missing or invalid, and what to set it to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{variable} {problem}. Set it to {expected}.")]
+pub struct ConfigError {
+    pub variable: &'static str,
+    /// Follows the name of the variable: `is not set`.
+    pub problem: String,
+    /// Completes "Set it to …": `a whole number from 1 to 40`.
+    pub expected: String,
+}
+
+impl ConfigError {
+    /// An error that does not show the value. For secrets, and for URLs, which can contain one.
+    pub(super) fn new(variable: &'static str, problem: &str, expected: impl Into<String>) -> Self {
+        Self { variable, problem: problem.into(), expected: expected.into() }
+    }
+
+    pub(super) fn not_set(variable: &'static str, expected: impl Into<String>) -> Self {
+        Self::new(variable, "is not set", expected)
+    }
+
+    /// An error that shows the value.
+    pub(super) fn invalid(variable: &'static str, value: &str, expected: impl Into<String>) -> Self {
+        Self::new(variable, &format!("is {value:?}"), expected)
+    }
+}
+
+/// The variables that the settings are read from.
+pub(super) struct Variables<'a>(&'a dyn Fn(&str) -> Option<String>);
+
+impl<'a> Variables<'a> {
+    pub(super) fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self(lookup)
+    }
+
+    /// The value of a variable, unless it is unset or empty.
+    pub(super) fn get(&self, name: &str) -> Option<String> {
+        self.0(name).filter(|value| !value.is_empty())
+    }
+
+    /// The value of a variable that has no default. `expected` completes "Set it to …".
+    pub(super) fn required(&self, variable: &'static str, expected: &str) -> Result<String, ConfigError> {
+        self.get(variable).ok_or_else(|| ConfigError::not_set(variable, expected))
+    }
+
+    /// A value that its type can parse.
+    pub(super) fn parsed<T: FromStr>(
+        &self,
+        variable: &'static str,
+        default: T,
+        expected: &str,
+    ) -> Result<T, ConfigError> {
+        match self.get(variable) {
+            None => Ok(default),
+            Some(value) => value.parse().map_err(|_| ConfigError::invalid(variable, &value, expected)),
+        }
+    }
+
+    /// A whole number within `range`.
+    pub(super) fn within<T: FromStr + PartialOrd + Display>(
+        &self,
+        variable: &'static str,
+        default: T,
+        range: RangeInclusive<T>,
+    ) -> Result<T, ConfigError> {
+        let expected = format!("a whole number from {} to {}", range.start(), range.end());
+        let number = self.parsed(variable, default, &expected)?;
+        if range.contains(&number) {
+            Ok(number)
+        } else {
+            Err(ConfigError::invalid(variable, &number.to_string(), expected))
+        }
+    }
+
+    /// The count of a rate limit. It is bounded because the item stores one time per admission.
+    pub(super) fn count(&self, variable: &'static str, default: usize) -> Result<usize, ConfigError> {
+        self.within(variable, default, 1..=40)
+    }
+
+    /// An HTTP URL.
+    pub(super) fn url(&self, variable: &'static str) -> Result<Option<String>, ConfigError> {
+        match self.get(variable) {
+            Some(url) if !url.starts_with("https://") && !url.starts_with("http://") => {
+                Err(ConfigError::new(variable, "is not a URL", "one that starts with https:// or http://"))
+            }
+            url => Ok(url),
+        }
+    }
+}

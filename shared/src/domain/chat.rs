@@ -1,0 +1,23 @@
+//! The chat network, as users see it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What a chat client logs in with. `Debug` hides the token.
+#[derive(Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct Credentials {
+    /// The Matrix user id: `@<username>:<server>`.
+    pub user_id: String,
+    /// The Matrix access token. It is a secret.
+    pub access_token: String,
+    /// The Matrix device of this login.
+    pub device_id: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Credentials({}, hidden)", self.user_id)
+    }
+}

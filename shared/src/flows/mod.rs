@@ -1,0 +1,5 @@
+//! Workflows that several functions share.
+
+pub mod codes;
+pub mod coins;
+pub mod rooms;

@@ -1,0 +1,21 @@
+//! Access to rooms.
+
+use crate::domain::room::{Member, Room};
+use crate::domain::{User, UserId};
+use crate::storage::{Reads, StoreError};
+use crate::{App, Error};
+
+/// Fails with `not_a_member` for users who are not in a private room.
+pub async fn require_read_access(app: &App, room: &Room, user: UserId) -> Result<(), Error> {
+    let may = !room.is_private
+        || app.store.member(room, user, Reads::Eventual).await?.as_ref().is_some_and(Member::has_joined);
+    if may { Ok(()) } else { Err(Error::NotAMember) }
+}
+
+/// Locks the username before other members of a room see it.
+pub async fn lock_username(app: &App, user: &User) -> Result<(), StoreError> {
+    if user.chat_since.is_none() {
+        app.store.lock_username(user, app.clock.now()).await?;
+    }
+    Ok(())
+}

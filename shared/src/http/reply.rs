@@ -1,0 +1,31 @@
+//! What a handler returns on success.
+
+use lambda_http::http::StatusCode;
+
+/// A success: the body, its status and headers.
+#[derive(Debug)]
+pub struct Reply<T> {
+    pub status: StatusCode,
+    pub body: T,
+    pub(super) headers: Vec<(&'static str, &'static str)>,
+}
+
+impl<T> Reply<T> {
+    #[must_use]
+    pub fn new(status: StatusCode, body: T) -> Self {
+        Self { status, body, headers: Vec::new() }
+    }
+
+    /// Marks the response as that of an earlier request with the same idempotency key.
+    #[must_use]
+    pub fn replayed(mut self) -> Self {
+        self.headers.push(("idempotency-replayed", "true"));
+        self
+    }
+}
+
+impl<T> From<T> for Reply<T> {
+    fn from(body: T) -> Self {
+        Self::new(StatusCode::OK, body)
+    }
+}

@@ -1,0 +1,175 @@
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
+use chrono::{DateTime, Utc};
+use futures_util::stream;
+use futures_util::{FutureExt as _, StreamExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::CONCURRENCY;
+use crate::domain::catalog::{Key, Kind, Match, Sport, Team, Tournament};
+use crate::storage::error::StoreError;
+use crate::storage::item::{Item, from_item, number, text, to_item};
+use crate::storage::keys;
+use crate::storage::store::{Reads, Store};
+
+/// BatchGetItem takes at most this many keys.
+const ROWS_PER_BATCH: usize = 100;
+
+/// What the rows of all kinds have in common.
+pub trait Row: Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync {
+    const KIND: Kind;
+    fn id(&self) -> u32;
+    fn key(&self) -> Key;
+    fn as_of(&self) -> DateTime<Utc>;
+    /// The same row with another date.
+    #[must_use]
+    fn dated(self, as_of: DateTime<Utc>) -> Self;
+    /// How often the row's result has changed. 0 for kinds without results.
+    fn revision(&self) -> u32;
+}
+
+macro_rules! rows {
+    ($($row:ty => $kind:expr, $revision:expr;)*) => {
+        $(impl Row for $row {
+            const KIND: Kind = $kind;
+
+            fn id(&self) -> u32 {
+                self.id
+            }
+
+            fn key(&self) -> Key {
+                self.key
+            }
+
+            fn as_of(&self) -> DateTime<Utc> {
+                self.as_of
+            }
+
+            fn dated(self, as_of: DateTime<Utc>) -> Self {
+                Self { as_of, ..self }
+            }
+
+            fn revision(&self) -> u32 {
+                let revision: fn(&Self) -> u32 = $revision;
+                revision(self)
+            }
+        })*
+    };
+}
+
+rows! {
+    Sport => Kind::Sport, |_| 0;
+    Team => Kind::Team, |_| 0;
+    Tournament => Kind::Tournament, |_| 0;
+    Match => Kind::Event, |event| event.revision;
+}
+
+/// A row to write in place of the one that was read.
+#[derive(Debug, Clone)]
+pub struct Replacement<T> {
+    pub row: T,
+    pub read: Option<T>,
+}
+
+/// The result of writing a [`Replacement`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written<T> {
+    Now,
+    /// Not written: the stored row is this one, and no longer the one that was read.
+    Changed(T),
+}
+
+impl Store {
+    /// Rows by id, with strongly consistent reads.
+    pub async fn catalog_rows<T: Row>(&self, ids: &[u32]) -> Result<BTreeMap<u32, T>, StoreError> {
+        let keys: Vec<Item> = ids.iter().map(|id| keys::catalog_row(T::KIND, *id).into()).collect();
+        // Boxed and collected: otherwise the compiler cannot infer the closure's lifetimes.
+        let batches: Vec<_> = keys
+            .chunks(ROWS_PER_BATCH)
+            .map(|batch| self.batch_get(&self.tables.catalog, batch.to_vec(), Reads::Consistent).boxed())
+            .collect();
+        let mut rows = BTreeMap::new();
+        let mut running = stream::iter(batches).buffer_unordered(CONCURRENCY);
+        while let Some(items) = running.next().await {
+            for item in items? {
+                let row: T = from_item(item)?;
+                rows.insert(row.id(), row);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Writes rows concurrently. The results are in the order of `rows`.
+    pub async fn put_rows<T: Row>(&self, rows: &[Replacement<T>]) -> Result<Vec<Written<T>>, StoreError> {
+        let writes: Vec<_> = rows.iter().map(|row| self.put_row(row).boxed()).collect();
+        let mut written = Vec::with_capacity(rows.len());
+        let mut running = stream::iter(writes).buffered(CONCURRENCY);
+        while let Some(outcome) = running.next().await {
+            written.push(outcome?);
+        }
+        Ok(written)
+    }
+
+    async fn put_row<T: Row>(&self, replacement: &Replacement<T>) -> Result<Written<T>, StoreError> {
+        let Replacement { row, read } = replacement;
+        let put = self
+            .client
+            .put_item()
+            .table_name(&self.tables.catalog)
+            .set_item(Some(to_item(keys::catalog_row(T::KIND, row.id()), row)?))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let put = match read {
+            None => put.condition_expression("attribute_not_exists(pk)"),
+            // Two states of a row differ in `as_of`, or, if a result was corrected under the same date, in
+            // the revision.
+            Some(read) => put
+                .condition_expression(
+                    "#key = :key AND as_of = :as_of AND (attribute_not_exists(revision) OR revision = :revision)",
+                )
+                .expression_attribute_names("#key", "key")
+                .expression_attribute_values(":key", number(read.key().0))
+                .expression_attribute_values(":as_of", number(read.as_of().timestamp_millis()))
+                .expression_attribute_values(":revision", number(read.revision())),
+        };
+        let Err(error) = put.send().await else { return Ok(Written::Now) };
+        match error.as_service_error() {
+            Some(PutItemError::ConditionalCheckFailedException(failed)) => {
+                let found: T = from_item(failed.item().cloned().unwrap_or_default())?;
+                // The stored row equals ours when the response was lost and the SDK retried.
+                Ok(if found == *row { Written::Now } else { Written::Changed(found) })
+            }
+            _ => Err(StoreError::from_sdk("PutItem", &error)),
+        }
+    }
+
+    /// Every row of a kind. Scans the table: only for rebuilding a snapshot.
+    pub async fn all_rows<T: Row>(&self) -> Result<BTreeMap<u32, T>, StoreError> {
+        let mut rows = BTreeMap::new();
+        let mut from = None;
+        loop {
+            let page = self
+                .client
+                .scan()
+                .table_name(&self.tables.catalog)
+                .filter_expression("begins_with(pk, :kind) AND sk = :row")
+                .expression_attribute_values(":kind", text(format!("{}#", T::KIND.as_str())))
+                .expression_attribute_values(":row", text(keys::CATALOG_ROW))
+                .set_exclusive_start_key(from.take())
+                .consistent_read(true)
+                .send()
+                .await
+                .map_err(|error| StoreError::from_sdk("Scan", &error))?;
+            for item in page.items.unwrap_or_default() {
+                let row: T = from_item(item)?;
+                rows.insert(row.id(), row);
+            }
+            from = page.last_evaluated_key;
+            if from.is_none() {
+                return Ok(rows);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+use std::collections::{BTreeMap, HashMap};
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use chrono::{DateTime, Utc};
+use futures_util::FutureExt as _;
+use futures_util::future::try_join_all;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::catalog::{Chunk, ChunkName};
+use crate::storage::error::{StoreError, condition_held};
+use crate::storage::item::{Item, from_item, number, text, to_item};
+use crate::storage::keys;
+use crate::storage::store::{Reads, Store};
+
+/// An item holds at most 400 KB; this leaves room for its other attributes.
+const PART_BYTES: usize = 350 * 1024;
+
+/// How many parts one batch reads. A batch returns at most 16 MB, and a cold function has little memory.
+const PARTS_PER_BATCH: usize = 40;
+
+/// Points to the current index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    pub version: u64,
+    /// The index's partition.
+    at: String,
+}
+
+/// Lists the chunks of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index {
+    /// How the chunks are encoded. Another version of this program may use an encoding that we cannot read.
+    format: u32,
+    chunks: BTreeMap<String, ChunkRef>,
+}
+
+/// Grows with every change of a row's encoded fields or of their order.
+const FORMAT: u32 = 1;
+
+/// Where a chunk's bytes are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChunkRef {
+    at: String,
+    parts: u32,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self { format: FORMAT, chunks: BTreeMap::new() }
+    }
+}
+
+impl Index {
+    /// The chunks by name.
+    pub fn chunks(&self) -> Result<BTreeMap<ChunkName, ChunkRef>, StoreError> {
+        if self.format != FORMAT {
+            return Err(StoreError::Unreadable("a snapshot of this program's format"));
+        }
+        self.chunks
+            .iter()
+            .map(|(name, found)| {
+                let name = name.parse().map_err(|_| StoreError::Unreadable("a chunk's name"))?;
+                Ok((name, found.clone()))
+            })
+            .collect()
+    }
+
+    /// Adds or replaces a chunk; returns the replaced one.
+    pub fn set(&mut self, name: ChunkName, chunk: ChunkRef) -> Option<ChunkRef> {
+        self.chunks.insert(name.to_string(), chunk)
+    }
+
+    /// Removes a chunk that has no rows left.
+    pub fn remove(&mut self, name: ChunkName) -> Option<ChunkRef> {
+        self.chunks.remove(&name.to_string())
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct PartItem {
+    pk: String,
+    sk: String,
+    #[serde(with = "serde_bytes")]
+    bytes: Vec<u8>,
+}
+
+impl Store {
+    /// The current head. An eventually consistent read costs half a unit: the price of knowing that nothing
+    /// has changed.
+    pub async fn catalog_head(&self, reads: Reads) -> Result<Option<Head>, StoreError> {
+        self.get(&self.tables.catalog, keys::snapshot_head(), reads).await
+    }
+
+    pub async fn catalog_index(&self, head: &Head, reads: Reads) -> Result<Option<Index>, StoreError> {
+        self.get(&self.tables.catalog, keys::snapshot_index(&head.at), reads).await
+    }
+
+    /// Reads chunks. `None` if one is missing: a newer snapshot has replaced it.
+    pub async fn catalog_chunks(
+        &self,
+        wanted: &[(ChunkName, ChunkRef)],
+        reads: Reads,
+    ) -> Result<Option<Vec<(ChunkName, Chunk)>>, StoreError> {
+        let keys: Vec<Item> = wanted
+            .iter()
+            .flat_map(|(name, chunk)| {
+                (0..chunk.parts).map(|part| keys::snapshot_part(&chunk.at, *name, part).into())
+            })
+            .collect();
+        let mut parts: HashMap<(String, String), Vec<u8>> = HashMap::new();
+        let batches: Vec<_> = keys
+            .chunks(PARTS_PER_BATCH)
+            .map(|batch| self.batch_get(&self.tables.catalog, batch.to_vec(), reads).boxed())
+            .collect();
+        for items in try_join_all(batches).await? {
+            for item in items {
+                let part: PartItem = from_item(item)?;
+                parts.insert((part.pk, part.sk), part.bytes);
+            }
+        }
+        let mut chunks = Vec::with_capacity(wanted.len());
+        for (name, chunk) in wanted {
+            let mut bytes = Vec::new();
+            for part in 0..chunk.parts {
+                let key = keys::snapshot_part(&chunk.at, *name, part);
+                match parts.remove(&(key.pk, key.sk)) {
+                    Some(found) if bytes.is_empty() => bytes = found,
+                    Some(found) => bytes.extend(found),
+                    None => return Ok(None),
+                }
+            }
+            let chunk = Chunk::decode(&bytes).map_err(|_| StoreError::Unreadable("a chunk"))?;
+            chunks.push((*name, chunk));
+        }
+        Ok(Some(chunks))
+    }
+
+    /// Stores a chunk under the partition `at`. Readers see it once an index lists it.
+    pub async fn put_chunk(&self, at: &str, name: ChunkName, bytes: &[u8]) -> Result<ChunkRef, StoreError> {
+        let mut parts = 0;
+        for part in bytes.chunks(PART_BYTES) {
+            self.client
+                .put_item()
+                .table_name(&self.tables.catalog)
+                .set_item(Some(keys::snapshot_part(at, name, parts).into()))
+                .item("bytes", AttributeValue::B(Blob::new(part)))
+                .send()
+                .await
+                .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
+            parts += 1;
+        }
+        Ok(ChunkRef { at: at.to_owned(), parts })
+    }
+
+    /// Stores an index, then moves the head from `before` to it. Returns false if the head is not `before`.
+    pub async fn publish_index(
+        &self,
+        before: Option<&Head>,
+        at: &str,
+        index: &Index,
+    ) -> Result<bool, StoreError> {
+        self.client
+            .put_item()
+            .table_name(&self.tables.catalog)
+            .set_item(Some(to_item(keys::snapshot_index(at), index)?))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
+        let head = Head { version: before.map_or(0, |head| head.version) + 1, at: at.to_owned() };
+        let mut put = self
+            .client
+            .put_item()
+            .table_name(&self.tables.catalog)
+            .set_item(Some(to_item(keys::snapshot_head(), &head)?))
+            .expression_attribute_names("#at", "at")
+            .expression_attribute_values(":mine", text(at))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        // `#at = :mine`: the first attempt moved the head, its response was lost, and the SDK retried.
+        put = match before {
+            None => put.condition_expression("attribute_not_exists(pk) OR #at = :mine"),
+            Some(before) => put
+                .condition_expression("#at = :before OR #at = :mine")
+                .expression_attribute_values(":before", text(&before.at)),
+        };
+        condition_held("PutItem", put.send().await)
+    }
+
+    /// Sets an expiry on chunks that no index lists any more, and on the index of `old_head`. `end` leaves
+    /// time for functions that are still reading them.
+    pub async fn expire_chunks(
+        &self,
+        chunks: &[(ChunkName, ChunkRef)],
+        old_head: Option<&Head>,
+        end: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let parts = chunks.iter().flat_map(|(name, chunk)| {
+            (0..chunk.parts).map(|part| keys::snapshot_part(&chunk.at, *name, part))
+        });
+        let index = old_head.map(|head| keys::snapshot_index(&head.at));
+        for key in parts.chain(index) {
+            let expired = self
+                .client
+                .update_item()
+                .table_name(&self.tables.catalog)
+                .set_key(Some(key.into()))
+                .update_expression("SET expires_at = :end")
+                .condition_expression("attribute_exists(pk)")
+                .expression_attribute_values(":end", number(end.timestamp()))
+                .send()
+                .await;
+            condition_held("UpdateItem", expired)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! What can go wrong in the store, and how a failed condition is recognised.
+
+use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+
+use super::item::Item;
+
+/// A failed storage operation.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// DynamoDB throttled the call, failed or did not respond, after the SDK's retries. The caller may retry
+    /// later.
+    #[error("{operation} failed after retries ({code})")]
+    Busy { operation: &'static str, code: String },
+    /// Other writers kept changing `what`, or DynamoDB kept throttling it, until our retries were exhausted.
+    /// The caller may retry later.
+    #[error("contention on {what}")]
+    Contended { what: &'static str },
+    /// Our mistake: a missing table, a missing permission, an invalid expression.
+    #[error("{operation} is misconfigured: {code}")]
+    Misconfigured { operation: &'static str, code: String },
+    /// An item does not deserialize. Serde's message is dropped because it quotes values.
+    #[error("an item could not be read as {0}")]
+    Unreadable(&'static str),
+}
+
+/// Error codes after which the caller may retry.
+const RETRYABLE: &[&str] = &[
+    "TransactionConflictException",
+    "TransactionCanceledException",
+    "TransactionInProgressException",
+    "ProvisionedThroughputExceededException",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+    "InternalServerError",
+];
+
+impl StoreError {
+    /// Classifies an SDK error. The message is dropped because DynamoDB quotes values in some messages.
+    pub(super) fn from_sdk<E: ProvideErrorMetadata>(operation: &'static str, error: &SdkError<E>) -> Self {
+        let code = error.code().unwrap_or(match error {
+            SdkError::TimeoutError(_) => "Timeout",
+            SdkError::DispatchFailure(_) => "DispatchFailure",
+            SdkError::ConstructionFailure(_) => "ConstructionFailure",
+            _ => "Unknown",
+        });
+        let is_retryable = match error {
+            SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => true,
+            SdkError::ServiceError(service) => {
+                RETRYABLE.contains(&code) || service.raw().status().is_server_error()
+            }
+            _ => false,
+        };
+        let code = code.to_owned();
+        if is_retryable { Self::Busy { operation, code } } else { Self::Misconfigured { operation, code } }
+    }
+}
+
+impl From<BuildError> for StoreError {
+    /// A request lacks a required part: a mistake in this module.
+    fn from(_: BuildError) -> Self {
+        Self::Misconfigured { operation: "build", code: "IncompleteRequest".into() }
+    }
+}
+
+/// Whether a conditional write took effect. For callers that do not need the existing item.
+pub(super) fn condition_held<T, E: ProvideErrorMetadata>(
+    operation: &'static str,
+    written: Result<T, SdkError<E>>,
+) -> Result<bool, StoreError> {
+    match written {
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
+        Err(error) => Err(StoreError::from_sdk(operation, &error)),
+    }
+}
+
+/// The existing item, if the update's condition failed. Empty if there was no item.
+pub(super) fn item_that_failed_condition(error: &SdkError<UpdateItemError>) -> Option<Item> {
+    match error.as_service_error()? {
+        UpdateItemError::ConditionalCheckFailedException(failed) => {
+            Some(failed.item().cloned().unwrap_or_default())
+        }
+        _ => None,
+    }
+}
+
+/// The existing item, if the condition of the transaction's write at `index` failed. Empty if there was no
+/// item.
+pub(super) fn write_that_failed_condition(
+    error: &SdkError<TransactWriteItemsError>,
+    index: usize,
+) -> Option<Item> {
+    match error.as_service_error()? {
+        TransactWriteItemsError::TransactionCanceledException(cancelled) => {
+            let reason = cancelled.cancellation_reasons().get(index)?;
+            let has_failed = reason.code() == Some("ConditionalCheckFailed");
+            has_failed.then(|| reason.item().cloned().unwrap_or_default())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,50 @@
+//! DynamoDB items, their primary keys and attribute values.
+
+use std::any::type_name;
+use std::collections::HashMap;
+use std::fmt::Display;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::StoreError;
+
+/// An item by attribute name.
+pub(super) type Item = HashMap<String, AttributeValue>;
+
+/// A primary key: partition and sort.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    pub pk: String,
+    pub sk: String,
+}
+
+impl From<Key> for Item {
+    fn from(key: Key) -> Self {
+        [("pk".to_owned(), text(key.pk)), ("sk".to_owned(), text(key.sk))].into()
+    }
+}
+
+/// Deserializes an item.
+pub(super) fn from_item<T: DeserializeOwned>(item: Item) -> Result<T, StoreError> {
+    serde_dynamo::from_item(item).map_err(|_| StoreError::Unreadable(type_name::<T>()))
+}
+
+/// The item at `key` with the fields of `value`.
+pub(super) fn to_item<T: Serialize>(key: Key, value: &T) -> Result<Item, StoreError> {
+    let mut item: Item =
+        serde_dynamo::to_item(value).map_err(|_| StoreError::Unreadable(type_name::<T>()))?;
+    item.extend(Item::from(key));
+    Ok(item)
+}
+
+/// A string attribute.
+pub(super) fn text(value: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(value.into())
+}
+
+/// A number attribute.
+pub(super) fn number(value: impl Display) -> AttributeValue {
+    AttributeValue::N(format!("{value}"))
+}

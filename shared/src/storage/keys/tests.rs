@@ -1,0 +1,94 @@
+use super::*;
+use crate::domain::coins::ReferenceId;
+
+fn flat(key: &Key) -> String {
+    format!("{}/{}", key.pk, key.sk)
+}
+
+#[test]
+fn users_keys_are_stable() {
+    let phone = Phone::parse("+447700900123").unwrap();
+    let name = Username::parse("alice").unwrap();
+    assert_eq!(flat(&profile(UserId(7))), "user#7/profile");
+    assert_eq!(flat(&session(UserId(7), "ab")), "user#7/session#ab");
+    assert_eq!(flat(&phone_owner(&phone)), "phone#+447700900123/owner");
+    assert_eq!(flat(&phone_codes(&phone)), "phone#+447700900123/codes");
+    assert_eq!(flat(&username_owner(&name)), "name#alice/owner");
+    assert_eq!(flat(&user_counter()), "counter#user/last");
+}
+
+#[test]
+fn sms_log_keys_are_stable() {
+    let phone = Phone::parse("+447700900123").unwrap();
+    let day = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
+    assert_eq!(sms_log_day(day, sms_log_shard(&phone)), "day#2026-11-15#1");
+}
+
+#[test]
+fn sms_log_shards_are_balanced() {
+    let mut counts = [0; SMS_LOG_SHARDS as usize];
+    for n in 0..4_000 {
+        counts[sms_log_shard(&Phone::parse(&format!("+4477009{n:05}")).unwrap()) as usize] += 1;
+    }
+    assert!(counts.iter().all(|count| (800..1_200).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn catalog_keys_are_stable() {
+    assert_eq!(flat(&catalog_row(Kind::Event, 9)), "event#9/row");
+    assert_eq!(flat(&catalog_external(Kind::Team, catalog::Key(10))), "external#team#000000000000000a/id");
+    assert_eq!(flat(&snapshot_head()), "snapshot/head");
+    assert_eq!(flat(&snapshot_index("7.a")), "snapshot#7.a/index");
+    assert_eq!(
+        flat(&snapshot_part("7.a", ChunkName::Month { year: 2026, month: 3 }, 1)),
+        "snapshot#7.a/2026-03#1"
+    );
+}
+
+#[test]
+fn predictions_keys_are_stable() {
+    assert_eq!(flat(&prediction(9, 64, UserId(7))), "event#9#23/user#7");
+    assert_eq!(flat(&event_tally(9)), "event#9/tally");
+    assert_eq!(flat(&settlement(9)), "event#9/settlement");
+    assert_eq!(flat(&due(9)), "due/event#9");
+    assert_eq!(flat(&user_stats(UserId(7))), "user#7/stats");
+}
+
+#[test]
+fn only_predictions_have_prediction_keys() {
+    let is_prediction = |key: &Key| super::is_prediction(&key.pk, &key.sk);
+    assert!(is_prediction(&prediction(9, 4, UserId(7))));
+    let others = [event_tally(9), settlement(9), due(9), user_stats(UserId(7))];
+    assert!(!others.iter().any(is_prediction));
+}
+
+#[test]
+fn wallets_keys_are_stable() {
+    assert_eq!(flat(&balance(UserId(7))), "user#7/balance");
+    let day = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
+    assert_eq!(flat(&entry(UserId(7), &EntryKey::Day(day))), "user#7/entry#day#2026-11-15");
+    let reference = ReferenceId::parse("a#b").unwrap();
+    assert_eq!(
+        flat(&entry(UserId(7), &EntryKey::Reference(reference.clone()))),
+        "user#7/entry#reference#a#b"
+    );
+    assert_eq!(flat(&entry(UserId(7), &EntryKey::Grant(reference))), "user#7/entry#grant#a#b");
+}
+
+#[test]
+fn rooms_keys_are_stable() {
+    let id = RoomId::parse("!x:server").unwrap();
+    assert_eq!(flat(&room(&id)), "room#!x:server/room");
+    assert_eq!(flat(&room_tally(&id)), "room#!x:server/tally");
+    assert_eq!(flat(&member(&id, 64, UserId(7))), "room#!x:server#23/member#7");
+    assert_eq!(flat(&room_creation(UserId(7), "ab")), "making#7/ab");
+    assert_eq!(flat(&push("ab")), "push#ab/done");
+}
+
+#[test]
+fn only_members_have_member_keys() {
+    let id = RoomId::parse("!x:server").unwrap();
+    let is_member = |key: &Key| super::is_member(&key.pk, &key.sk);
+    assert!(is_member(&member(&id, 1, UserId(7))));
+    assert!(!is_member(&room(&id)) && !is_member(&room_tally(&id)));
+}

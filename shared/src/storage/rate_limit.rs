@@ -1,0 +1,107 @@
+//! The sliding window of [`crate::domain::limit`] as DynamoDB expressions: attributes `m0` (newest) to `mN`
+//! hold the request ids of the latest admissions.
+//!
+//! An update expression reads the item as it was before the update, so `SET m0 = :new, m1 = m0, m2 = m1`
+//! shifts the whole window in one write.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use chrono::{DateTime, Utc};
+
+use super::item::{Item, text};
+use crate::domain::limit::{self, Limit};
+
+/// Sorts before every request id. Stands for a position that was never filled.
+const NEVER: &str = "0";
+
+/// The parts of an update expression.
+#[derive(Debug, PartialEq)]
+pub(super) struct Shift {
+    pub set: String,
+    pub condition: String,
+    pub values: HashMap<String, AttributeValue>,
+}
+
+/// Inserts `request_id` at the front if every limit allows it. A retried write is not inserted twice.
+pub(super) fn admit(limits: &[Limit], request_id: &str, now: DateTime<Utc>) -> Shift {
+    let depth = limit::depth(limits);
+    let mut values = HashMap::from([(":request".into(), text(request_id))]);
+    let mut set = "m0 = :request".to_owned();
+    for position in 1..depth {
+        // DynamoDB rejects values that no expression uses, so this value is added with its first use.
+        values.insert(":never".into(), text(NEVER));
+        let _ = write!(set, ", m{position} = if_not_exists(m{}, :never)", position - 1);
+    }
+    let mut conditions = Vec::new();
+    for position in 0..depth {
+        conditions.push(format!("(attribute_not_exists(m{position}) OR m{position} <> :request)"));
+    }
+    for (at, limit) in limits.iter().enumerate() {
+        let position = limit.count - 1;
+        conditions.push(format!("(attribute_not_exists(m{position}) OR m{position} <= :outside{at})"));
+        values.insert(format!(":outside{at}"), text(limit::outside(limit.window, now)));
+    }
+    let condition = conditions.join(" AND ");
+    Shift { set, condition, values }
+}
+
+/// Removes `request_id` from `position` and closes the gap.
+pub(super) fn release(limits: &[Limit], position: usize, request_id: &str) -> Shift {
+    let depth = limit::depth(limits);
+    let mut set = String::new();
+    for to in position..depth - 1 {
+        let _ = write!(set, "m{to} = if_not_exists(m{}, :never), ", to + 1);
+    }
+    let _ = write!(set, "m{} = :never", depth - 1);
+    Shift {
+        set,
+        condition: format!("m{position} = :request"),
+        values: HashMap::from([(":request".into(), text(request_id)), (":never".into(), text(NEVER))]),
+    }
+}
+
+/// How many attempts a release needs at most. Each concurrent request shifts a position by one, in either
+/// direction.
+pub(super) fn release_attempts(limits: &[Limit]) -> u32 {
+    u32::try_from(2 * limit::depth(limits) + 1).unwrap_or(u32::MAX)
+}
+
+/// The request ids in an item's window, newest first.
+pub(super) fn request_ids(item: &Item) -> Vec<String> {
+    (0..).map_while(|position| item.get(&format!("m{position}"))?.as_s().ok().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    const LIMITS: [Limit; 2] =
+        [Limit { count: 2, window: TimeDelta::minutes(10) }, Limit { count: 3, window: TimeDelta::days(1) }];
+
+    #[test]
+    fn admission_shifts_the_window_and_checks_each_limit() {
+        let shift = admit(&LIMITS, "x", DateTime::from_timestamp(1_763_000_000, 0).unwrap());
+        assert_eq!(
+            shift.set,
+            "m0 = :request, m1 = if_not_exists(m0, :never), m2 = if_not_exists(m1, :never)"
+        );
+        assert_eq!(
+            shift.condition,
+            "(attribute_not_exists(m0) OR m0 <> :request) \
+             AND (attribute_not_exists(m1) OR m1 <> :request) \
+             AND (attribute_not_exists(m2) OR m2 <> :request) \
+             AND (attribute_not_exists(m1) OR m1 <= :outside0) \
+             AND (attribute_not_exists(m2) OR m2 <= :outside1)"
+        );
+    }
+
+    #[test]
+    fn release_closes_the_gap() {
+        assert_eq!(release(&LIMITS, 1, "x").set, "m1 = if_not_exists(m2, :never), m2 = :never");
+        assert_eq!(release(&LIMITS, 2, "x").set, "m2 = :never");
+    }
+}

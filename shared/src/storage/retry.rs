@@ -1,0 +1,107 @@
+//! The one way to retry after a conflict.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::StoreError;
+
+/// Bounds the attempts of a loop and waits between them.
+///
+/// The loop makes an attempt, returns on success, and calls [`Retry::again`] otherwise:
+///
+/// ```ignore
+/// let mut retry = Retry::immediate("wallet", 5);
+/// loop {
+///     if write().await? {
+///         return Ok(());
+///     }
+///     retry.again().await?;
+/// }
+/// ```
+///
+/// The SDK already retries single calls that DynamoDB throttles. This is for what only the caller can
+/// retry: a write whose condition failed, and the unprocessed rest of a batch.
+#[derive(Debug)]
+pub struct Retry {
+    what: &'static str,
+    attempts: u32,
+    failed: u32,
+    first_wait: Duration,
+}
+
+impl Retry {
+    /// Up to `attempts` attempts without waits. `what` names the contended thing in the error.
+    #[must_use]
+    pub fn immediate(what: &'static str, attempts: u32) -> Self {
+        Self::doubling(what, attempts, Duration::ZERO)
+    }
+
+    /// Up to `attempts` attempts. The first wait is `first_wait`; each further wait is twice as long.
+    #[must_use]
+    pub fn doubling(what: &'static str, attempts: u32, first_wait: Duration) -> Self {
+        Self { what, attempts, failed: 0, first_wait }
+    }
+
+    /// How many attempts have failed so far.
+    #[must_use]
+    pub fn failed(&self) -> u32 {
+        self.failed
+    }
+
+    /// Counts a failed attempt, then waits. Fails with [`StoreError::Contended`] after the last attempt.
+    pub async fn again(&mut self) -> Result<(), StoreError> {
+        let wait = self.first_wait.saturating_mul(2_u32.saturating_pow(self.failed));
+        self.count_failure()?;
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+        Ok(())
+    }
+
+    /// Like [`Retry::again`], with a wait that the caller chooses.
+    pub async fn again_after(&mut self, wait: Duration) -> Result<(), StoreError> {
+        self.count_failure()?;
+        sleep(wait).await;
+        Ok(())
+    }
+
+    fn count_failure(&mut self) -> Result<(), StoreError> {
+        self.failed += 1;
+        if self.failed < self.attempts { Ok(()) } else { Err(StoreError::Contended { what: self.what }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// The waits between attempts, in milliseconds, until the retries are exhausted.
+    #[expect(clippy::disallowed_methods, reason = "measures the paused clock")]
+    async fn waits(mut retry: Retry) -> Vec<u128> {
+        let mut waits = Vec::new();
+        loop {
+            let start = Instant::now();
+            match retry.again().await {
+                Ok(()) => waits.push(start.elapsed().as_millis()),
+                Err(error) => {
+                    assert!(matches!(error, StoreError::Contended { what: "row" }), "{error}");
+                    return waits;
+                }
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_double_and_the_last_failure_does_not_wait() {
+        assert_eq!(waits(Retry::doubling("row", 4, Duration::from_millis(10))).await, [10, 20, 40]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn immediate_retries_do_not_wait() {
+        assert_eq!(waits(Retry::immediate("row", 3)).await, [0, 0]);
+        assert!(waits(Retry::immediate("row", 1)).await.is_empty());
+    }
+}

@@ -1,0 +1,68 @@
+# shellcheck shell=bash
+# Functions that the test scripts share: install, start and stop the components that they need.
+# Source this file at the root of the project.
+
+export TOUCHLINE_CACHE=${TOUCHLINE_CACHE:-$HOME/.cache/touchline}
+export SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=eu-west-1
+
+work=$(mktemp -d)
+pids=()
+finish() {
+  for pid in "${pids[@]}"; do
+    kill "$pid" 2>/dev/null || true
+    # A process that a test has frozen handles the signal only when it continues.
+    kill -CONT "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+  done
+  rm -rf "$work" || true
+}
+trap finish EXIT
+
+step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
+
+# install_packages NAME: creates the virtual environment $TOUCHLINE_CACHE/NAME from tests/NAME.txt. Reuses it until that
+# file changes.
+install_packages() {
+  if ! cmp -s "tests/$1.txt" "$TOUCHLINE_CACHE/$1/installed.txt"; then
+    rm -rf "${TOUCHLINE_CACHE:?}/$1"
+    python3 -m venv "$TOUCHLINE_CACHE/$1"
+    "$TOUCHLINE_CACHE/$1/bin/pip" install --quiet --disable-pip-version-check -r "tests/$1.txt"
+    cp "tests/$1.txt" "$TOUCHLINE_CACHE/$1/installed.txt"
+  fi
+}
+
+# require_build: fails if the sources are newer than the last run of tests/build.
+require_build() {
+  if [ ! -f .aws-sam/build/template.yaml ] ||
+    [ -n "$(find template.yaml Cargo.lock functions shared -newer .aws-sam/build/template.yaml -type f -print -quit)" ]; then
+    echo "The build is missing or out of date. Run tests/build first." >&2
+    exit 1
+  fi
+}
+
+target_folder() {
+  cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])'
+}
+
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# wait_for NAME URL LOG: waits up to 30 seconds until URL responds. Prints the end of LOG if it does not.
+wait_for() {
+  for _ in $(seq 300); do
+    if curl --silent --output /dev/null "$2"; then return; fi
+    sleep 0.1
+  done
+  echo "$1 did not start. Its log ends with:" >&2
+  tail -20 "$3" >&2
+  exit 1
+}
+
+# start_ministack NAME PORT [VARIABLE=VALUE ...]
+start_ministack() {
+  local name=$1 port=$2
+  shift 2
+  env BIND_HOST=127.0.0.1 GATEWAY_PORT="$port" MINISTACK_REGION="$AWS_DEFAULT_REGION" "$@" \
+    "$TOUCHLINE_CACHE/real-components/bin/ministack" >"$work/$name.log" 2>&1 &
+  pids+=($!)
+  wait_for "$name" "http://127.0.0.1:$port/" "$work/$name.log"
+}
