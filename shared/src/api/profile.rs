@@ -38,7 +38,7 @@ endpoint! {
 endpoint! {
     /// Complete phone verification
     ///
-    /// With the right code, the phone number becomes the caller's. Their other sessions end.
+    /// With the right code, the phone number becomes the caller's. Their sessions continue.
     VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationCode => Message<Verified>,
         errors [InvalidCode, PhoneTaken, PhoneMismatch]
 }
