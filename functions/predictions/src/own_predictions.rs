@@ -1,9 +1,9 @@
 use futures_util::future::try_join;
 use touchline::api::predictions::{BeforePrediction, OwnPrediction, OwnPredictions};
-use touchline::api::{Cursor, Listing, NextPage};
+use touchline::api::{Cursor, CursorPage, NextPage};
 use touchline::{App, Call, Error, Reply};
 
-pub async fn handle(app: App, call: Call<OwnPredictions>) -> Result<Reply<Listing<OwnPrediction>>, Error> {
+pub async fn handle(app: App, call: Call<OwnPredictions>) -> Result<Reply<CursorPage<OwnPrediction>>, Error> {
     let (input, user) = (call.input, call.caller.user);
     let before = input.cursor.map(|cursor| cursor.position_in(user)).transpose()?.map(|before| before.0);
     let rows = async {
@@ -17,7 +17,7 @@ pub async fn handle(app: App, call: Call<OwnPredictions>) -> Result<Reply<Listin
     let next =
         rows.last().filter(|_| more).map(|row| Cursor::new(user, BeforePrediction(row.created.clone())));
     let data = rows.iter().filter_map(|row| OwnPrediction::of(row, &catalog, count(row.event_id))).collect();
-    Ok(Listing { data, meta: NextPage { next_cursor: next.map(|cursor| cursor.to_string()) } }.into())
+    Ok(CursorPage { data, meta: NextPage { next_cursor: next.map(|cursor| cursor.to_string()) } }.into())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use lambda_http::http::StatusCode;
 use touchline::api::predictions::{Predict, PredictionView};
 use touchline::api::{Invalid, Message};
-use touchline::domain::prediction::{Closed, Forecast, ScoreContradictsPick, Stamp};
+use touchline::domain::prediction::{Forecast, PredictionsClosed, ScoreContradictsPick, Stamp};
 use touchline::storage::predictions::{NewPrediction, Predicted};
 use touchline::{App, Call, Error, Reply};
 
@@ -27,7 +27,7 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
     let (status, message, row) = match app.store.predict(&new).await? {
         Predicted::Created(row) => (StatusCode::CREATED, "Prediction saved.", row),
         Predicted::Updated(row) => (StatusCode::OK, "Prediction updated.", row),
-        Predicted::Settled => return Err(Closed.into()),
+        Predicted::Settled => return Err(PredictionsClosed.into()),
     };
     let body = Message { message: message.into(), data: PredictionView::of(&row) };
     Ok(Reply::new(status, body))

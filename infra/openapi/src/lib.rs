@@ -6,7 +6,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use touchline::api::schema::{InputField, Operation};
 use touchline::api::{self, ErrorCode, ErrorFormat, Route};
-use touchline::http::{Example, examples};
+use touchline::http::{Example, examples, idempotency_key_schema};
 
 /// Real requests and responses, as examples, by method and path.
 #[derive(Debug, Default, Clone)]
@@ -114,12 +114,7 @@ fn operation_object(
         parameters.extend(fields.iter().map(query_parameter));
     }
     if let Some(header) = route.idempotency_header {
-        let schema = json!({
-            "type": "string", "pattern": "^[!-~]([ -~]{0,62}[!-~])?$", "examples": ["5f0c2c1e"],
-            "description": "The caller's idempotency key. A retry with the same key gets the first result, with \
-                            `Idempotency-Replayed: true`. A `reference_id` in the body takes precedence.",
-        });
-        parameters.push(parameter(header, "header", false, schema));
+        parameters.push(parameter(header, "header", false, idempotency_key_schema()));
     }
     let security = match (error_format, route.needs_token) {
         (ErrorFormat::Matrix, _) => json!([{ "homeserver": [] }]),

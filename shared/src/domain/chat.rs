@@ -1,10 +1,10 @@
-//! The chat network, as users see it.
+//! Chat credentials.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What a chat client logs in with. `Debug` hides the token.
+/// The credentials of a chat client. `Debug` hides the token.
 #[derive(Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Credentials {

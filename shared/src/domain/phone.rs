@@ -95,7 +95,7 @@ impl Field for Phone {
 }
 
 #[cfg(feature = "openapi")]
-super::field::shown_as!(Phone, { "type": "string", "pattern": (Phone::CANONICAL_PATTERN) });
+super::field::response_schema!(Phone, { "type": "string", "pattern": (Phone::CANONICAL_PATTERN) });
 
 impl fmt::Debug for Phone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
