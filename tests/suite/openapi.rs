@@ -117,7 +117,7 @@ fn has_text(value: &Value, key: &str) -> bool {
 
 #[test]
 fn every_operation_has_a_summary_and_a_description() {
-    for (path, methods) in DESCRIPTION["paths"].as_object().unwrap() {
+    for (path, methods) in DOCUMENT["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             for key in ["summary", "description"] {
                 assert!(has_text(operation, key), "{method} {path} has no {key}");
@@ -129,13 +129,13 @@ fn every_operation_has_a_summary_and_a_description() {
 #[test]
 fn every_schema_property_and_parameter_has_a_description() {
     let mut missing = Vec::new();
-    for (name, schema) in DESCRIPTION["components"]["schemas"].as_object().unwrap() {
+    for (name, schema) in DOCUMENT["components"]["schemas"].as_object().unwrap() {
         if !has_text(schema, "description") {
             missing.push(format!("/components/schemas/{name}"));
         }
     }
     let mut properties = 0;
-    visit(&DESCRIPTION, "", &mut |path, object| {
+    visit(&DOCUMENT, "", &mut |path, object| {
         let lists = [("properties", object.get("properties")), ("parameters", object.get("parameters"))];
         for (list, values) in lists {
             let values: Vec<(String, &Value)> = match values {
