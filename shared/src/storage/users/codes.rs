@@ -93,7 +93,7 @@ impl Codes {
     }
 }
 
-/// Holds if the code is the one that was compared, and nobody else spent it. If this request spent it, the
+/// Holds if the code is the one that was compared, and no other request spent it. If this request spent it, the
 /// response to its first write was lost.
 pub(super) const SPENDABLE: &str =
     "#code.issue = :issue AND (attribute_not_exists(#code.used_by) OR #code.used_by = :nonce)";
