@@ -127,7 +127,7 @@ async fn no_code_phone_or_token_is_stored_in_clear_or_logged() {
         }
 
         let text = log.text();
-        assert!(text.lines().filter(|line| line.contains("\"answered\"")).count() >= 10, "{text}");
+        assert!(text.lines().filter(|line| line.contains("\"responded\"")).count() >= 10, "{text}");
         assert!(text.contains("\"route\":\"/api/code/verify\""), "{text}");
         for phone in PHONES {
             assert!(!text.contains(&phone[1..]), "{phone} is in the log:\n{text}");

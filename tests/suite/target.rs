@@ -41,10 +41,10 @@ struct Deployed {
     functions: HashMap<String, String>,
 }
 
-/// The API under test. Tests share it, so they must not depend on data of other tests.
+/// The API under test. Most tests share one, so they must not depend on the data of others.
 #[derive(Debug, Clone)]
 pub struct HttpApi {
-    base: &'static str,
+    base: String,
     client: Client,
 }
 
@@ -81,8 +81,14 @@ pub async fn read(request: String, http: RequestBuilder) -> Response {
 }
 
 impl HttpApi {
+    /// The API that all tests share.
     pub fn under_test() -> Self {
-        Self { base: &under_test().base, client: Client::new() }
+        Self::at(&under_test().base)
+    }
+
+    /// An API that one test has for itself.
+    pub fn at(base: &str) -> Self {
+        Self { base: base.to_owned(), client: Client::new() }
     }
 
     /// The URL of the chat network's homeserver, if there is one.
