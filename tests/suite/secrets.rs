@@ -91,7 +91,7 @@ async fn use_everything(app: &TestApp) -> Secrets {
     bob.logs_out().await.expect(200);
     secrets.tokens.push(bob.token);
     // A provider whose error repeats the phone number, and a store that fails.
-    app.sns.refuse();
+    app.sns.reject();
     anonymous.requests_code(PHONES[2]).await.expect(503);
     app.sns.accept();
     for fault in [Fault::Throttle, Fault::LoseRequest] {

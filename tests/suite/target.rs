@@ -46,6 +46,7 @@ struct Deployed {
 pub struct HttpApi {
     base: String,
     client: Client,
+    deployed: Option<&'static Deployed>,
 }
 
 impl Api for HttpApi {
@@ -83,12 +84,13 @@ pub async fn read(request: String, http: RequestBuilder) -> Response {
 impl HttpApi {
     /// The API that all tests share.
     pub fn under_test() -> Self {
-        Self::at(&under_test().base)
+        let UnderTest { base, deployed, .. } = under_test();
+        Self { deployed: deployed.as_ref(), ..Self::at(base) }
     }
 
-    /// An API that one test has for itself.
+    /// The API of a local stack that one test has for itself.
     pub fn at(base: &str) -> Self {
-        Self { base: base.to_owned(), client: Client::new() }
+        Self { base: base.to_owned(), client: Client::new(), deployed: None }
     }
 
     /// The URL of the chat network's homeserver, if there is one.
@@ -138,12 +140,11 @@ impl HttpApi {
 
     /// Invokes a function with a payload, as `aws lambda invoke` does.
     pub async fn invoke(&self, function: &str, payload: &Value) -> Value {
-        let http = match &under_test().deployed {
-            Some(deployed) => deployed.invocation(&self.client, function, payload.to_string()),
-            None => {
-                let url = format!("{}/2015-03-31/functions/{function}/invocations", self.base);
-                self.client.post(url).body(payload.to_string())
-            }
+        let http = if let Some(deployed) = self.deployed {
+            deployed.invocation(&self.client, function, payload.to_string())
+        } else {
+            let url = format!("{}/2015-03-31/functions/{function}/invocations", self.base);
+            self.client.post(url).body(payload.to_string())
         };
         let response = read(format!("invoke {function}"), http).await;
         assert_eq!(response.header("x-amz-function-error"), None, "{}", response.body);
