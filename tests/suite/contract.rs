@@ -1,6 +1,7 @@
 //! Facts that are stated in more than one place agree: endpoints, functions, configuration, tables.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::json;
@@ -163,6 +164,29 @@ fn every_table_has_keys_recovery_protection_and_time_to_live() {
         let attribute = &properties["TimeToLiveSpecification"]["AttributeName"];
         assert_eq!(attribute.as_str(), expires.then_some("expires_at"), "{}", table.name);
     }
+}
+
+/// Compares the table of error codes in `docs/api.md` with the codes in the source.
+#[test]
+fn the_table_of_error_codes_is_fresh() {
+    const START: &str = "<!-- error-codes -->\n";
+    const END: &str = "<!-- /error-codes -->";
+    let path = root().join("docs/api.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(START).expect("the start of the table");
+    let (table, after) = rest.split_once(END).expect("the end of the table");
+    let mut fresh = "| status | `code` | when |\n|---|---|---|\n".to_owned();
+    for code in api::ErrorCode::ALL {
+        writeln!(fresh, "| {} | `{code}` | {} |", code.status(), code.meaning()).unwrap();
+    }
+    if std::env::var_os("UPDATE_ERROR_CODES").is_some() {
+        std::fs::write(path, format!("{before}{START}{fresh}{END}{after}")).unwrap();
+        return;
+    }
+    assert!(
+        table == fresh,
+        "the error codes in docs/api.md are not fresh: UPDATE_ERROR_CODES=1 cargo test -p touchline-tests error_codes"
+    );
 }
 
 #[test]

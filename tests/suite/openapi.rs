@@ -92,6 +92,66 @@ fn the_document_has_exactly_the_endpoints_of_the_api() {
     assert_eq!(described, declared);
 }
 
+/// Visits every object of the document, with the path to it. Examples are not part of the description.
+fn visit(value: &Value, path: &str, visitor: &mut dyn FnMut(&str, &serde_json::Map<String, Value>)) {
+    match value {
+        Value::Array(values) => {
+            for (index, value) in values.iter().enumerate() {
+                visit(value, &format!("{path}/{index}"), visitor);
+            }
+        }
+        Value::Object(map) => {
+            visitor(path, map);
+            for (key, value) in map.iter().filter(|(key, _)| !["example", "examples"].contains(&key.as_str()))
+            {
+                visit(value, &format!("{path}/{key}"), visitor);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn has_text(value: &Value, key: &str) -> bool {
+    value[key].as_str().is_some_and(|text| !text.trim().is_empty())
+}
+
+#[test]
+fn every_operation_has_a_summary_and_a_description() {
+    for (path, methods) in DOCUMENT["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for key in ["summary", "description"] {
+                assert!(has_text(operation, key), "{method} {path} has no {key}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_schema_property_and_parameter_has_a_description() {
+    let mut missing = Vec::new();
+    for (name, schema) in DOCUMENT["components"]["schemas"].as_object().unwrap() {
+        if !has_text(schema, "description") {
+            missing.push(format!("/components/schemas/{name}"));
+        }
+    }
+    let mut properties = 0;
+    visit(&DOCUMENT, "", &mut |path, object| {
+        let lists = [("properties", object.get("properties")), ("parameters", object.get("parameters"))];
+        for (list, values) in lists {
+            let values: Vec<(String, &Value)> = match values {
+                Some(Value::Object(map)) => map.iter().map(|(name, value)| (name.clone(), value)).collect(),
+                Some(Value::Array(list)) => list.iter().map(|one| (one["name"].to_string(), one)).collect(),
+                _ => Vec::new(),
+            };
+            properties += values.len();
+            let undescribed = values.iter().filter(|(_, value)| !has_text(value, "description"));
+            missing.extend(undescribed.map(|(name, _)| format!("{path}/{list}/{name}")));
+        }
+    });
+    assert!(missing.is_empty(), "without a description: {missing:#?}");
+    assert!(properties > 200, "the walk found only {properties} properties and parameters");
+}
+
 #[test]
 fn every_success_has_an_example_that_matches_its_schema() {
     for route in api::ALL {

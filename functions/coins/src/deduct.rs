@@ -21,7 +21,7 @@ pub async fn handle(app: App, call: Call<Deduct>) -> Result<Reply<Message<Deduct
         Some(reference) => EntryKey::Reference(reference),
         None => match call.idempotency_key {
             Some(key) => EntryKey::Header(key),
-            None => EntryKey::Alone(limit::request_id(app.clock.now(), app.random.number())),
+            None => EntryKey::Generated(limit::request_id(app.clock.now(), app.random.number())),
         },
     };
     let receipt = coins::deduct(&app, user, input.amount, &reason, key).await?;

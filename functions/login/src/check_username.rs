@@ -1,5 +1,5 @@
 use touchline::api::login::{Availability, CheckUsername};
-use touchline::domain::username::{self, Base};
+use touchline::domain::username::{self, UsernameBase};
 use touchline::{App, Call, Error, Reply};
 
 use crate::suggestions;
@@ -11,7 +11,7 @@ pub async fn handle(app: App, call: Call<CheckUsername>) -> Result<Reply<Availab
         let message = format!("{} is available.", name.as_str());
         return Ok(Availability { available: true, message, suggestions: None }.into());
     }
-    let base = Base::from(&name);
+    let base = UsernameBase::from(&name);
     let draw = |below| app.random.below(below);
     let mut candidates = username::candidates(&base, false, draw);
     candidates.truncate(3);

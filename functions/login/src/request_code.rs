@@ -1,13 +1,13 @@
 use touchline::api::Message;
 use touchline::api::login::{CodeSent, RequestCode};
-use touchline::domain::Sending;
+use touchline::domain::CodeRequest;
 use touchline::flows::codes;
 use touchline::{App, Call, Error, Reply};
 
 /// The response does not reveal whether a user has this phone.
 pub async fn handle(app: App, call: Call<RequestCode>) -> Result<Reply<Message<CodeSent>>, Error> {
     let phone = call.input.phone;
-    let expires_in = codes::send(&app, &phone, Sending::Login, call.address.as_ref()).await?;
+    let expires_in = codes::send(&app, &phone, CodeRequest::Login, call.address.as_ref()).await?;
     let message = format!("We sent a code to {}.", phone.as_str());
     Ok(Message { message, data: CodeSent { expires_in } }.into())
 }

@@ -1,7 +1,7 @@
 use futures_util::join;
 use touchline::api::Data;
-use touchline::api::login::{LoggedIn, LoginData, PhoneAndCode, UserSummary, VerifyCode};
-use touchline::domain::username::{self, Base};
+use touchline::api::login::{LoggedIn, LoginData, LoginInput, UserSummary, VerifyCode};
+use touchline::domain::username::{self, UsernameBase};
 use touchline::domain::{Phone, Purpose, Token, Username};
 use touchline::flows::codes;
 use touchline::storage::users::{NewUser, PhoneOwner, RegisterError, Session, StoredCode};
@@ -19,8 +19,8 @@ struct CompletedLogin {
 }
 
 /// Logs in with a phone and its code. The first login of a phone creates the user.
-pub async fn log_in(app: &App, input: PhoneAndCode) -> Result<LoggedIn, Error> {
-    let PhoneAndCode { phone, code, username } = input;
+pub async fn log_in(app: &App, input: LoginInput) -> Result<LoggedIn, Error> {
+    let LoginInput { phone, code, username } = input;
     let wanted = username.map(|chosen| chosen.0);
     let code = codes::check(app, &phone, Purpose::Login, None, &code).await?;
     let session = Session::starting(app.random.word(10), app.config.session_length, app.clock.now());
@@ -108,9 +108,9 @@ fn username_candidates(app: &App, wanted: Option<&Username>) -> Vec<Username> {
     let mut draw = |below| app.random.below(below);
     let mut names: Vec<Username> = wanted.cloned().into_iter().collect();
     if let Some(wanted) = wanted {
-        names.extend(username::candidates(&Base::from(wanted), true, &mut draw).into_iter().take(3));
+        names.extend(username::candidates(&UsernameBase::from(wanted), true, &mut draw).into_iter().take(3));
     }
-    names.extend((0..3).map(|_| username::for_a_newcomer(&mut draw)));
+    names.extend((0..3).map(|_| username::random(&mut draw)));
     names
 }
 

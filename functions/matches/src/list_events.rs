@@ -1,9 +1,9 @@
 use touchline::api::matches::{EventView, ListEvents};
-use touchline::api::{PageMeta, Paged};
+use touchline::api::{NumberedPage, PageMeta};
 use touchline::domain::catalog::{EventFilter, Paging};
 use touchline::{App, Call, Error, Reply};
 
-pub async fn handle(app: App, call: Call<ListEvents>) -> Result<Reply<Paged<EventView>>, Error> {
+pub async fn handle(app: App, call: Call<ListEvents>) -> Result<Reply<NumberedPage<EventView>>, Error> {
     let input = call.input;
     let catalog = app.catalog().await?;
     let filter = EventFilter {
@@ -18,7 +18,7 @@ pub async fn handle(app: App, call: Call<ListEvents>) -> Result<Reply<Paged<Even
     let counts = app.store.prediction_counts(&ids).await?;
     let count = |id| counts.get(&id).copied().unwrap_or(0);
     let data = page.rows.iter().filter_map(|event| EventView::of(event, &catalog, count(event.id))).collect();
-    Ok(Paged { data, meta: PageMeta::of(&page) }.into())
+    Ok(NumberedPage { data, meta: PageMeta::of(&page) }.into())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use futures_util::try_join;
 use touchline::api::Message;
 use touchline::api::profile::{InitiateVerification, VerificationStarted};
 use touchline::domain::code::VerificationError;
-use touchline::domain::{Phone, Sending};
+use touchline::domain::{CodeRequest, Phone};
 use touchline::flows::codes;
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
@@ -24,7 +24,8 @@ pub async fn handle(
     if !user.pending_phones.contains(&phone) {
         app.store.add_pending_phone(id, &phone).await?;
     }
-    let expires_in = codes::send(&app, &phone, Sending::Initiate(id), call.address.as_ref()).await?;
+    let expires_in =
+        codes::send(&app, &phone, CodeRequest::StartVerification(id), call.address.as_ref()).await?;
     let replaced: Vec<&Phone> = user.pending_phones.iter().filter(|pending| **pending != phone).collect();
     app.store.cancel_verifications(id, &replaced).await?;
     let message = format!("We sent a code to {}.", phone.as_str());

@@ -1,13 +1,13 @@
 use touchline::api::Message;
 use touchline::api::login::CodeSent;
 use touchline::api::profile::ResendCode;
-use touchline::domain::Sending;
+use touchline::domain::CodeRequest;
 use touchline::flows::codes;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<ResendCode>) -> Result<Reply<Message<CodeSent>>, Error> {
     let phone = call.input.phone;
-    let sending = Sending::Resend(call.caller.user);
+    let sending = CodeRequest::ResendVerification(call.caller.user);
     let expires_in = codes::send(&app, &phone, sending, call.address.as_ref()).await?;
     let message = format!("We sent a new code to {}.", phone.as_str());
     Ok(Message { message, data: CodeSent { expires_in } }.into())

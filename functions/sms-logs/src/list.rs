@@ -1,10 +1,10 @@
 use touchline::api::sms_logs::{ListSmsLogs, SmsLogView};
-use touchline::api::{Cursor, Listing, NextPage};
+use touchline::api::{Cursor, CursorPage, NextPage};
 use touchline::domain::sms::LogPosition;
 use touchline::storage::sms_logs::Filter;
 use touchline::{App, Call, Error, Reply};
 
-pub async fn handle(app: App, call: Call<ListSmsLogs>) -> Result<Reply<Listing<SmsLogView>>, Error> {
+pub async fn handle(app: App, call: Call<ListSmsLogs>) -> Result<Reply<CursorPage<SmsLogView>>, Error> {
     let input = call.input;
     let per_page = input.per_page.0;
     let before = input.cursor.map(|cursor| cursor.position_in("")).transpose()?;
@@ -16,7 +16,7 @@ pub async fn handle(app: App, call: Call<ListSmsLogs>) -> Result<Reply<Listing<S
     let next_cursor =
         entries.last().filter(|_| has_more).map(|last| Cursor::new("", LogPosition::of(last)).to_string());
     let data = entries.into_iter().map(SmsLogView::from).collect();
-    Ok(Listing { data, meta: NextPage { next_cursor } }.into())
+    Ok(CursorPage { data, meta: NextPage { next_cursor } }.into())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use touchline::App;
-use touchline::domain::tally::{Counters, EventCounts, RoomCounts, UserRecord, change};
+use touchline::domain::tally::{Counters, EventCounts, RoomCounts, UserRecord, difference};
 use touchline::storage::StoreError;
 use touchline::storage::stream::{Batch, Change, Record};
 use touchline::storage::tallies::{Addition, Aggregate};
@@ -54,14 +54,14 @@ impl<'a> Groups<'a> {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };
                     let (old, new) = (old.as_ref(), new.as_ref());
                     let event = Aggregate::Event(row.event_id);
-                    add(&mut groups.events, event, at, record, change(EventCounts::of, old, new));
+                    add(&mut groups.events, event, at, record, difference(EventCounts::of, old, new));
                     let user = Aggregate::User(row.user_id);
-                    add(&mut groups.users, user, at, record, change(UserRecord::of, old, new));
+                    add(&mut groups.users, user, at, record, difference(UserRecord::of, old, new));
                 }
                 Change::Member { old, new, .. } => {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };
                     let room = Aggregate::Room(row.room_id.clone());
-                    let counts = change(RoomCounts::of, old.as_ref(), new.as_ref());
+                    let counts = difference(RoomCounts::of, old.as_ref(), new.as_ref());
                     add(&mut groups.rooms, room, at, record, counts);
                 }
                 Change::Room { .. } | Change::UserRecord { .. } | Change::Team { .. } | Change::Other => {}

@@ -349,7 +349,7 @@ impl Store {
     pub async fn copy_record(&self, member: Key, record: &VersionedRecord) -> Result<(), StoreError> {
         let VersionedRecord { record, version } = record;
         let update = self.member_update(member);
-        let update = match record.standing() {
+        let update = match record.ranking_key() {
             Some(standing) => update
                 .update_expression(
                     "SET settled = :settled, correct = :correct, ranked = :version, standing = :standing",

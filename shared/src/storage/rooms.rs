@@ -242,7 +242,7 @@ impl Store {
         let mut counts = RoomCounts { totals, ..RoomCounts::default() };
         for (name, count) in others {
             if let Some(count) = count.as_i64() {
-                counts.take_in(&name, count);
+                counts.set_stored(&name, count);
             }
         }
         Ok(counts)

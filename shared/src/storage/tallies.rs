@@ -148,7 +148,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let is_old = |name: &str| {
             name.strip_prefix(POSITION).is_some_and(|shard| is_old_shard(shard, now))
-                || RoomCounts::is_of_old(name, Day::of(now))
+                || RoomCounts::is_outdated(name, Day::of(now))
         };
         let old: Vec<_> = item.into_iter().filter(|(name, _)| is_old(name)).take(MAX_REMOVED).collect();
         if old.is_empty() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use serde_json::json;
 use touchline::App;
-use touchline::domain::{Phone, Sending};
+use touchline::domain::{CodeRequest, Phone};
 use touchline::flows::codes;
 use touchline::storage::Store;
 use touchline_testing::{Fault, Persona, TestApp, concurrently};
@@ -239,7 +239,7 @@ async fn a_retried_write_does_not_overwrite_a_newer_code() {
     // The newer request uses a store without the faults, whose plan is waiting.
     let mut without_faults = App::clone(&app);
     without_faults.store = Store::new(app.client(), app.config.tables.clone());
-    codes::send(&without_faults, &Phone::parse(PHONE).unwrap(), Sending::Login, None).await.unwrap();
+    codes::send(&without_faults, &Phone::parse(PHONE).unwrap(), CodeRequest::Login, None).await.unwrap();
     let newer_code = app.sns.last_code(PHONE);
     release_retry.send(()).unwrap();
     older.await.unwrap().expect(200);

@@ -5,7 +5,6 @@ use chrono::TimeDelta;
 use serde_json::json;
 use touchline::domain::{OneTimeCode, Phone, Purpose};
 use touchline::flows::codes;
-use touchline::ports::clock::Clock as _;
 use touchline::storage::users::Session;
 use touchline_testing::{Fault, Persona, TestApp, concurrently};
 

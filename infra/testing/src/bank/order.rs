@@ -69,7 +69,7 @@ impl Order {
                 coins::deduct(app, user, amount(*coins), "purchase", key).await
             }
             Self::DeductWithoutReference { amount: coins } => {
-                let key = EntryKey::Alone(limit::request_id(app.clock.now(), app.random.number()));
+                let key = EntryKey::Generated(limit::request_id(app.clock.now(), app.random.number()));
                 coins::deduct(app, user, amount(*coins), "purchase", key).await
             }
             Self::Grant { reference: number, amount: coins } => {
