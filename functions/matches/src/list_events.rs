@@ -25,35 +25,36 @@ pub async fn handle(app: App, call: Call<ListEvents>) -> Result<Reply<NumberedPa
 mod tests {
     use chrono::TimeDelta;
     use serde_json::{Value, json};
-    use touchline_testing::{Fault, TestApp};
+    use touchline_testing::{Fault, TestApp, User};
 
-    const PATH: &str = "/api/auth/events";
-
-    /// The sample league, imported, and somebody logged in.
-    async fn app() -> (TestApp, String) {
-        let app = TestApp::serving(&[login::router, crate::router]).start().await;
+    /// Alice, in an app that has imported the sample league.
+    async fn alice() -> (TestApp, User) {
+        let app = TestApp::serving(&[crate::router]).start().await;
         import(&app, sample()).await;
-        let token = app.token("+447700900123").await;
-        (app, token)
+        let alice = app.user("alice").await;
+        (app, alice)
     }
 
     fn sample() -> Value {
         serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap()
     }
 
+    /// Imports a document and waits until the functions reload the catalog.
     async fn import(app: &TestApp, document: Value) {
-        feed::handle(app.app.clone(), document).await.unwrap();
+        app.invoke(feed::handle, document).await;
         app.clock.advance(TimeDelta::seconds(1));
     }
 
+    fn ids(body: &Value) -> Vec<u64> {
+        body["data"].as_array().unwrap().iter().map(|event| event["id"].as_u64().unwrap()).collect()
+    }
+
     #[tokio::test]
-    async fn live_then_upcoming_then_finished() {
-        let (app, token) = app().await;
-        let body = app.get_as(&token, PATH).await.expect(200);
+    async fn live_events_come_first_then_upcoming_then_finished() {
+        let (_app, alice) = alice().await;
+        let body = alice.lists_events().await.expect(200);
         assert_eq!(body["meta"], json!({ "current_page": 1, "last_page": 1, "per_page": 20, "total": 4 }));
-        let order: Vec<_> =
-            body["data"].as_array().unwrap().iter().map(|event| event["id"].as_u64().unwrap()).collect();
-        assert_eq!(order, [2, 1, 4, 3]);
+        assert_eq!(ids(&body), [2, 1, 4, 3]);
         assert_eq!(
             body["data"][1],
             json!({
@@ -74,82 +75,85 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn filters_alone_and_together() {
-        let (app, token) = app().await;
-        let ids = async |query: &str| -> Vec<u64> {
-            let body = app.get_as(&token, &format!("{PATH}?{query}")).await.expect(200);
-            let ids: Vec<_> =
-                body["data"].as_array().unwrap().iter().map(|event| event["id"].as_u64().unwrap()).collect();
-            assert_eq!(body["meta"]["total"], ids.len());
-            ids
-        };
-        assert_eq!(ids("status=live").await, [2]);
-        assert_eq!(ids("status=scheduled").await, [1, 4], "postponed is scheduled");
-        assert_eq!(ids("team_id=3").await, [2, 4, 3]);
-        assert_eq!(ids("date=2026-11-15").await, [2, 1]);
-        assert_eq!(ids("tournament_id=1&team_id=1&status=finished&date=2026-11-08").await, [3]);
-        assert_eq!(ids("tournament_id=2").await, [0; 0]);
-        assert_eq!(ids("team_id=4000000000").await, [0; 0]);
+    async fn filters_work_alone_and_together() {
+        let (_app, alice) = alice().await;
+        let list = || alice.lists_events();
+        let all = list().tournament(1).team(1).status("finished").date("2026-11-08");
+        let expected: [(_, &[u64]); 7] = [
+            (list().status("live"), &[2]),
+            // The sample has a postponed match, which is listed as scheduled.
+            (list().status("scheduled"), &[1, 4]),
+            (list().team(3), &[2, 4, 3]),
+            (list().date("2026-11-15"), &[2, 1]),
+            (all, &[3]),
+            (list().tournament(2), &[]),
+            (list().team(4_000_000_000), &[]),
+        ];
+        for (request, events) in expected {
+            let body = request.clone().await.expect(200);
+            assert_eq!(ids(&body), events, "{request:?}");
+            assert_eq!(body["meta"]["total"], events.len(), "{request:?}");
+        }
     }
 
     #[tokio::test]
-    async fn pages() {
-        let (app, token) = app().await;
-        let page = async |query: &str| app.get_as(&token, &format!("{PATH}?{query}")).await;
-        let body = page("page=2&per_page=3").await.expect(200);
+    async fn pages_past_the_last_are_empty() {
+        let (_app, alice) = alice().await;
+        let body = alice.lists_events().page(2).per_page(3).await.expect(200);
         assert_eq!(body["meta"], json!({ "current_page": 2, "last_page": 2, "per_page": 3, "total": 4 }));
-        assert_eq!(body["data"][0]["id"], 3);
-        let beyond = page("page=99&per_page=100").await.expect(200);
-        assert_eq!(beyond["data"], json!([]));
-        assert_eq!(
-            beyond["meta"],
-            json!({ "current_page": 99, "last_page": 1, "per_page": 100, "total": 4 })
-        );
-        for (query, field) in [
-            ("page=0", "page"),
-            ("page=-1", "page"),
-            ("page=one", "page"),
-            ("per_page=0", "per_page"),
-            ("per_page=101", "per_page"),
-            ("tournament_id=x", "tournament_id"),
-            ("team_id=-1", "team_id"),
-            ("date=2026-13-01", "date"),
-            ("status=postponed", "status"),
+        assert_eq!(ids(&body), [3]);
+        let body = alice.lists_events().page(99).per_page(100).await.expect(200);
+        assert_eq!(body["data"], json!([]));
+        assert_eq!(body["meta"], json!({ "current_page": 99, "last_page": 1, "per_page": 100, "total": 4 }));
+    }
+
+    #[tokio::test]
+    async fn invalid_filters_are_422_and_named() {
+        let (_app, alice) = alice().await;
+        for (field, value) in [
+            ("page", "0"),
+            ("page", "-1"),
+            ("page", "one"),
+            ("per_page", "0"),
+            ("per_page", "101"),
+            ("tournament_id", "x"),
+            ("team_id", "-1"),
+            ("date", "2026-13-01"),
+            ("status", "postponed"),
         ] {
-            let answer = page(query).await;
-            answer.expect_error(422, "validation_error");
-            assert!(answer.body["errors"][field][0].is_string(), "{}", answer.body);
+            let response = alice.lists_events().query(field, value).await;
+            response.expect_invalid(&[field]);
+            assert_eq!(response.body["errors"][field], json!([response.message()]));
         }
     }
 
     #[tokio::test]
     async fn a_change_shows_within_a_second_and_reloads_one_chunk() {
-        let (app, token) = app().await;
-        let _ = app.get_as(&token, PATH).await.expect(200);
+        let (app, alice) = alice().await;
+        alice.lists_events().await.expect(200);
         let mut goal = json!({ "format": "touchline", "events": [sample()["events"][1]] });
         goal["events"][0]["home_score"] = json!(2);
         import(&app, goal).await;
-        let answer = app.get_as(&token, PATH).await;
-        let cost = answer.headers["x-touchline-cost"].to_str().unwrap().to_owned();
-        assert_eq!(answer.expect(200)["data"][0]["home_score"], 2);
+        let response = alice.lists_events().await;
         // The token, the head, the index, one chunk (of three) and four counts: half a unit each.
+        let cost = response.header("x-touchline-cost").unwrap();
         assert!(cost.ends_with("rcu=4 wcu=0"), "{cost}");
+        assert_eq!(response.expect_data(200)[0]["home_score"], 2);
     }
 
     #[tokio::test]
-    async fn no_catalogue_is_an_error_and_never_an_empty_list() {
-        let app = TestApp::serving(&[login::router, crate::router]).start().await;
-        let token = app.token("+447700900123").await;
-        let answer = app.get_as(&token, PATH).await;
-        answer.expect_error(503, "no_catalogue");
-        assert_eq!(answer.headers["retry-after"], "30");
+    async fn without_a_catalog_the_list_is_503() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let alice = app.user("alice").await;
+        let response = alice.lists_events().await;
+        response.expect_error(503, "no_catalogue");
+        assert_eq!(response.header("retry-after"), Some("30"));
     }
 
-    /// A warm function answers from its copy while the head cannot be read.
     #[tokio::test]
-    async fn trouble_with_the_head_does_not_take_the_list_away() {
-        let (app, token) = app().await;
-        let _ = app.get_as(&token, PATH).await.expect(200);
+    async fn a_cached_catalog_is_served_while_the_head_cannot_be_read() {
+        let (app, alice) = alice().await;
+        let before = alice.lists_events().await.expect(200);
         app.clock.advance(TimeDelta::seconds(2));
         let mut reads = 0;
         app.faults.set(move |attempt| {
@@ -157,6 +161,6 @@ mod tests {
             reads += u32::from(attempt.operation == "GetItem" && attempt.number == 1);
             if attempt.operation == "GetItem" && reads > 1 { Fault::Throttle } else { Fault::None }
         });
-        let _ = app.get_as(&token, PATH).await.expect(200);
+        assert_eq!(alice.lists_events().await.expect(200), before);
     }
 }

@@ -1,4 +1,4 @@
-//! Teams, and a user's favourites.
+//! The list of teams, and the caller's favourite teams.
 
 mod list_teams;
 mod save_other_teams;
@@ -12,15 +12,15 @@ pub fn router(app: App) -> Router {
 }
 
 #[cfg(test)]
-mod tests {
-    use touchline_testing::TestApp;
+mod testing {
+    use touchline_testing::{TestApp, User};
 
-    /// The sample league, imported, and somebody logged in.
-    pub(crate) async fn app() -> (TestApp, String) {
-        let app = TestApp::serving(&[login::router, profile::router, crate::router]).start().await;
+    /// Alice, in an app that has imported the sample league.
+    pub async fn alice() -> (TestApp, User) {
+        let app = TestApp::serving(&[crate::router, profile::router]).start().await;
         let sample = serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap();
-        feed::handle(app.app.clone(), sample).await.unwrap();
-        let token = app.token("+447700900123").await;
-        (app, token)
+        app.invoke(feed::handle, sample).await;
+        let alice = app.user("alice").await;
+        (app, alice)
     }
 }

@@ -17,13 +17,16 @@ pub async fn handle(app: App, call: Call<ListTeams>) -> Result<Reply<NumberedPag
 mod tests {
     use serde_json::json;
 
-    use crate::tests::app;
+    use crate::testing::alice;
 
     #[tokio::test]
-    async fn teams_with_their_sport_by_name() {
-        let (app, token) = app().await;
-        let body = app.get_as(&token, "/api/auth/teams").await.expect(200);
+    async fn teams_are_sorted_by_name_and_have_their_sport() {
+        let (_app, alice) = alice().await;
+        let body = alice.lists_teams().await.expect(200);
         assert_eq!(body["meta"], json!({ "current_page": 1, "last_page": 1, "per_page": 20, "total": 3 }));
+        let names: Vec<_> =
+            body["data"].as_array().unwrap().iter().map(|team| team["name"].as_str().unwrap()).collect();
+        assert!(names.is_sorted(), "{names:?}");
         assert_eq!(
             body["data"][0],
             json!({
@@ -33,22 +36,37 @@ mod tests {
             })
         );
         let unknown = &body["data"][2];
-        assert_eq!((&unknown["country"], &unknown["founded"]), (&json!(""), &json!(0)), "not in the feed");
+        assert_eq!(
+            (&unknown["country"], &unknown["founded"]),
+            (&json!(""), &json!(0)),
+            "the feed has neither for this team"
+        );
     }
 
     #[tokio::test]
-    async fn search_and_sport() {
-        let (app, token) = app().await;
-        let total = async |query: &str| {
-            app.get_as(&token, &format!("/api/auth/teams?{query}")).await.expect(200)["meta"]["total"].clone()
-        };
-        assert_eq!(total("search=ATLETICO").await, 1);
-        assert_eq!(total("search=atl%C3%A9tico").await, 1);
-        assert_eq!(total("search=o&sport_id=1").await, 3);
-        assert_eq!(total("sport_id=2").await, 0);
-        let answer = app.get_as(&token, "/api/auth/teams?sport_id=football").await;
-        answer.expect_error(422, "validation_error");
-        let long = format!("/api/auth/teams?search={}", "x".repeat(101));
-        app.get_as(&token, &long).await.expect_error(422, "validation_error");
+    async fn search_and_sport_are_filters() {
+        let (_app, alice) = alice().await;
+        let list = || alice.lists_teams();
+        let totals = [
+            (list().search("ATLETICO").await, 1),
+            (list().search("atlético").await, 1),
+            (list().search("o").sport(1).await, 3),
+            (list().sport(2).await, 0),
+        ];
+        for (response, total) in totals {
+            assert_eq!(response.body["meta"]["total"], total, "{}", response.request);
+            response.expect(200);
+        }
+    }
+
+    #[tokio::test]
+    async fn invalid_filters_are_422_and_named() {
+        let (_app, alice) = alice().await;
+        let response = alice.lists_teams().query("sport_id", "football").await;
+        response.expect_invalid(&["sport_id"]);
+        assert_eq!(response.message(), "The field sport_id must be an integer.");
+        let response = alice.lists_teams().search(&"x".repeat(101)).await;
+        response.expect_invalid(&["search"]);
+        assert_eq!(response.message(), "Use at most 100 characters.");
     }
 }

@@ -17,38 +17,40 @@ pub async fn handle(app: App, call: Call<SaveOtherTeams>) -> Result<Reply<Messag
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
+    use touchline_testing::User;
 
-    use crate::tests::app;
+    use crate::testing::alice;
 
-    const PATH: &str = "/api/auth/teams/other";
-
-    #[tokio::test]
-    async fn a_selection_replaces_the_one_before() {
-        let (app, token) = app().await;
-        let body = app.post_as(&token, PATH, json!({ "team_ids": [3, 1] })).await.expect(200);
-        let names: Vec<_> =
-            body["data"]["teams"].as_array().unwrap().iter().map(|team| team["id"].clone()).collect();
-        assert_eq!(names, [3, 1], "in the order given");
-        let others =
-            async || app.get_as(&token, "/api/auth/me").await.expect(200)["data"]["other_teams"].clone();
-        assert_eq!(others().await[1]["name"], "Northgate Rovers");
-        let _ = app.post_as(&token, PATH, json!({ "team_ids": [2] })).await.expect(200);
-        assert_eq!(others().await.as_array().unwrap().len(), 1);
-        let _ = app.post_as(&token, PATH, json!({ "team_ids": [] })).await.expect(200);
-        assert_eq!(others().await, json!([]));
+    async fn other_teams(user: &User) -> Value {
+        user.views_profile().await.expect_data(200)["other_teams"].take()
     }
 
     #[tokio::test]
-    async fn bad_selections_are_refused_and_the_old_one_stays() {
-        let (app, token) = app().await;
-        let _ = app.post_as(&token, PATH, json!({ "team_ids": [1] })).await.expect(200);
+    async fn a_selection_replaces_the_previous_one() {
+        let (_app, alice) = alice().await;
+        let body = alice.saves_other_teams(&[3, 1]).await.expect(200);
+        assert_eq!(body["message"], "Your other teams are saved.");
+        let teams = body["data"]["teams"].as_array().unwrap();
+        let ids: Vec<_> = teams.iter().map(|team| team["id"].clone()).collect();
+        assert_eq!(ids, [3, 1], "in the order of the request");
+        assert_eq!(other_teams(&alice).await[1]["name"], "Northgate Rovers");
+        alice.saves_other_teams(&[2]).await.expect(200);
+        assert_eq!(other_teams(&alice).await.as_array().unwrap().len(), 1);
+        alice.saves_other_teams(&[]).await.expect(200);
+        assert_eq!(other_teams(&alice).await, json!([]));
+    }
+
+    #[tokio::test]
+    async fn invalid_selections_are_422_and_change_nothing() {
+        let (_app, alice) = alice().await;
+        alice.saves_other_teams(&[1]).await.expect(200);
+        let before = other_teams(&alice).await;
         for ids in [
             json!([1, 2, 3, 4, 5, 6]),
             json!([1, 1]),
             json!(["1"]),
             json!([1.5]),
-            json!([99]),
             json!([1, null]),
             json!("1"),
             json!(1),
@@ -57,11 +59,12 @@ mod tests {
             json!([[1]]),
             json!([-1]),
         ] {
-            let answer = app.post_as(&token, PATH, json!({ "team_ids": ids })).await;
-            answer.expect_error(422, "validation_error");
-            assert!(answer.body["errors"]["team_ids"][0].is_string(), "{}", answer.body);
+            alice.saves_other_teams(&[]).field("team_ids", ids).await.expect_invalid(&["team_ids"]);
         }
-        let me = app.get_as(&token, "/api/auth/me").await.expect(200);
-        assert_eq!(me["data"]["other_teams"].as_array().unwrap().len(), 1);
+        let response = alice.saves_other_teams(&[1, 99]).await;
+        response.expect_invalid(&["team_ids"]);
+        assert_eq!(response.message(), "Team 99 does not exist.");
+        assert_eq!(other_teams(&alice).await, before);
+        assert_eq!(before.as_array().unwrap().len(), 1);
     }
 }

@@ -44,7 +44,7 @@
 //! | `lists_events()`, `views_event(id)` | `.status(…)` `.tournament(id)` `.team(id)` `.date(…)` `.page(n)` `.per_page(n)` |
 //! | `deducts(amount)`, `claims_daily_coins()`, `views_coins()` | `.reason(…)` `.reference(…)`; `.per_page(n)` `.cursor(…)` |
 //! | `lists_teams()`, `saves_primary_team(id)`, `saves_other_teams(&ids)` | `.sport(id)` `.search(…)` `.page(n)` `.per_page(n)` |
-//! | `lists_sms_logs()` | `.phone(…)` `.date(…)` `.status(…)` `.per_page(n)` |
+//! | `lists_sms_logs()` | `.phone(…)` `.date(…)` `.status(…)` `.per_page(n)` `.cursor(…)` |
 //! | `get(path)`, `post(path, body)`, `put(path, body)`, `request(method, path)` | |
 //!
 //! Every request also has `.field(name, value)`, `.without(name)`, `.body(value)`, `.bytes(content_type, bytes)`,

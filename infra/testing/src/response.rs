@@ -77,12 +77,16 @@ impl Response {
         if body.contains_key("errors") != (self.status == 422) {
             return Err("errors is for 422, and only for 422".into());
         }
+        let mut has_message = self.status != 422;
         for (field, sentences) in body.get("errors").and_then(Value::as_object).into_iter().flatten() {
-            let are_sentences =
-                sentences.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_string));
-            if !are_sentences {
+            let sentences = sentences.as_array().map_or(&[][..], Vec::as_slice);
+            if sentences.is_empty() || !sentences.iter().all(Value::is_string) {
                 return Err(format!("errors.{field} is not a list of sentences"));
             }
+            has_message |= sentences.contains(&body["message"]);
+        }
+        if !has_message {
+            return Err("message is not the sentence of a field".into());
         }
         if self.headers.contains_key("www-authenticate") != (self.status == 401) {
             return Err("the header WWW-Authenticate is for 401, and only for 401".into());

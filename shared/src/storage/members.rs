@@ -12,7 +12,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::Deserialize;
 
-use super::error::{StoreError, condition_held, item_that_failed_condition};
+use super::condition::{condition_held, item_that_failed_condition};
+use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
 use super::pages::{self, Page, PageQuery};

@@ -11,7 +11,8 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
-use super::error::{StoreError, condition_held, item_that_failed_condition};
+use super::condition::{condition_held, item_that_failed_condition};
+use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
 use super::retry::Retry;

@@ -29,4 +29,8 @@ impl<A: Api> Request<A, ListSmsLogs> {
     pub fn per_page(self, count: u32) -> Self {
         self.query("per_page", count)
     }
+
+    pub fn cursor(self, cursor: &str) -> Self {
+        self.query("cursor", cursor)
+    }
 }

@@ -8,7 +8,8 @@ use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::catalog::{Chunk, ChunkName};
-use crate::storage::error::{StoreError, condition_held};
+use crate::storage::condition::condition_held;
+use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
