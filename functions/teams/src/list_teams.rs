@@ -36,11 +36,7 @@ mod tests {
             })
         );
         let unknown = &body["data"][2];
-        assert_eq!(
-            (&unknown["country"], &unknown["founded"]),
-            (&json!(""), &json!(0)),
-            "the feed has neither for this team"
-        );
+        assert_eq!((&unknown["country"], &unknown["founded"]), (&json!(""), &json!(0)), "not in the feed");
     }
 
     #[tokio::test]
