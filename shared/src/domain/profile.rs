@@ -61,7 +61,7 @@ pub struct User {
     pub primary_team: Option<u32>,
     pub other_teams: Vec<u32>,
     /// When the username was locked: other members of a chat room know it since then.
-    pub chat_since: Option<DateTime<Utc>>,
+    pub username_locked_at: Option<DateTime<Utc>>,
 }
 
 /// The part of a user that other users see.

@@ -78,7 +78,7 @@ impl From<ProfileItem> for User {
             pending_phones: item.pending_phones,
             primary_team: item.primary_team,
             other_teams: item.other_teams,
-            chat_since: item.chat_since,
+            username_locked_at: item.chat_since,
         }
     }
 }
