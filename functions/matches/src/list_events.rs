@@ -25,16 +25,14 @@ pub async fn handle(app: App, call: Call<ListEvents>) -> Result<Reply<Paged<Even
 mod tests {
     use chrono::TimeDelta;
     use serde_json::{Value, json};
-    use touchline_testing::{Fault, TestApp};
+    use touchline_testing::{Fault, Response, TestApp, User};
 
-    const PATH: &str = "/api/auth/events";
-
-    /// The sample league, imported, and somebody logged in.
-    async fn app() -> (TestApp, String) {
-        let app = TestApp::serving(&[login::router, crate::router]).start().await;
+    /// The sample league, imported, and a user.
+    async fn app() -> (TestApp, User) {
+        let app = TestApp::serving(&[crate::router]).start().await;
         import(&app, sample()).await;
-        let token = app.token("+447700900123").await;
-        (app, token)
+        let alice = app.user("alice").await;
+        (app, alice)
     }
 
     fn sample() -> Value {
@@ -42,18 +40,25 @@ mod tests {
     }
 
     async fn import(app: &TestApp, document: Value) {
-        feed::handle(app.app.clone(), document).await.unwrap();
+        app.invoke(feed::handle, document).await;
         app.clock.advance(TimeDelta::seconds(1));
     }
 
-    #[tokio::test]
-    async fn live_then_upcoming_then_finished() {
-        let (app, token) = app().await;
-        let body = app.get_as(&token, PATH).await.expect(200);
-        assert_eq!(body["meta"], json!({ "current_page": 1, "last_page": 1, "per_page": 20, "total": 4 }));
-        let order: Vec<_> =
+    fn ids(response: Response) -> Vec<u64> {
+        let body = response.expect(200);
+        let ids: Vec<u64> =
             body["data"].as_array().unwrap().iter().map(|event| event["id"].as_u64().unwrap()).collect();
-        assert_eq!(order, [2, 1, 4, 3]);
+        assert_eq!(body["meta"]["total"], ids.len());
+        ids
+    }
+
+    #[tokio::test]
+    async fn live_matches_come_first_then_scheduled_then_finished() {
+        let (_app, alice) = app().await;
+        let response = alice.lists_events().await;
+        assert_eq!(ids(response.clone()), [2, 1, 4, 3]);
+        let body = response.expect(200);
+        assert_eq!(body["meta"], json!({ "current_page": 1, "last_page": 1, "per_page": 20, "total": 4 }));
         assert_eq!(
             body["data"][1],
             json!({
@@ -74,89 +79,105 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn filters_alone_and_together() {
-        let (app, token) = app().await;
-        let ids = async |query: &str| -> Vec<u64> {
-            let body = app.get_as(&token, &format!("{PATH}?{query}")).await.expect(200);
-            let ids: Vec<_> =
-                body["data"].as_array().unwrap().iter().map(|event| event["id"].as_u64().unwrap()).collect();
-            assert_eq!(body["meta"]["total"], ids.len());
-            ids
-        };
-        assert_eq!(ids("status=live").await, [2]);
-        assert_eq!(ids("status=scheduled").await, [1, 4], "postponed is scheduled");
-        assert_eq!(ids("team_id=3").await, [2, 4, 3]);
-        assert_eq!(ids("date=2026-11-15").await, [2, 1]);
-        assert_eq!(ids("tournament_id=1&team_id=1&status=finished&date=2026-11-08").await, [3]);
-        assert_eq!(ids("tournament_id=2").await, [0; 0]);
-        assert_eq!(ids("team_id=4000000000").await, [0; 0]);
+    async fn an_unknown_venue_is_empty() {
+        let (_app, alice) = app().await;
+        let live = alice.lists_events().status("live").await.expect_data(200);
+        assert_eq!(live[0]["venue"], "");
+        assert_eq!(alice.views_event(2).await.expect_data(200)["venue"], "");
     }
 
     #[tokio::test]
-    async fn pages() {
-        let (app, token) = app().await;
-        let page = async |query: &str| app.get_as(&token, &format!("{PATH}?{query}")).await;
-        let body = page("page=2&per_page=3").await.expect(200);
+    async fn a_match_without_a_venue_shows_the_home_teams_ground() {
+        let (app, alice) = app().await;
+        let mut league = sample();
+        league["as_of"] = json!("2026-11-15T12:00:00Z");
+        league["teams"][0]["venue"] = json!("Northgate Park");
+        import(&app, league).await;
+        let venue = async |event| alice.views_event(event).await.expect_data(200)["venue"].clone();
+        assert_eq!(venue(4).await, "Northgate Park");
+        assert_eq!(venue(1).await, "The Quay", "the match's own venue takes precedence");
+        assert_eq!(venue(3).await, "Cliff Road", "the ground of the away team does not count");
+    }
+
+    #[tokio::test]
+    async fn filters_work_alone_and_together() {
+        let (_app, alice) = app().await;
+        let list = || alice.lists_events();
+        assert_eq!(ids(list().status("live").await), [2]);
+        assert_eq!(ids(list().status("scheduled").await), [1, 4], "a postponed match is scheduled");
+        assert_eq!(ids(list().team(3).await), [2, 4, 3]);
+        assert_eq!(ids(list().date("2026-11-15").await), [2, 1]);
+        let all = list().tournament(1).team(1).status("finished").date("2026-11-08");
+        assert_eq!(ids(all.await), [3]);
+        assert_eq!(ids(list().tournament(2).await), [0; 0]);
+        assert_eq!(ids(list().team(4_000_000_000).await), [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_page_past_the_end_is_empty_with_the_same_totals() {
+        let (_app, alice) = app().await;
+        let body = alice.lists_events().page(2).per_page(3).await.expect(200);
         assert_eq!(body["meta"], json!({ "current_page": 2, "last_page": 2, "per_page": 3, "total": 4 }));
         assert_eq!(body["data"][0]["id"], 3);
-        let beyond = page("page=99&per_page=100").await.expect(200);
-        assert_eq!(beyond["data"], json!([]));
+        let past_the_end = alice.lists_events().page(99).per_page(100).await.expect(200);
+        assert_eq!(past_the_end["data"], json!([]));
         assert_eq!(
-            beyond["meta"],
+            past_the_end["meta"],
             json!({ "current_page": 99, "last_page": 1, "per_page": 100, "total": 4 })
         );
-        for (query, field) in [
-            ("page=0", "page"),
-            ("page=-1", "page"),
-            ("page=one", "page"),
-            ("per_page=0", "per_page"),
-            ("per_page=101", "per_page"),
-            ("tournament_id=x", "tournament_id"),
-            ("team_id=-1", "team_id"),
-            ("date=2026-13-01", "date"),
-            ("status=postponed", "status"),
+    }
+
+    #[tokio::test]
+    async fn invalid_filters_are_422() {
+        let (_app, alice) = app().await;
+        for (field, value) in [
+            ("page", "0"),
+            ("page", "-1"),
+            ("page", "one"),
+            ("per_page", "0"),
+            ("per_page", "101"),
+            ("tournament_id", "x"),
+            ("team_id", "-1"),
+            ("date", "2026-13-01"),
+            ("status", "postponed"),
         ] {
-            let answer = page(query).await;
-            answer.expect_error(422, "validation_error");
-            assert!(answer.body["errors"][field][0].is_string(), "{}", answer.body);
+            alice.lists_events().query(field, value).await.expect_invalid(&[field]);
         }
     }
 
     #[tokio::test]
     async fn a_change_shows_within_a_second_and_reloads_one_chunk() {
-        let (app, token) = app().await;
-        let _ = app.get_as(&token, PATH).await.expect(200);
+        let (app, alice) = app().await;
+        alice.lists_events().await.expect(200);
         let mut goal = json!({ "format": "touchline", "events": [sample()["events"][1]] });
         goal["events"][0]["home_score"] = json!(2);
         import(&app, goal).await;
-        let answer = app.get_as(&token, PATH).await;
-        let cost = answer.headers["x-touchline-cost"].to_str().unwrap().to_owned();
-        assert_eq!(answer.expect(200)["data"][0]["home_score"], 2);
-        // The token, the head, the index, one chunk (of three) and four counts: half a unit each.
+        let response = alice.lists_events().await;
+        let cost = response.header("x-touchline-cost").unwrap().to_owned();
+        assert_eq!(response.expect_data(200)[0]["home_score"], 2);
+        // The token, the head, the index, one of three chunks, and four counts: half a unit each.
         assert!(cost.ends_with("rcu=4 wcu=0"), "{cost}");
     }
 
     #[tokio::test]
-    async fn no_catalogue_is_an_error_and_never_an_empty_list() {
-        let app = TestApp::serving(&[login::router, crate::router]).start().await;
-        let token = app.token("+447700900123").await;
-        let answer = app.get_as(&token, PATH).await;
-        answer.expect_error(503, "no_catalogue");
-        assert_eq!(answer.headers["retry-after"], "30");
+    async fn without_a_catalog_the_list_is_an_error_and_not_empty() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let response = app.user("alice").await.lists_events().await;
+        response.expect_error(503, "no_catalogue");
+        assert_eq!(response.header("retry-after"), Some("30"));
     }
 
-    /// A warm function answers from its copy while the head cannot be read.
     #[tokio::test]
-    async fn trouble_with_the_head_does_not_take_the_list_away() {
-        let (app, token) = app().await;
-        let _ = app.get_as(&token, PATH).await.expect(200);
+    async fn a_warm_function_serves_its_cached_catalog_while_the_store_fails() {
+        let (app, alice) = app().await;
+        alice.lists_events().await.expect(200);
         app.clock.advance(TimeDelta::seconds(2));
         let mut reads = 0;
         app.faults.set(move |attempt| {
-            // The first read is the token's.
+            // The first read is for the token, the second for the head.
             reads += u32::from(attempt.operation == "GetItem" && attempt.number == 1);
             if attempt.operation == "GetItem" && reads > 1 { Fault::Throttle } else { Fault::None }
         });
-        let _ = app.get_as(&token, PATH).await.expect(200);
+        alice.lists_events().await.expect(200);
     }
 }

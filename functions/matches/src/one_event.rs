@@ -17,15 +17,15 @@ mod tests {
     use touchline_testing::TestApp;
 
     #[tokio::test]
-    async fn one_by_its_id_and_404_for_anything_else() {
-        let app = TestApp::serving(&[login::router, crate::router]).start().await;
+    async fn a_match_is_found_by_its_id_and_other_ids_are_404() {
+        let app = TestApp::serving(&[crate::router]).start().await;
         let sample = serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap();
-        feed::handle(app.app.clone(), sample).await.unwrap();
-        let token = app.token("+447700900123").await;
-        let body = app.get_as(&token, "/api/auth/events/3").await.expect(200);
-        assert_eq!((body["data"]["id"].as_u64(), body["data"]["home_score"].as_u64()), (Some(3), Some(2)));
+        app.invoke(feed::handle, sample).await;
+        let alice = app.user("alice").await;
+        let event = alice.views_event(3).await.expect_data(200);
+        assert_eq!((event["id"].as_u64(), event["home_score"].as_u64()), (Some(3), Some(2)));
         for id in ["99", "0", "-1", "x", "3.0", "99999999999999999999", "%20", "3%00"] {
-            app.get_as(&token, &format!("/api/auth/events/{id}")).await.expect_error(404, "event_not_found");
+            alice.get(format!("/api/auth/events/{id}")).await.expect_error(404, "event_not_found");
         }
     }
 }

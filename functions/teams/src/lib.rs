@@ -1,4 +1,4 @@
-//! Teams, and a user's favourites.
+//! Teams: the list, and the user's favourites.
 
 mod list_teams;
 mod save_other_teams;
@@ -13,14 +13,14 @@ pub fn router(app: App) -> Router {
 
 #[cfg(test)]
 mod tests {
-    use touchline_testing::TestApp;
+    use touchline_testing::{TestApp, User};
 
-    /// The sample league, imported, and somebody logged in.
-    pub(crate) async fn app() -> (TestApp, String) {
-        let app = TestApp::serving(&[login::router, profile::router, crate::router]).start().await;
+    /// The sample league, imported, and a user.
+    pub(crate) async fn app() -> (TestApp, User) {
+        let app = TestApp::serving(&[profile::router, crate::router]).start().await;
         let sample = serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap();
-        feed::handle(app.app.clone(), sample).await.unwrap();
-        let token = app.token("+447700900123").await;
-        (app, token)
+        app.invoke(feed::handle, sample).await;
+        let alice = app.user("alice").await;
+        (app, alice)
     }
 }

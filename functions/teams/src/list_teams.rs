@@ -20,9 +20,9 @@ mod tests {
     use crate::tests::app;
 
     #[tokio::test]
-    async fn teams_with_their_sport_by_name() {
-        let (app, token) = app().await;
-        let body = app.get_as(&token, "/api/auth/teams").await.expect(200);
+    async fn teams_are_listed_by_name_with_their_sport() {
+        let (_app, alice) = app().await;
+        let body = alice.lists_teams().await.expect(200);
         assert_eq!(body["meta"], json!({ "current_page": 1, "last_page": 1, "per_page": 20, "total": 3 }));
         assert_eq!(
             body["data"][0],
@@ -32,22 +32,35 @@ mod tests {
                 "logo": "https://example.org/1.png", "country": "Albion", "founded": 1889,
             })
         );
-        assert_eq!(body["data"][2]["country"], json!(null), "what a feed does not know");
     }
 
     #[tokio::test]
-    async fn search_and_sport() {
-        let (app, token) = app().await;
-        let total = async |query: &str| {
-            app.get_as(&token, &format!("/api/auth/teams?{query}")).await.expect(200)["meta"]["total"].clone()
+    async fn an_unknown_country_is_empty_and_an_unknown_year_is_0() {
+        let (_app, alice) = app().await;
+        let team = &alice.lists_teams().search("Westport").await.expect_data(200)[0];
+        assert_eq!((&team["country"], &team["founded"]), (&json!(""), &json!(0)));
+    }
+
+    #[tokio::test]
+    async fn search_ignores_case_and_accents_and_filters_combine() {
+        let (_app, alice) = app().await;
+        let total = async |query: &[(&str, &str)]| {
+            let mut request = alice.lists_teams();
+            for (name, value) in query {
+                request = request.query(name, value);
+            }
+            request.await.expect(200)["meta"]["total"].clone()
         };
-        assert_eq!(total("search=ATLETICO").await, 1);
-        assert_eq!(total("search=atl%C3%A9tico").await, 1);
-        assert_eq!(total("search=o&sport_id=1").await, 3);
-        assert_eq!(total("sport_id=2").await, 0);
-        let answer = app.get_as(&token, "/api/auth/teams?sport_id=football").await;
-        answer.expect_error(422, "validation_error");
-        let long = format!("/api/auth/teams?search={}", "x".repeat(101));
-        app.get_as(&token, &long).await.expect_error(422, "validation_error");
+        assert_eq!(total(&[("search", "ATLETICO")]).await, 1);
+        assert_eq!(total(&[("search", "atlético")]).await, 1);
+        assert_eq!(total(&[("search", "o"), ("sport_id", "1")]).await, 3);
+        assert_eq!(total(&[("sport_id", "2")]).await, 0);
+    }
+
+    #[tokio::test]
+    async fn invalid_filters_are_422() {
+        let (_app, alice) = app().await;
+        alice.lists_teams().query("sport_id", "football").await.expect_invalid(&["sport_id"]);
+        alice.lists_teams().search(&"x".repeat(101)).await.expect_invalid(&["search"]);
     }
 }

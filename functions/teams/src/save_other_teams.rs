@@ -21,28 +21,24 @@ mod tests {
 
     use crate::tests::app;
 
-    const PATH: &str = "/api/auth/teams/other";
-
     #[tokio::test]
     async fn a_selection_replaces_the_one_before() {
-        let (app, token) = app().await;
-        let body = app.post_as(&token, PATH, json!({ "team_ids": [3, 1] })).await.expect(200);
-        let names: Vec<_> =
-            body["data"]["teams"].as_array().unwrap().iter().map(|team| team["id"].clone()).collect();
-        assert_eq!(names, [3, 1], "in the order given");
-        let others =
-            async || app.get_as(&token, "/api/auth/me").await.expect(200)["data"]["other_teams"].clone();
+        let (_app, alice) = app().await;
+        let saved = alice.saves_other_teams(&[3, 1]).await.expect_data(200);
+        let ids: Vec<_> = saved["teams"].as_array().unwrap().iter().map(|team| team["id"].clone()).collect();
+        assert_eq!(ids, [3, 1], "in the order of the request");
+        let others = async || alice.views_profile().await.expect_data(200)["other_teams"].clone();
         assert_eq!(others().await[1]["name"], "Northgate Rovers");
-        let _ = app.post_as(&token, PATH, json!({ "team_ids": [2] })).await.expect(200);
+        alice.saves_other_teams(&[2]).await.expect(200);
         assert_eq!(others().await.as_array().unwrap().len(), 1);
-        let _ = app.post_as(&token, PATH, json!({ "team_ids": [] })).await.expect(200);
+        alice.saves_other_teams(&[]).await.expect(200);
         assert_eq!(others().await, json!([]));
     }
 
     #[tokio::test]
-    async fn bad_selections_are_refused_and_the_old_one_stays() {
-        let (app, token) = app().await;
-        let _ = app.post_as(&token, PATH, json!({ "team_ids": [1] })).await.expect(200);
+    async fn an_invalid_selection_is_422_and_the_saved_one_stays() {
+        let (_app, alice) = app().await;
+        alice.saves_other_teams(&[1]).await.expect(200);
         for ids in [
             json!([1, 2, 3, 4, 5, 6]),
             json!([1, 1]),
@@ -57,11 +53,9 @@ mod tests {
             json!([[1]]),
             json!([-1]),
         ] {
-            let answer = app.post_as(&token, PATH, json!({ "team_ids": ids })).await;
-            answer.expect_error(422, "validation_error");
-            assert!(answer.body["errors"]["team_ids"][0].is_string(), "{}", answer.body);
+            alice.saves_other_teams(&[]).field("team_ids", ids).await.expect_invalid(&["team_ids"]);
         }
-        let me = app.get_as(&token, "/api/auth/me").await.expect(200);
-        assert_eq!(me["data"]["other_teams"].as_array().unwrap().len(), 1);
+        let me = alice.views_profile().await.expect_data(200);
+        assert_eq!(me["other_teams"].as_array().unwrap().len(), 1);
     }
 }

@@ -16,34 +16,28 @@ mod tests {
 
     use crate::tests::app;
 
-    const PATH: &str = "/api/auth/teams/primary";
-
     #[tokio::test]
     async fn a_team_is_saved_and_shown_in_the_profile() {
-        let (app, token) = app().await;
-        let body = app.post_as(&token, PATH, json!({ "team_id": 1 })).await.expect(200);
+        let (_app, alice) = app().await;
+        let body = alice.saves_primary_team(1).await.expect(200);
         let team = json!({ "id": 1, "name": "Northgate Rovers", "logo": "https://example.org/1.png" });
         assert_eq!(body["data"], json!({ "team": team }));
         assert!(body["message"].is_string());
-        let me = app.get_as(&token, "/api/auth/me").await.expect(200);
-        assert_eq!(me["data"]["primary_team"], team);
-        let _ = app.post_as(&token, PATH, json!({ "team_id": 2 })).await.expect(200);
-        let me = app.get_as(&token, "/api/auth/me").await.expect(200);
-        assert_eq!(me["data"]["primary_team"]["id"], 2);
+        assert_eq!(alice.views_profile().await.expect_data(200)["primary_team"], team);
+        alice.saves_primary_team(2).await.expect(200);
+        assert_eq!(alice.views_profile().await.expect_data(200)["primary_team"]["id"], 2);
     }
 
     #[tokio::test]
-    async fn unknown_is_404_and_no_integer_is_422() {
-        let (app, token) = app().await;
+    async fn unknown_team_ids_are_404_and_other_values_are_422() {
+        let (_app, alice) = app().await;
         for id in [json!(99), json!(0), json!(4_000_000_000_u64), json!(99_999_999_999_u64)] {
-            app.post_as(&token, PATH, json!({ "team_id": id })).await.expect_error(404, "team_not_found");
+            let response = alice.saves_primary_team(1).field("team_id", id).await;
+            response.expect_error(404, "team_not_found");
         }
         for id in [json!("1"), json!(1.5), json!(-1), json!(null), json!([1]), json!(true)] {
-            let answer = app.post_as(&token, PATH, json!({ "team_id": id })).await;
-            answer.expect_error(422, "validation_error");
-            assert!(answer.body["errors"]["team_id"][0].is_string());
+            alice.saves_primary_team(1).field("team_id", id).await.expect_invalid(&["team_id"]);
         }
-        let me = app.get_as(&token, "/api/auth/me").await.expect(200);
-        assert_eq!(me["data"]["primary_team"], json!(null));
+        assert_eq!(alice.views_profile().await.expect_data(200)["primary_team"], json!(null));
     }
 }

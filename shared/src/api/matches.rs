@@ -74,8 +74,8 @@ pub struct EventView {
     pub start_time: Timestamp,
     /// Whether it is still to come, being played, or over.
     pub status: ShownStatus,
-    /// Where it is played; empty if unknown.
-    pub venue: Option<String>,
+    /// Where it is played, or else the home team's ground; empty if unknown.
+    pub venue: String,
     /// Goals of the home team; `null` before kick-off.
     pub home_score: Option<u16>,
     /// Goals of the away team; `null` before kick-off.
@@ -114,7 +114,7 @@ impl Named {
 }
 
 impl EventView {
-    /// `None` for a match whose teams or tournament are not in the catalog, which no import makes.
+    /// `None` if the catalog lacks one of the teams or the tournament. Imports reject such a match.
     #[must_use]
     pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         Some(Self {
@@ -125,7 +125,7 @@ impl EventView {
             away_team: Named::team(catalog, event.away_team_id)?,
             start_time: event.start.into(),
             status: event.status.shown(),
-            venue: event.venue.as_deref().map(str::to_owned),
+            venue: catalog.venue(event).unwrap_or_default().to_owned(),
             home_score: event.score.map(|score| score.home),
             away_score: event.score.map(|score| score.away),
             chat_room_id: event.room.to_string(),

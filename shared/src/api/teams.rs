@@ -1,4 +1,4 @@
-//! Teams, and a user's favourites.
+//! Teams, and the favourites of a user.
 
 use serde::Serialize;
 
@@ -105,9 +105,9 @@ pub struct TeamView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logo: Option<String>,
     /// Its country; empty if unknown.
-    pub country: Option<String>,
+    pub country: String,
     /// The year in which it was founded; 0 if unknown.
-    pub founded: Option<i32>,
+    pub founded: i32,
 }
 
 /// A sport.
@@ -123,7 +123,7 @@ pub struct SportView {
 }
 
 impl TeamView {
-    /// `None` for a team whose sport is not in the catalog, which no import makes.
+    /// `None` if the catalog lacks the team's sport. Imports reject such a team.
     #[must_use]
     pub fn of(team: &Team, catalog: &Catalog) -> Option<Self> {
         let sport = catalog.sport(team.sport_id)?;
@@ -134,8 +134,8 @@ impl TeamView {
             sport_id: team.sport_id,
             sport: SportView { id: sport.id, name: sport.name.clone(), slug: sport.slug.clone() },
             logo: team.logo.clone(),
-            country: team.country.clone(),
-            founded: team.founded,
+            country: team.country.clone().unwrap_or_default(),
+            founded: team.founded.unwrap_or_default(),
         })
     }
 }
