@@ -6,12 +6,14 @@
 //! other: a prediction looks for its user's rooms, a joining for the user's prediction, and so on. Versions
 //! keep an older note from taking the place of a newer one, so that both may do it, and any number of times.
 
+use std::collections::HashMap;
+
 use futures_util::future::try_join3;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::App;
 use touchline::domain::catalog::Match;
 use touchline::domain::room::{Day, Member};
-use touchline::domain::{Prediction, UserId};
+use touchline::domain::{Prediction, RoomId, UserId};
 use touchline::storage::keys::Key;
 use touchline::storage::stream::{Change, Record};
 use touchline::storage::tallies::VersionedRecord;
@@ -26,18 +28,39 @@ const ROOMS_AT_ONCE: usize = 4;
 /// Returns the place of the first record for which it failed.
 pub async fn keep(app: &App, records: &[Record]) -> Option<usize> {
     // Collected: the compiler cannot see through the closure otherwise.
-    let keeping: Vec<_> = records
-        .iter()
-        .enumerate()
-        .map(|(at, record)| async move {
-            follow(app, &record.change).await.err().map(|error| {
-                tracing::warn!(%error, "a change could not be followed; it comes again");
-                at
-            })
+    let keeping: Vec<_> = in_order(records)
+        .into_iter()
+        .map(|changes| async move {
+            for (at, change) in changes {
+                if let Err(error) = follow(app, change).await {
+                    tracing::warn!(%error, "a change could not be followed; it comes again");
+                    return Some(at);
+                }
+            }
+            None
         })
         .collect();
     let failed: Vec<Option<usize>> = stream::iter(keeping).buffer_unordered(AT_ONCE).collect().await;
     failed.into_iter().flatten().min()
+}
+
+/// Groups of changes. Those within a group are followed in order: the changes of one room, because each updates
+/// the directory from one name to the next. Every other change is a group of its own.
+fn in_order(records: &[Record]) -> Vec<Vec<(usize, &Change)>> {
+    let mut groups: Vec<Vec<(usize, &Change)>> = Vec::new();
+    let mut group_of_room: HashMap<&RoomId, usize> = HashMap::new();
+    for (at, Record { change, .. }) in records.iter().enumerate() {
+        let room = match change {
+            Change::Room { old, new } => new.as_ref().or(old.as_ref()).map(|room| &room.room_id),
+            _ => None,
+        };
+        let group = room.map_or(groups.len(), |room| *group_of_room.entry(room).or_insert(groups.len()));
+        match groups.get_mut(group) {
+            Some(group) => group.push((at, change)),
+            None => groups.push(vec![(at, change)]),
+        }
+    }
+    groups
 }
 
 async fn follow(app: &App, change: &Change) -> Result<(), StoreError> {
