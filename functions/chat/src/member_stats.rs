@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use futures_util::future::try_join3;
 use touchline::api::Data;
 use touchline::api::chat::{MemberStats, MemberStatsView, PredictorView};
-use touchline::domain::catalog::Catalog;
+use touchline::domain::catalog::{Catalog, NEUTRAL, Team, distribution_keys};
 use touchline::domain::room::{Day, Room};
 use touchline::domain::tally::RoomCounts;
 use touchline::flows::rooms;
@@ -42,19 +42,19 @@ async fn top_predictors(app: &App, room: &Room) -> Result<Vec<PredictorView>, Er
     Ok(best.into_iter().filter_map(view).collect())
 }
 
-/// Members by team: the match's two, or every one that somebody is for. The others are neutral.
+/// Members by team: the two teams of the room's match, or every team that a member supports. All others are
+/// neutral.
 fn distribution(room: &Room, counts: &RoomCounts, catalog: &Catalog) -> BTreeMap<String, i64> {
-    let teams: Vec<u32> = match room.event_id.and_then(|event| catalog.event(event)) {
+    let ids: Vec<u32> = match room.event_id.and_then(|event| catalog.event(event)) {
         Some(event) => vec![event.home_team_id, event.away_team_id],
         None => counts.teams.iter().filter(|(_, members)| **members > 0).map(|(team, _)| *team).collect(),
     };
-    let mut distribution = BTreeMap::new();
-    for team in teams.into_iter().filter_map(|team| catalog.team(team)) {
-        let members = counts.teams.get(&team.id).copied().unwrap_or(0);
-        *distribution.entry(team.slug.replace('-', "_")).or_default() += members;
-    }
-    let of_teams: i64 = distribution.values().sum();
-    *distribution.entry("neutral".to_owned()).or_default() += counts.totals.members - of_teams;
+    let teams: Vec<&Team> = ids.into_iter().filter_map(|id| catalog.team(id)).collect();
+    let members = teams.iter().map(|team| counts.teams.get(&team.id).copied().unwrap_or(0));
+    let mut distribution: BTreeMap<String, i64> =
+        distribution_keys(&teams).into_iter().zip(members).collect();
+    let supporters: i64 = distribution.values().sum();
+    distribution.insert(NEUTRAL.to_owned(), counts.totals.members - supporters);
     distribution
 }
 

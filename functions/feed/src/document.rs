@@ -1,14 +1,17 @@
-//! A document after reading: the same for every format.
+//! A document after parsing, the same for every format.
 
 use chrono::{DateTime, Datelike as _, SubsecRound as _, Utc};
 use serde::Serialize;
 use touchline::domain::catalog::{Key, Kind, Score, Status};
 
-/// Everything a document says, with what of it made no sense.
+/// The source of documents in our own format.
+pub const OWN_SOURCE: &str = "touchline";
+
+/// The valid rows of a document, and the rejected ones.
 #[derive(Debug, Clone, Default)]
 pub struct Document {
     pub source: String,
-    /// The document's own time. Rows may have one of their own.
+    /// The document's date. Rows can have their own.
     pub as_of: Option<DateTime<Utc>>,
     pub sports: Vec<NewSport>,
     pub teams: Vec<NewTeam>,
@@ -17,25 +20,26 @@ pub struct Document {
     pub rejected: Vec<Rejected>,
 }
 
+/// A row that cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rejected {
     pub row: String,
     pub reason: String,
 }
 
-/// How a document points to a row.
+/// How a document refers to a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reference {
     /// Our own id.
     Given(u32),
-    /// The source's id, whatever it looks like.
+    /// The source's id, in any form.
     External(String),
 }
 
 impl Reference {
     pub fn key(&self, source: &str, kind: Kind) -> Key {
         match self {
-            Self::Given(id) => Key::of("touchline", kind, &id.to_string()),
+            Self::Given(id) => Key::of(OWN_SOURCE, kind, &id.to_string()),
             Self::External(id) => Key::of(source, kind, id),
         }
     }
@@ -56,7 +60,11 @@ pub struct NewTeam {
     pub sport: Reference,
     pub logo: Option<String>,
     pub country: Option<String>,
+    /// The country of the team's league, for teams whose own country is unknown.
+    pub league_country: Option<String>,
     pub founded: Option<i32>,
+    /// The home ground.
+    pub venue: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -69,7 +77,7 @@ pub struct NewTournament {
 
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    /// How a person would call the match, for reports.
+    /// Names the match in reports.
     pub label: String,
     pub reference: Reference,
     pub tournament: Reference,
@@ -79,24 +87,24 @@ pub struct NewEvent {
     pub status: Status,
     pub venue: Option<String>,
     pub score: Option<Score>,
-    /// Where the source dates each row.
+    /// The row's own date, if the source has one.
     pub as_of: Option<DateTime<Utc>>,
 }
 
 impl NewEvent {
-    /// The rules that hold for a match of any source.
+    /// Applies the rules that hold for matches of any source.
     pub fn checked(mut self, home: Option<i64>, away: Option<i64>) -> Result<Self, String> {
         if self.home == self.away {
-            return Err("a team cannot play itself".into());
+            return Err("a team cannot play against itself".into());
         }
         if !(1900..=2200).contains(&self.start.year()) {
-            return Err(format!("a start in the year {} is not possible", self.start.year()));
+            return Err(format!("the year {} is out of range", self.start.year()));
         }
-        // Stored in whole seconds, and compared as stored.
+        // Rows store whole seconds; the comparison with the stored row needs the same precision.
         self.start = self.start.trunc_subsecs(0);
         let side = |goals: i64| match u16::try_from(goals) {
             Ok(goals) if goals <= 999 => Ok(goals),
-            _ => Err(format!("a score of {goals} is not possible")),
+            _ => Err(format!("a score of {goals} is out of range")),
         };
         self.score = match (home, away) {
             (Some(home), Some(away)) => Some(Score { home: side(home)?, away: side(away)? }),
@@ -105,7 +113,7 @@ impl NewEvent {
         };
         match self.status {
             Status::Finished if self.score.is_none() => Err("a finished match needs a score".into()),
-            // Sources write 0-0 before the start; that is no result.
+            // Some sources write 0-0 before the start.
             Status::Scheduled | Status::Postponed | Status::Cancelled => Ok(Self { score: None, ..self }),
             _ => Ok(self),
         }

@@ -1,4 +1,4 @@
-//! Fetches a document for a scheduled run.
+//! Fetches the document of a scheduled run.
 
 use serde_json::{Value, json};
 use touchline::App;
@@ -13,7 +13,7 @@ pub async fn fetch(app: &App, settings: &FeedSettings) -> Result<Value, FeedErro
         app.web.get(&settings.url, &headers).await.map_err(|error| FeedError::Fetch(error.to_string()))?;
     let document: Value =
         serde_json::from_slice(&bytes).map_err(|error| FeedError::NotJson(error.to_string()))?;
-    // A document of our own format names itself; the others come as their makers write them.
+    // A document in our own format says so itself. Other formats are wrapped.
     Ok(match settings.format.as_str() {
         "touchline" => document,
         format => json!({ "format": format, "timezone": settings.timezone, "document": document }),
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn documents_are_fetched_with_the_token_as_their_makers_write_them() {
+    async fn documents_of_every_format_are_fetched_with_the_token() {
         let ours = include_str!("../../../events/feed/touchline.json").to_owned();
         for (format, body) in [
             ("touchline", ours),
@@ -65,20 +65,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_in_trouble_is_asked_again() {
-        let asked = Arc::new(AtomicU32::new(0));
-        let counter = Arc::clone(&asked);
+    async fn a_failing_server_is_retried() {
+        let requests = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&requests);
         let web = WebStandIn::start(move |_| {
             let status = if counter.fetch_add(1, Ordering::Relaxed) < 2 { 503 } else { 200 };
             (status, include_str!("../../../events/feed/touchline.json").to_owned())
         })
         .await;
         assert!(run(&app(&web, "touchline").await).await.is_ok());
-        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        assert_eq!(requests.load(Ordering::Relaxed), 3);
     }
 
     #[tokio::test]
-    async fn what_cannot_be_used_is_refused_whole() {
+    async fn an_unusable_response_imports_nothing() {
         for (status, body, word) in [
             (404, String::new(), "404"),
             (200, "<html>".to_owned(), "not JSON"),
@@ -86,8 +86,8 @@ mod tests {
         ] {
             let web = WebStandIn::start(move |_| (status, body.clone())).await;
             let app = app(&web, "touchline").await;
-            let refused = run(&app).await.unwrap_err();
-            assert!(refused.contains(word), "{refused}");
+            let error = run(&app).await.unwrap_err();
+            assert!(error.contains(word), "{error}");
             assert!(touchline::storage::catalog::load_latest(&app.app.store, None).await.unwrap().is_none());
         }
     }

@@ -1,6 +1,6 @@
 //! Imports sports, teams, tournaments and matches, and publishes the snapshot that the API reads.
 //!
-//! Invoked with a document, or on its schedule, when it fetches one.
+//! The payload is a document. On its schedule the function fetches one.
 
 mod document;
 mod fetch;
@@ -14,29 +14,29 @@ use touchline::storage::StoreError;
 
 pub use document::{Document, Rejected};
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub created: usize,
     pub updated: usize,
     pub unchanged: usize,
     pub rejected: usize,
-    /// Why, row by row; the first hundred.
+    /// The first hundred rejected rows.
     pub reasons: Vec<Rejected>,
 }
 
-/// Why a whole document was refused. Nothing of it was applied.
+/// Why a whole document was rejected. Nothing of it is applied.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
     #[error("the document is not JSON: {0}")]
     NotJson(String),
-    #[error("the document's format is {0}, but must be touchline, football-data.org/v4 or openfootball")]
+    #[error("the format is {0}; it must be touchline, football-data.org/v4 or openfootball")]
     UnknownFormat(String),
-    #[error("the document is not of the format {0}: {1}")]
+    #[error("the document does not have the format {0}: {1}")]
     WrongShape(&'static str, String),
-    #[error("{0:?} is not a time zone; give one such as Europe/London")]
+    #[error("the time zone {0:?} is unknown; use one such as Europe/London")]
     UnknownTimeZone(String),
-    #[error("as_of is not a timestamp such as 2026-11-15T12:00:00Z, or lies in the future")]
+    #[error("as_of must be a timestamp such as 2026-11-15T12:00:00Z, and not in the future")]
     BadAsOf,
     #[error("the feed could not be fetched: {0}")]
     Fetch(String),
@@ -44,7 +44,7 @@ pub enum FeedError {
     Store(#[from] StoreError),
 }
 
-/// One invocation: `{}` on a schedule, `{"rebuild": true}` by an operator, else a document.
+/// One invocation. The payload is `{}` on the schedule, `{"rebuild": true}` from an operator, or a document.
 pub async fn handle(app: App, event: Value) -> Result<Value, FeedError> {
     let document = if event.as_object().is_some_and(serde_json::Map::is_empty) {
         let Some(settings) = &app.config.feed else {
@@ -75,9 +75,9 @@ mod tests {
     use touchline_testing::TestApp;
 
     #[tokio::test]
-    async fn a_scheduled_run_without_an_address_says_so() {
+    async fn a_scheduled_run_without_a_feed_url_is_skipped() {
         let app = TestApp::serving(&[]).start().await;
-        let answer = super::handle(app.app.clone(), json!({})).await.unwrap();
-        assert_eq!(answer, json!({ "skipped": "no FeedUrl is configured" }));
+        let result = app.invoke(super::handle, json!({})).await;
+        assert_eq!(result, json!({ "skipped": "no FeedUrl is configured" }));
     }
 }

@@ -75,6 +75,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_unknown_venue_is_empty() {
+        let (_app, alice) = alice().await;
+        let live = alice.lists_events().status("live").await.expect_data(200);
+        assert_eq!(live[0]["venue"], "");
+        assert_eq!(alice.views_event(2).await.expect_data(200)["venue"], "");
+    }
+
+    #[tokio::test]
+    async fn a_match_without_a_venue_shows_the_home_teams_ground() {
+        let (app, alice) = alice().await;
+        let mut league = sample();
+        league["as_of"] = json!("2026-11-15T12:00:00Z");
+        league["teams"][0]["venue"] = json!("Northgate Park");
+        import(&app, league).await;
+        let venue = async |event| alice.views_event(event).await.expect_data(200)["venue"].clone();
+        assert_eq!(venue(4).await, "Northgate Park");
+        assert_eq!(venue(1).await, "The Quay", "the match's own venue takes precedence");
+        assert_eq!(venue(3).await, "Cliff Road", "the ground of the away team does not count");
+    }
+
+    #[tokio::test]
     async fn filters_work_alone_and_together() {
         let (_app, alice) = alice().await;
         let list = || alice.lists_events();

@@ -8,12 +8,14 @@
 //! Each copy has a version, and an older version never overwrites a newer one. So both can write the copy, any
 //! number of times.
 
+use std::collections::HashMap;
+
 use futures_util::future::try_join3;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::App;
 use touchline::domain::catalog::Match;
 use touchline::domain::room::{Day, Member};
-use touchline::domain::{Prediction, UserId};
+use touchline::domain::{Prediction, RoomId, UserId};
 use touchline::storage::keys::Key;
 use touchline::storage::stream::{Change, Record};
 use touchline::storage::tallies::VersionedRecord;
@@ -29,19 +31,39 @@ const CONCURRENT_MEMBERSHIPS: usize = 4;
 /// Returns the index of the first record that failed.
 pub async fn propagate(app: &App, records: &[Record]) -> Option<usize> {
     // The compiler cannot infer the closure's lifetimes without `collect`.
-    let changes: Vec<_> = records
-        .iter()
-        .enumerate()
-        .map(|(index, record)| async move {
-            propagate_change(app, &record.change).await.err().map(|error| {
-                tracing::warn!(%error, "cannot propagate a change; its record will be redelivered");
-                index
-            })
+    let groups: Vec<_> = ordered_groups(records)
+        .into_iter()
+        .map(|group| async move {
+            for (index, change) in group {
+                if let Err(error) = propagate_change(app, change).await {
+                    tracing::warn!(%error, "cannot propagate a change; its record will be redelivered");
+                    return Some(index);
+                }
+            }
+            None
         })
         .collect();
-    let failed: Vec<Option<usize>> =
-        stream::iter(changes).buffer_unordered(CONCURRENT_WRITES).collect().await;
+    let failed: Vec<Option<usize>> = stream::iter(groups).buffer_unordered(CONCURRENT_WRITES).collect().await;
     failed.into_iter().flatten().min()
+}
+
+/// The changes in groups. The changes of one room form a group and are processed in order, because each moves the
+/// directory from one name to the next. Every other change is a group of its own.
+fn ordered_groups(records: &[Record]) -> Vec<Vec<(usize, &Change)>> {
+    let mut groups: Vec<Vec<(usize, &Change)>> = Vec::new();
+    let mut group_of_room: HashMap<&RoomId, usize> = HashMap::new();
+    for (index, Record { change, .. }) in records.iter().enumerate() {
+        let room = match change {
+            Change::Room { old, new } => new.as_ref().or(old.as_ref()).map(|room| &room.room_id),
+            _ => None,
+        };
+        let group = room.map_or(groups.len(), |room| *group_of_room.entry(room).or_insert(groups.len()));
+        match groups.get_mut(group) {
+            Some(group) => group.push((index, change)),
+            None => groups.push(vec![(index, change)]),
+        }
+    }
+    groups
 }
 
 async fn propagate_change(app: &App, change: &Change) -> Result<(), StoreError> {

@@ -10,8 +10,8 @@ struct League {
     sport: &'static str,
     tournament: &'static str,
     featured: bool,
-    /// Name, country and founding year.
-    teams: [(&'static str, &'static str, i32); 8],
+    /// Name, country, founding year and home ground.
+    teams: [(&'static str, &'static str, i32, &'static str); 8],
 }
 
 const LEAGUES: [League; 3] = [
@@ -20,14 +20,14 @@ const LEAGUES: [League; 3] = [
         tournament: "Harbour Premier",
         featured: true,
         teams: [
-            ("Northgate Rovers", "Albion", 1889),
-            ("Westport Albion", "Albion", 1901),
-            ("São Miguel Atlético", "Lusia", 1911),
-            ("Göteholm IF", "Sverra", 1904),
-            ("Real Almería del Mar", "Iberra", 1922),
-            ("Olympique Calanques", "Gallia", 1908),
-            ("Köln-Süd 07", "Teuta", 1907),
-            ("Dynamo Vltava", "Bohema", 1923),
+            ("Northgate Rovers", "Albion", 1889, "Northgate Park"),
+            ("Westport Albion", "Albion", 1901, "Cliff Road"),
+            ("São Miguel Atlético", "Lusia", 1911, "Estádio do Farol"),
+            ("Göteholm IF", "Sverra", 1904, "Hamnvallen"),
+            ("Real Almería del Mar", "Iberra", 1922, "Campo de la Marina"),
+            ("Olympique Calanques", "Gallia", 1908, "Stade des Calanques"),
+            ("Köln-Süd 07", "Teuta", 1907, "Südbad-Stadion"),
+            ("Dynamo Vltava", "Bohema", 1923, "Stadion Pod Mostem"),
         ],
     },
     League {
@@ -35,14 +35,14 @@ const LEAGUES: [League; 3] = [
         tournament: "Skyline League",
         featured: false,
         teams: [
-            ("Lakeside Herons", "Columbia", 1949),
-            ("Canyon Foxes", "Columbia", 1967),
-            ("Bay Lanterns", "Columbia", 1971),
-            ("Granite Owls", "Columbia", 1958),
-            ("Prairie Comets", "Columbia", 1976),
-            ("Delta Pilots", "Columbia", 1988),
-            ("Harbour Kings", "Columbia", 1946),
-            ("Summit Wolves", "Columbia", 1995),
+            ("Lakeside Herons", "Columbia", 1949, "Boathouse Arena"),
+            ("Canyon Foxes", "Columbia", 1967, "Red Rock Center"),
+            ("Bay Lanterns", "Columbia", 1971, "Pier 9 Arena"),
+            ("Granite Owls", "Columbia", 1958, "Quarry Hall"),
+            ("Prairie Comets", "Columbia", 1976, "Grain Exchange Arena"),
+            ("Delta Pilots", "Columbia", 1988, "Levee Center"),
+            ("Harbour Kings", "Columbia", 1946, "Drydock Garden"),
+            ("Summit Wolves", "Columbia", 1995, "Treeline Arena"),
         ],
     },
     League {
@@ -50,14 +50,14 @@ const LEAGUES: [League; 3] = [
         tournament: "Northern Cup",
         featured: false,
         teams: [
-            ("Fjordvik HK", "Norra", 1934),
-            ("Aalhavn SK", "Dania", 1928),
-            ("Vargøy IL", "Norra", 1946),
-            ("Strandby IF", "Dania", 1951),
-            ("Husum-Nord", "Teuta", 1919),
-            ("Reykjanes", "Thule", 1940),
-            ("Ísafold", "Thule", 1955),
-            ("Kalmarsund", "Sverra", 1937),
+            ("Fjordvik HK", "Norra", 1934, "Fjordhallen"),
+            ("Aalhavn SK", "Dania", 1928, "Havnehallen"),
+            ("Vargøy IL", "Norra", 1946, "Fyrhuset"),
+            ("Strandby IF", "Dania", 1951, "Strandby Hallen"),
+            ("Husum-Nord", "Teuta", 1919, "Deichhalle"),
+            ("Reykjanes", "Thule", 1940, "Hraunhöllin"),
+            ("Ísafold", "Thule", 1955, "Jökulhöllin"),
+            ("Kalmarsund", "Sverra", 1937, "Sundhallen"),
         ],
     },
 ];
@@ -86,10 +86,10 @@ pub fn league(now: DateTime<Utc>, unfinished: impl IntoIterator<Item = u32>) -> 
     for (league, League { sport, tournament, featured, teams: members }) in (1..).zip(LEAGUES) {
         sports.push(json!({ "id": ID_OFFSET + league, "name": sport, "slug": sport.to_lowercase() }));
         tournaments.push(json!({ "id": ID_OFFSET + league, "name": tournament, "featured": featured }));
-        for (member, (name, country, founded)) in (1..).zip(members) {
+        for (member, (name, country, founded, venue)) in (1..).zip(members) {
             teams.push(json!({
                 "id": ID_OFFSET + (league - 1) * 8 + member, "name": name, "sport_id": ID_OFFSET + league, "country": country,
-                "founded": founded,
+                "founded": founded, "venue": venue,
             }));
         }
     }

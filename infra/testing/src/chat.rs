@@ -33,6 +33,10 @@ impl Chat for NoChat {
         down()
     }
 
+    fn rename_match_room<'a>(&'a self, _: &'a RoomId, _: &'a str) -> BoxFuture<'a, Result<(), ChatError>> {
+        down()
+    }
+
     fn create_room<'a>(&'a self, _: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>> {
         down()
     }

@@ -74,7 +74,7 @@ pub struct EventView {
     pub start_time: Timestamp,
     /// Whether the match is scheduled, live or finished.
     pub status: ShownStatus,
-    /// Where it is played; empty if unknown.
+    /// Where it is played, or else the home team's ground; empty if unknown.
     pub venue: String,
     /// Goals of the home team; `null` before kick-off.
     pub home_score: Option<u16>,
@@ -114,7 +114,7 @@ impl Named {
 }
 
 impl EventView {
-    /// `None` if the catalog does not have the match's teams and tournament. An import always adds all of them.
+    /// `None` if the catalog lacks one of the teams or the tournament. Imports reject such a match.
     #[must_use]
     pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         Some(Self {
@@ -125,7 +125,7 @@ impl EventView {
             away_team: Named::team(catalog, event.away_team_id)?,
             start_time: event.start.into(),
             status: event.status.shown(),
-            venue: event.venue.as_deref().unwrap_or_default().to_owned(),
+            venue: catalog.venue(event).unwrap_or_default().to_owned(),
             home_score: event.score.map(|score| score.home),
             away_score: event.score.map(|score| score.away),
             chat_room_id: event.room.to_string(),
@@ -155,6 +155,7 @@ mod tests {
             logo: None,
             country: None,
             founded: None,
+            venue: None,
             key,
             as_of,
         };
@@ -169,6 +170,7 @@ mod tests {
             venue: None,
             score: None,
             room: "!match9:touchline.local".into(),
+            room_name_hash: 0,
             shards: 4,
             revision: 0,
             key,

@@ -284,6 +284,7 @@ mod tests {
             venue: None,
             score: Some(Score { home: 2, away: 1 }),
             room: "!match9:touchline.local".into(),
+            room_name_hash: 0,
             shards: 4,
             revision: 0,
             key: Key(1),

@@ -180,7 +180,7 @@ impl Store {
         let (mut old, new) = (entries(old), entries(new));
         let mut writes = Vec::new();
         for (key, item) in new {
-            if old.remove(&key).is_none() {
+            if old.remove(&key).as_ref() != Some(&item) {
                 let put = PutRequest::builder().set_item(Some(item)).build()?;
                 writes.push(WriteRequest::builder().put_request(put).build());
             }

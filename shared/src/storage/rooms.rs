@@ -102,8 +102,8 @@ impl Store {
         Ok(try_join_all(batches).await?.into_iter().flatten().collect())
     }
 
-    /// Stores a room, unless it exists.
-    pub async fn put_room(&self, room: &Room) -> Result<(), StoreError> {
+    /// Stores a room. Returns false if it exists; then it stays as it is.
+    pub async fn put_room(&self, room: &Room) -> Result<bool, StoreError> {
         let put = self
             .client
             .put_item()
@@ -112,7 +112,23 @@ impl Store {
             .condition_expression("attribute_not_exists(pk)")
             .send()
             .await;
-        condition_held("PutItem", put).map(|_| ())
+        condition_held("PutItem", put)
+    }
+
+    /// Renames a room. Does nothing if it has the name already.
+    pub async fn rename_room(&self, room: &RoomId, name: &str) -> Result<(), StoreError> {
+        let renamed = self
+            .client
+            .update_item()
+            .table_name(&self.tables.rooms)
+            .set_key(Some(keys::room(room).into()))
+            .update_expression("SET #name = :name")
+            .condition_expression("attribute_exists(pk) AND #name <> :name")
+            .expression_attribute_names("#name", "name")
+            .expression_attribute_values(":name", text(name))
+            .send()
+            .await;
+        condition_held("UpdateItem", renamed).map(|_| ())
     }
 
     /// Begins the creation of a room, or returns the one that an identical request began.

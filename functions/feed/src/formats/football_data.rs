@@ -1,26 +1,28 @@
-//! football-data.org, version 4: `{"matches": [...]}`.
+//! football-data.org, version 4: lists of matches, and lists of teams with their details.
 
 use serde_json::Value;
 use touchline::domain::catalog::Status;
 
-use super::{integer, link, optional_text, rows, text, timestamp};
+use super::{integer, link, optional_text, row_name, rows, text, timestamp, year};
 use crate::FeedError;
 use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Reference};
 
 const FORMAT: &str = "football-data.org/v4";
 
+/// Areas that are not countries. Competitions between countries have them.
+const CONTINENTS: [&str; 7] =
+    ["World", "Africa", "Asia", "Europe", "N/C America", "Oceania", "South America"];
+
 pub fn read(document: &Value) -> Result<Document, FeedError> {
-    if !document["matches"].is_array() {
-        return Err(FeedError::WrongShape(FORMAT, "it has no list of matches".into()));
+    if !document["matches"].is_array() && !document["teams"].is_array() {
+        return Err(FeedError::WrongShape(FORMAT, "it has no list of matches or teams".into()));
     }
     let mut read = Document { source: FORMAT.into(), ..Document::default() };
-    let name = |at: usize, row: &Value| match row["id"].as_u64() {
-        Some(id) => format!("match {id}"),
-        None => format!("match at place {}", at + 1),
-    };
-    // A document of one competition names it once, above the matches.
+    let name = |kind: &'static str| move |at: usize, row: &Value| row_name(kind, at, row);
+    let mut teams = rows(&document["teams"], &mut read.rejected, name("team"), |row| team(row, None));
+    // A document about one competition has it once, beside the matches.
     let shared = &document["competition"];
-    let whole = rows(&document["matches"], &mut read.rejected, name, |row| {
+    let matches = rows(&document["matches"], &mut read.rejected, name("match"), |row| {
         let competition = if row["competition"].is_object() { &row["competition"] } else { shared };
         let tournament = NewTournament {
             reference: external(competition)?,
@@ -28,26 +30,40 @@ pub fn read(document: &Value) -> Result<Document, FeedError> {
             logo: link(competition, "emblem")?,
             featured: false,
         };
-        let (home, away) = (team(&row["homeTeam"])?, team(&row["awayTeam"])?);
+        let country = country(&row["area"])?.or(country(&competition["area"])?);
+        let home = team(&row["homeTeam"], country.as_ref())?;
+        let away = team(&row["awayTeam"], country.as_ref())?;
         let event = event(row, &tournament, &home, &away)?;
         Ok((tournament, home, away, event))
     });
-    let football = NewSport { reference: sport(), name: "Football".into(), slug: Some("football".into()) };
-    if !whole.is_empty() {
-        read.sports.push(football);
-    }
-    for (tournament, home, away, event) in whole {
+    for (tournament, home, away, event) in matches {
         if read.tournaments.iter().all(|known| known.reference != tournament.reference) {
             read.tournaments.push(tournament);
         }
-        for team in [home, away] {
-            if read.teams.iter().all(|known| known.reference != team.reference) {
-                read.teams.push(team);
-            }
-        }
+        teams.extend([home, away]);
         read.events.push(event);
     }
+    for team in teams {
+        match read.teams.iter_mut().find(|known| known.reference == team.reference) {
+            Some(known) => add_details(known, team),
+            None => read.teams.push(team),
+        }
+    }
+    if !read.teams.is_empty() {
+        let football =
+            NewSport { reference: sport(), name: "Football".into(), slug: Some("football".into()) };
+        read.sports.push(football);
+    }
     Ok(read)
+}
+
+/// A document can mention a team several times, with different details.
+fn add_details(known: &mut NewTeam, other: NewTeam) {
+    known.logo = known.logo.take().or(other.logo);
+    known.country = known.country.take().or(other.country);
+    known.league_country = known.league_country.take().or(other.league_country);
+    known.founded = known.founded.or(other.founded);
+    known.venue = known.venue.take().or(other.venue);
 }
 
 fn sport() -> Reference {
@@ -61,8 +77,14 @@ fn external(row: &Value) -> Result<Reference, String> {
     }
 }
 
-fn team(row: &Value) -> Result<NewTeam, String> {
-    // A place in a knock-out match whose team is not known yet has nulls.
+/// The country of a competition. `None` if it is played between countries.
+fn country(area: &Value) -> Result<Option<String>, String> {
+    let name = optional_text(area, "name").map_err(|reason| format!("area: {reason}"))?;
+    Ok(name.filter(|name| !CONTINENTS.contains(&name.as_str())))
+}
+
+fn team(row: &Value, league_country: Option<&String>) -> Result<NewTeam, String> {
+    // A knock-out match has nulls until its teams are decided.
     if row["id"].is_null() {
         return Err("its teams are not known yet".into());
     }
@@ -72,8 +94,10 @@ fn team(row: &Value) -> Result<NewTeam, String> {
         slug: None,
         sport: sport(),
         logo: link(row, "crest")?,
-        country: None,
-        founded: None,
+        country: optional_text(&row["area"], "name").map_err(|reason| format!("area: {reason}"))?,
+        league_country: league_country.cloned(),
+        founded: integer(row, "founded")?.and_then(year),
+        venue: optional_text(row, "venue")?,
     })
 }
 
@@ -84,39 +108,40 @@ fn event(
     away: &NewTeam,
 ) -> Result<NewEvent, String> {
     let start = text(row, "utcDate")?;
-    let word = text(row, "status")?;
+    let status = text(row, "status")?;
     let event = NewEvent {
         label: format!("match {}: {} - {}", row["id"], home.name, away.name),
         reference: external(row)?,
         tournament: tournament.reference.clone(),
         home: home.reference.clone(),
         away: away.reference.clone(),
-        start: timestamp(&start).ok_or_else(|| format!("utcDate {start:?} is not a time that exists"))?,
-        status: match word.as_str() {
+        start: timestamp(&start).ok_or_else(|| format!("utcDate {start:?} is not a valid timestamp"))?,
+        status: match status.as_str() {
             "SCHEDULED" | "TIMED" => Status::Scheduled,
             "POSTPONED" => Status::Postponed,
-            // Suspended: stopped, and it is open whether it goes on. Live, as far as anybody can tell.
+            // A suspended match was interrupted and may continue.
             "IN_PLAY" | "PAUSED" | "EXTRA_TIME" | "PENALTY_SHOOTOUT" | "SUSPENDED" => Status::Live,
             "FINISHED" => Status::Finished,
             "CANCELLED" => Status::Cancelled,
             "AWARDED" => Status::Awarded,
-            other => return Err(format!("status {other:?} is not known")),
+            other => return Err(format!("status {other:?} is unknown")),
         },
         venue: optional_text(row, "venue")?,
         score: None,
         as_of: match optional_text(row, "lastUpdated")? {
             None => None,
-            Some(text) => Some(
-                timestamp(&text).ok_or_else(|| format!("lastUpdated {text:?} is not a time that exists"))?,
-            ),
+            Some(text) => {
+                let invalid = || format!("lastUpdated {text:?} is not a valid timestamp");
+                Some(timestamp(&text).ok_or_else(invalid)?)
+            }
         },
     };
     let (home, away) = after_ninety_minutes(&row["score"])?;
     event.checked(home, away)
 }
 
-/// `fullTime` counts the goals of extra time and of the shoot-out too; where there was any, the result
-/// after 90 minutes is `regularTime`.
+/// `fullTime` includes extra time and penalties. In a match that had either, `regularTime` is the score after 90
+/// minutes.
 fn after_ninety_minutes(score: &Value) -> Result<(Option<i64>, Option<i64>), String> {
     let part = |name: &str| -> Result<(Option<i64>, Option<i64>), String> {
         Ok((integer(&score[name], "home")?, integer(&score[name], "away")?))
@@ -127,7 +152,7 @@ fn after_ninety_minutes(score: &Value) -> Result<(Option<i64>, Option<i64>), Str
             (Some(home), Some(away)) => Ok((Some(home), Some(away))),
             _ => Err("a match with extra time has no regularTime".into()),
         },
-        Some(other) => Err(format!("duration {other:?} is not known")),
+        Some(other) => Err(format!("duration {other:?} is unknown")),
     }
 }
 
@@ -157,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn words_map_to_ours() {
+    fn every_status_has_its_counterpart() {
         let score = json!({ "duration": "REGULAR", "fullTime": { "home": 2, "away": 1 } });
         for (word, status) in [
             ("SCHEDULED", Status::Scheduled),
@@ -189,9 +214,75 @@ mod tests {
     }
 
     #[test]
-    fn places_without_teams_are_passed_over_with_a_reason() {
+    fn a_match_whose_teams_are_not_known_yet_is_rejected_with_that_reason() {
         let mut open = row("SCHEDULED", json!({}));
         open["homeTeam"] = json!({ "id": null, "name": null });
         assert!(one(open).unwrap_err().contains("not known yet"));
+    }
+
+    #[test]
+    fn teams_have_the_details_of_the_list_of_teams() {
+        let document = json!({ "teams": [
+            { "id": 57, "name": "Home", "area": { "id": 2072, "name": "Albion", "code": "ALB" }, "founded": 1886,
+              "venue": "The Quay", "crest": "https://example.org/57.png" },
+            { "id": 58, "name": "Away", "area": null, "founded": null, "venue": null },
+            { "id": 59, "name": "Newer", "founded": 0 },
+            { "name": "Without an id" },
+        ] });
+        let read = read(&document).unwrap();
+        let details: Vec<_> = read
+            .teams
+            .iter()
+            .map(|team| (team.name.as_str(), team.country.as_deref(), team.founded, team.venue.as_deref()))
+            .collect();
+        assert_eq!(
+            details,
+            [
+                ("Home", Some("Albion"), Some(1886), Some("The Quay")),
+                ("Away", None, None, None),
+                ("Newer", None, None, None)
+            ]
+        );
+        assert_eq!((read.rejected.len(), read.sports.len(), read.events.len()), (1, 1, 0));
+    }
+
+    #[test]
+    fn a_teams_country_is_its_own_or_else_that_of_its_league() {
+        let mut first = row("SCHEDULED", json!({}));
+        first["area"] = json!({ "id": 2072, "name": "Albion", "code": "ALB" });
+        first["awayTeam"]["area"] = json!({ "name": "Cambria" });
+        let read = super::read(&json!({ "matches": [first] })).unwrap();
+        let countries: Vec<_> =
+            read.teams.iter().map(|team| (team.country.as_deref(), team.league_country.as_deref())).collect();
+        assert_eq!(countries, [(None, Some("Albion")), (Some("Cambria"), Some("Albion"))]);
+
+        let mut within_the_competition = row("SCHEDULED", json!({}));
+        within_the_competition["competition"]["area"] = json!({ "name": "Albion" });
+        let read = super::read(&json!({ "matches": [within_the_competition] })).unwrap();
+        assert_eq!(read.teams[0].league_country.as_deref(), Some("Albion"));
+    }
+
+    #[test]
+    fn a_competition_between_countries_says_nothing_about_a_teams_country() {
+        for continent in ["Europe", "World", "South America"] {
+            let mut cup = row("SCHEDULED", json!({}));
+            cup["area"] = json!({ "name": continent });
+            let read = read(&json!({ "matches": [cup] })).unwrap();
+            assert_eq!(read.teams[0].league_country, None, "{continent}");
+        }
+    }
+
+    #[test]
+    fn details_of_a_team_are_collected_from_the_whole_document() {
+        let mut first = row("SCHEDULED", json!({}));
+        first["homeTeam"] = json!({ "id": 57, "name": "Home" });
+        let read = read(&json!({
+            "teams": [{ "id": 57, "name": "Home", "venue": "The Quay" }],
+            "matches": [first, row("TIMED", json!({}))],
+        }));
+        let teams = read.unwrap().teams;
+        assert_eq!(teams.len(), 2);
+        assert_eq!(teams[0].venue.as_deref(), Some("The Quay"));
+        assert_eq!(teams[0].logo.as_deref(), Some("https://example.org/57.png"));
     }
 }

@@ -1,4 +1,4 @@
-//! The formats: each from JSON to a [`Document`], row by row.
+//! The formats. Each one turns JSON into a [`Document`], row by row.
 
 mod football_data;
 mod openfootball;
@@ -10,7 +10,10 @@ use serde_json::Value;
 use crate::FeedError;
 use crate::document::{Document, Rejected};
 
-/// Reads an invocation's document, whatever its format.
+/// The longest text of a row, in characters.
+const MAX_TEXT: usize = 200;
+
+/// Parses the document of an invocation.
 pub fn read(event: &Value) -> Result<Document, FeedError> {
     let as_of = match &event["as_of"] {
         Value::Null => None,
@@ -31,7 +34,7 @@ fn timestamp(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc())
 }
 
-/// Reads the rows of a list; each that makes no sense is noted under its name, and the others go on.
+/// Parses the rows of a list. Adds invalid rows to `rejected` under their name and continues with the others.
 fn rows<T>(
     list: &Value,
     rejected: &mut Vec<Rejected>,
@@ -48,7 +51,15 @@ fn rows<T>(
     found
 }
 
-/// A text that must be there, short enough to show.
+/// A row's name in reports: its kind with its id, or with its position if it has none.
+fn row_name(kind: &str, at: usize, row: &Value) -> String {
+    match row["id"].as_u64() {
+        Some(id) => format!("{kind} {id}"),
+        None => format!("{kind} at position {}", at + 1),
+    }
+}
+
+/// A required text.
 fn text(row: &Value, field: &str) -> Result<String, String> {
     optional_text(row, field)?.ok_or_else(|| format!("{field} is missing"))
 }
@@ -58,21 +69,24 @@ fn optional_text(row: &Value, field: &str) -> Result<Option<String>, String> {
         Value::Null => Ok(None),
         Value::String(text) => {
             let text = text.trim();
-            if text.chars().count() > 200 || text.chars().any(char::is_control) {
-                return Err(format!("{field} is too long or holds control characters"));
+            if text.chars().count() > MAX_TEXT {
+                return Err(format!("{field} is longer than {MAX_TEXT} characters"));
+            }
+            if text.chars().any(char::is_control) {
+                return Err(format!("{field} contains control characters"));
             }
             Ok((!text.is_empty()).then(|| text.to_owned()))
         }
-        _ => Err(format!("{field} must be a text")),
+        _ => Err(format!("{field} must be a string")),
     }
 }
 
-/// A link, for pictures.
+/// The URL of a picture.
 fn link(row: &Value, field: &str) -> Result<Option<String>, String> {
     let link = optional_text(row, field)?;
     match link {
         Some(link) if !link.starts_with("https://") && !link.starts_with("http://") => {
-            Err(format!("{field} must be a link"))
+            Err(format!("{field} must be a URL"))
         }
         link => Ok(link),
     }
@@ -83,4 +97,9 @@ fn integer(row: &Value, field: &str) -> Result<Option<i64>, String> {
         Value::Null => Ok(None),
         value => value.as_i64().map(Some).ok_or_else(|| format!("{field} must be an integer")),
     }
+}
+
+/// A year. `None` for a number that is not one.
+fn year(number: i64) -> Option<i32> {
+    i32::try_from(number).ok().filter(|year| (1000..=9999).contains(year))
 }

@@ -1,4 +1,4 @@
-//! openfootball's `football.json`: local times, no ids.
+//! openfootball's `football.json`. It has local times and no ids.
 
 use chrono::{DateTime, LocalResult, NaiveTime, TimeDelta, TimeZone as _, Utc};
 use chrono_tz::Tz;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use touchline::domain::catalog::Status;
 use touchline::domain::time::parse_date;
 
-use super::{optional_text, rows, text};
+use super::{optional_text, row_name, rows, text};
 use crate::FeedError;
 use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Reference};
 
@@ -22,7 +22,7 @@ pub fn read(document: &Value, timezone: Option<&str>) -> Result<Document, FeedEr
     let mut read = Document { source: FORMAT.into(), ..Document::default() };
     let name = |at: usize, row: &Value| match (row["team1"].as_str(), row["team2"].as_str()) {
         (Some(home), Some(away)) => format!("{home} - {away}"),
-        _ => format!("match at place {}", at + 1),
+        _ => row_name("match", at, row),
     };
     let events = rows(&document["matches"], &mut read.rejected, name, |row| event(row, &league, timezone));
     read.sports.push(NewSport {
@@ -47,7 +47,9 @@ pub fn read(document: &Value, timezone: Option<&str>) -> Result<Document, FeedEr
                     sport: Reference::External("football".into()),
                     logo: None,
                     country: None,
+                    league_country: None,
                     founded: None,
+                    venue: None,
                 });
             }
         }
@@ -68,11 +70,11 @@ fn event(row: &Value, league: &str, timezone: Tz) -> Result<NewEvent, String> {
         Some("CANCELED" | "CANCELLED") => Status::Cancelled,
         Some("ABANDONED") => Status::Abandoned,
         Some("AWARDED") => Status::Awarded,
-        Some(other) => return Err(format!("status {other:?} is not known")),
+        Some(other) => return Err(format!("status {other:?} is unknown")),
     };
     let event = NewEvent {
         label: format!("{home} - {away}"),
-        // The pairing in its round stays when the date moves.
+        // The round and the teams stay the same when the date changes.
         reference: Reference::External(format!("{league}|{round}|{home}|{away}")),
         tournament: Reference::External(league.to_owned()),
         home: Reference::External(home),
@@ -86,7 +88,8 @@ fn event(row: &Value, league: &str, timezone: Tz) -> Result<NewEvent, String> {
     event.checked(first, second)
 }
 
-/// `ft` is after 90 minutes; `et` and `p` come on top. Older files have `score1` and `score2`.
+/// `ft` is the score after 90 minutes, without extra time (`et`) and penalties (`p`). Older files have `score1`
+/// and `score2`.
 fn after_ninety_minutes(row: &Value) -> Result<(Option<i64>, Option<i64>), String> {
     let goals = |value: &Value| match value {
         Value::Null => Ok(None),
@@ -95,16 +98,16 @@ fn after_ninety_minutes(row: &Value) -> Result<(Option<i64>, Option<i64>), Strin
     match &row["score"]["ft"] {
         Value::Null => Ok((goals(&row["score1"])?, goals(&row["score2"])?)),
         Value::Array(sides) if sides.len() == 2 => Ok((goals(&sides[0])?, goals(&sides[1])?)),
-        _ => Err("score.ft must hold two numbers".into()),
+        _ => Err("score.ft must have two numbers".into()),
     }
 }
 
-/// A match without a time starts with its day: predictions close early rather than late.
+/// A match without a time starts at the beginning of its day, so that predictions do not stay open too long.
 fn start(row: &Value, timezone: Tz) -> Result<DateTime<Utc>, String> {
     let (date, time) = (text(row, "date")?, optional_text(row, "time")?);
     let day = parse_date(&date).map_err(|reason| format!("date {date:?} {reason}"))?;
     let Some(time) = time else {
-        // Where the clocks go forward at midnight, the day begins later.
+        // In some time zones the clocks go forward at midnight, and the day begins later.
         let mut moments =
             (0..24).map(|half_hours| day.and_time(NaiveTime::MIN) + TimeDelta::minutes(30 * half_hours));
         let first = moments.find_map(|moment| timezone.from_local_datetime(&moment).earliest());
@@ -113,7 +116,7 @@ fn start(row: &Value, timezone: Tz) -> Result<DateTime<Utc>, String> {
     let at =
         NaiveTime::parse_from_str(&time, "%H:%M").map_err(|_| format!("time {time:?} does not exist"))?;
     match timezone.from_local_datetime(&day.and_time(at)) {
-        // Where the clocks go back there are two: the earlier counts.
+        // When the clocks go back, a time occurs twice: take the earlier one.
         LocalResult::Single(at) | LocalResult::Ambiguous(at, _) => Ok(at.to_utc()),
         LocalResult::None => Err(format!("{date} {time} does not exist in {timezone}")),
     }
@@ -143,7 +146,7 @@ mod tests {
         };
         assert_eq!(start("2026-08-15", "15:00").unwrap(), "2026-08-15T14:00:00+00:00");
         assert_eq!(start("2026-12-15", "15:00").unwrap(), "2026-12-15T15:00:00+00:00");
-        assert_eq!(start("2026-10-25", "01:30").unwrap(), "2026-10-25T00:30:00+00:00", "twice: the earlier");
+        assert_eq!(start("2026-10-25", "01:30").unwrap(), "2026-10-25T00:30:00+00:00", "the earlier of two");
         assert!(start("2026-03-29", "01:30").unwrap_err().contains("does not exist"), "skipped");
         assert!(start("2026-02-30", "15:00").is_err());
         assert!(start("2026-02-20", "25:00").is_err());
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_without_a_time_starts_with_its_day_even_where_that_has_no_midnight() {
+    fn a_match_without_a_time_starts_at_the_beginning_of_its_day_even_without_a_midnight() {
         let document =
             json!({ "name": "Liga", "matches": [{ "date": "2026-09-06", "team1": "A", "team2": "B" }] });
         let read = read(&document, Some("America/Santiago")).unwrap();
@@ -169,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_make_no_sense_say_why() {
+    fn invalid_rows_are_rejected_with_a_reason() {
         for (row, word) in [
             (json!({ "date": "2026-08-15", "team1": "A", "team2": "A" }), "itself"),
             (
                 json!({ "date": "2026-08-15", "team1": "A", "team2": "B", "score": { "ft": [-1, 0] } }),
-                "possible",
+                "out of range",
             ),
             (
                 json!({ "date": "2026-08-15", "team1": "A", "team2": "B", "score": { "ft": [1] } }),

@@ -1,11 +1,11 @@
-//! Our own format: ids are ours and are kept.
+//! Our own format. Its ids are ours.
 
 use serde_json::Value;
 use touchline::domain::catalog::Status;
 
-use super::{integer, link, optional_text, rows, text, timestamp};
+use super::{integer, link, optional_text, row_name, rows, text, timestamp, year};
 use crate::FeedError;
-use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Reference};
+use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, OWN_SOURCE, Reference};
 
 pub fn read(event: &Value) -> Result<Document, FeedError> {
     for list in ["sports", "teams", "tournaments", "events"] {
@@ -13,14 +13,9 @@ pub fn read(event: &Value) -> Result<Document, FeedError> {
             return Err(FeedError::WrongShape("touchline", format!("{list} must be a list")));
         }
     }
-    let mut document = Document { source: "touchline".into(), ..Document::default() };
+    let mut document = Document { source: OWN_SOURCE.into(), ..Document::default() };
     let rejected = &mut document.rejected;
-    let name = |kind: &'static str| {
-        move |at: usize, row: &Value| match row["id"].as_u64() {
-            Some(id) => format!("{kind} {id}"),
-            None => format!("{kind} at place {}", at + 1),
-        }
-    };
+    let name = |kind: &'static str| move |at: usize, row: &Value| row_name(kind, at, row);
     document.sports = rows(&event["sports"], rejected, name("sport"), |row| {
         Ok(NewSport {
             reference: id(row, "id")?,
@@ -28,23 +23,7 @@ pub fn read(event: &Value) -> Result<Document, FeedError> {
             slug: optional_text(row, "slug")?,
         })
     });
-    document.teams = rows(&event["teams"], rejected, name("team"), |row| {
-        let founded = integer(row, "founded")?;
-        Ok(NewTeam {
-            reference: id(row, "id")?,
-            name: text(row, "name")?,
-            slug: optional_text(row, "slug")?,
-            sport: id(row, "sport_id")?,
-            logo: link(row, "logo")?,
-            country: optional_text(row, "country")?,
-            founded: founded
-                .map(|year| match i32::try_from(year) {
-                    Ok(year) if (1000..=9999).contains(&year) => Ok(year),
-                    _ => Err("founded must be a year".to_owned()),
-                })
-                .transpose()?,
-        })
-    });
+    document.teams = rows(&event["teams"], rejected, name("team"), read_team);
     document.tournaments = rows(&event["tournaments"], rejected, name("tournament"), |row| {
         Ok(NewTournament {
             reference: id(row, "id")?,
@@ -57,6 +36,21 @@ pub fn read(event: &Value) -> Result<Document, FeedError> {
     Ok(document)
 }
 
+fn read_team(row: &Value) -> Result<NewTeam, String> {
+    let founded = integer(row, "founded")?;
+    Ok(NewTeam {
+        reference: id(row, "id")?,
+        name: text(row, "name")?,
+        slug: optional_text(row, "slug")?,
+        sport: id(row, "sport_id")?,
+        logo: link(row, "logo")?,
+        country: optional_text(row, "country")?,
+        league_country: None,
+        founded: founded.map(|number| year(number).ok_or("founded must be a year")).transpose()?,
+        venue: optional_text(row, "venue")?,
+    })
+}
+
 fn read_event(row: &Value) -> Result<NewEvent, String> {
     let reference = id(row, "id")?;
     let start = text(row, "start_time")?;
@@ -67,7 +61,7 @@ fn read_event(row: &Value) -> Result<NewEvent, String> {
         tournament: id(row, "tournament_id")?,
         home: id(row, "home_team_id")?,
         away: id(row, "away_team_id")?,
-        start: timestamp(&start).ok_or_else(|| format!("start_time {start:?} is not a time that exists"))?,
+        start: timestamp(&start).ok_or_else(|| format!("start_time {start:?} is not a valid timestamp"))?,
         status: match status.as_str() {
             "scheduled" => Status::Scheduled,
             "postponed" => Status::Postponed,
@@ -76,7 +70,7 @@ fn read_event(row: &Value) -> Result<NewEvent, String> {
             "cancelled" => Status::Cancelled,
             "abandoned" => Status::Abandoned,
             "awarded" => Status::Awarded,
-            other => return Err(format!("status {other:?} is not known")),
+            other => return Err(format!("status {other:?} is unknown")),
         },
         venue: optional_text(row, "venue")?,
         score: None,
@@ -86,7 +80,7 @@ fn read_event(row: &Value) -> Result<NewEvent, String> {
 }
 
 fn id(row: &Value, field: &str) -> Result<Reference, String> {
-    // Phones read 32-bit integers with a sign.
+    // Apps read ids as signed 32-bit integers.
     match integer(row, field)?.map(i32::try_from) {
         Some(Ok(id)) if id > 0 => Ok(Reference::Given(id.unsigned_abs())),
         None => Err(format!("{field} is missing")),

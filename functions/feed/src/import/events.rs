@@ -1,7 +1,8 @@
 use std::collections::HashMap;
 
-use touchline::domain::catalog::{Key, Kind, Match, Score, Status};
+use touchline::domain::catalog::{Key, Kind, Match, Score, Status, match_room_name, room_name_hash};
 use touchline::domain::{Room, RoomId};
+use touchline::ports::chat::ChatError;
 use touchline::storage::StoreError;
 
 use super::Import;
@@ -15,57 +16,62 @@ const FEATURED_SHARDS: u8 = 64;
 const SHARDS: u8 = 4;
 
 impl Import<'_> {
+    /// Writes the matches. Each new match gets a chat room; without one it is rejected, and a later import
+    /// creates both.
     pub async fn import_events(&mut self, ids: &Ids, events: Vec<NewEvent>) -> Result<(), StoreError> {
         let rooms: HashMap<(u32, Key), Box<str>> =
             self.catalog.events().map(|event| ((event.id, event.key), event.room.clone())).collect();
         let mut wanted = Vec::with_capacity(events.len());
+        let mut chat_error = None;
         for new in events {
             let (id, key) = ids.of(Kind::Event, &new.reference);
-            let tournament =
-                self.find_tournament(ids, &new.tournament).map(|found| (found.id, found.featured));
-            let Some((tournament_id, featured)) = tournament else {
-                self.reject(new.label, format!("tournament {} is unknown", shown(&new.tournament)));
+            let Some(tournament) = self.find_tournament(ids, &new.tournament) else {
+                let reason = format!("tournament {} is unknown", shown(&new.tournament));
+                self.reject(new.label, reason);
                 continue;
             };
-            let team = |reference| self.find_team(ids, reference).map(|team| team.id);
-            let (home, away) = (team(&new.home), team(&new.away));
-            let (Some(home_team_id), Some(away_team_id)) = (home, away) else {
+            let (home, away) = (self.find_team(ids, &new.home), self.find_team(ids, &new.away));
+            let (Some(home), Some(away)) = (home, away) else {
                 let unknown = if home.is_none() { &new.home } else { &new.away };
-                self.reject(new.label, format!("team {} is unknown", shown(unknown)));
+                let reason = format!("team {} is unknown", shown(unknown));
+                self.reject(new.label, reason);
                 continue;
             };
-            let shards = if featured { FEATURED_SHARDS } else { SHARDS };
-            let room = match rooms.get(&(id, key)) {
-                Some(room) => room.clone(),
-                // Idempotent: a retry gets the same room.
-                None => match self.app.chat.match_room(id, &new.label).await {
-                    Ok(room) => {
-                        let room_id = room.as_str().into();
-                        self.put_room(room, &new.label, id, shards).await?;
-                        room_id
-                    }
-                    Err(error) => {
-                        let reason = format!("its chat room could not be created ({error}); import again");
-                        self.reject(new.label, reason);
-                        continue;
-                    }
-                },
-            };
-            let row = Match {
+            let mut row = Match {
                 id,
-                tournament_id,
-                home_team_id,
-                away_team_id,
+                tournament_id: tournament.id,
+                home_team_id: home.id,
+                away_team_id: away.id,
                 start: new.start,
                 status: new.status,
                 venue: new.venue.map(Into::into),
                 score: new.score,
-                room,
-                shards,
+                room: rooms.get(&(id, key)).cloned().unwrap_or_default(),
+                room_name_hash: 0,
+                shards: if tournament.featured { FEATURED_SHARDS } else { SHARDS },
                 revision: 0,
                 key,
                 as_of: new.as_of.map_or(self.as_of, |as_of| as_of.min(self.now)),
             };
+            if row.room.is_empty() {
+                let name = match_room_name(home, away);
+                // One failure is enough: a homeserver that hangs costs two seconds each time.
+                let room = match chat_error.clone() {
+                    None => self.app.chat.match_room(id, &name).await,
+                    Some(error) => Err(error),
+                };
+                match room {
+                    Ok(room) => self.put_room(room, name, &mut row).await?,
+                    Err(error) => {
+                        let reason = format!("its chat room could not be created ({error}); import again");
+                        self.reject(new.label, reason);
+                        if matches!(error, ChatError::Unavailable(_)) {
+                            chat_error = Some(error);
+                        }
+                        continue;
+                    }
+                }
+            }
             wanted.push((new.label, row));
         }
         self.rows.events = self
@@ -73,6 +79,7 @@ impl Import<'_> {
                 if let Some(before) = before {
                     wanted.shards = before.shards;
                     wanted.room = before.room.clone();
+                    wanted.room_name_hash = before.room_name_hash;
                 }
                 let revised = Outcome::of(&wanted) != before.map_or(Outcome::Open, Outcome::of);
                 wanted.revision = before.map_or(0, |before| before.revision) + u32::from(revised);
@@ -82,20 +89,26 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Stores a match's room in our table. An existing item stays as it is.
-    async fn put_room(&self, id: RoomId, name: &str, event: u32, shards: u8) -> Result<(), StoreError> {
+    /// Stores a new match's room in our table, and its id in the match's row.
+    async fn put_room(&self, id: RoomId, name: String, row: &mut Match) -> Result<(), StoreError> {
+        let hash = room_name_hash(&name);
         let room = Room {
             room_id: id,
-            name: name.to_owned(),
+            name,
             topic: String::new(),
-            event_id: Some(event),
+            event_id: Some(row.id),
             creator_id: None,
             is_private: false,
-            shards,
+            shards: row.shards,
             created_at: self.now,
             last_activity: self.now,
         };
-        self.app.store.put_room(&room).await
+        row.room = room.room_id.as_str().into();
+        // A room from an import that crashed may have another name. It is renamed with the others.
+        if self.app.store.put_room(&room).await? {
+            row.room_name_hash = hash;
+        }
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use touchline::storage::StoreError;
 
 use super::Import;
 use super::slug::slug;
-use crate::document::{NewEvent, NewSport, NewTeam, NewTournament, Reference};
+use crate::document::{NewEvent, NewSport, NewTeam, NewTournament, OWN_SOURCE, Reference};
 
 /// Ids from here on are never assigned: they are for documents that bring their own.
 const FIRST_OWN_ID: u32 = 1_000_000;
@@ -17,6 +17,11 @@ pub struct Ids {
 }
 
 impl Ids {
+    /// Whether the document is in our own format.
+    pub fn is_own_format(&self) -> bool {
+        self.source == OWN_SOURCE
+    }
+
     pub fn of(&self, kind: Kind, reference: &Reference) -> (u32, Key) {
         let key = reference.key(&self.source, kind);
         match reference {

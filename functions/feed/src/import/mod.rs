@@ -7,6 +7,7 @@ mod chunks;
 mod events;
 mod ids;
 mod publish;
+mod room_names;
 mod rows;
 mod slug;
 mod teams;
@@ -63,6 +64,7 @@ pub async fn import(app: &App, document: Document) -> Result<Report, FeedError> 
     import.import_tournaments(&ids, document.tournaments).await?;
     import.import_teams(&ids, document.teams).await?;
     import.import_events(&ids, document.events).await?;
+    import.rename_rooms().await?;
 
     let Import { rows, report, .. } = import;
     publish::publish(app, base, rows).await?;

@@ -1,19 +1,12 @@
 use std::collections::HashMap;
 
-use touchline::domain::catalog::fold;
+/// The slug of a name that has no letters or digits.
+const FALLBACK: &str = "team";
 
-/// A name as part of an address: `1. FC Köln` becomes `1-fc-koln`.
+/// The slug of a name. Never empty.
 pub fn slug(name: &str) -> String {
-    let mut slug = String::new();
-    for c in fold(name).chars() {
-        if c.is_ascii_alphanumeric() {
-            slug.push(c);
-        } else if !slug.ends_with('-') {
-            slug.push('-');
-        }
-    }
-    let slug = slug.trim_matches('-');
-    if slug.is_empty() { "team".into() } else { slug.to_owned() }
+    let slug = touchline::domain::catalog::slug(name);
+    if slug.is_empty() { FALLBACK.into() } else { slug }
 }
 
 /// Slugs that are taken, each with the id of its owner.

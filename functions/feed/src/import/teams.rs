@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use touchline::domain::catalog::{Kind, Sport, Team, Tournament};
 use touchline::storage::StoreError;
 
@@ -48,6 +50,7 @@ impl Import<'_> {
     pub async fn import_teams(&mut self, ids: &Ids, teams: Vec<NewTeam>) -> Result<(), StoreError> {
         let mut slugs = Slugs::of(self.catalog.teams().map(|team| (team.slug.clone(), team.id)));
         let mut wanted = Vec::with_capacity(teams.len());
+        let mut league_countries = HashMap::new();
         for new in teams {
             let (id, key) = ids.of(Kind::Team, &new.reference);
             let (sport_id, _) = ids.of(Kind::Sport, &new.sport);
@@ -59,6 +62,9 @@ impl Import<'_> {
             }
             // A slug stays when the name changes, unless the source sends another slug.
             let kept = self.catalog.team(id).filter(|team| team.key == key).map(|team| team.slug.clone());
+            if let Some(country) = new.league_country {
+                league_countries.insert(id, country);
+            }
             let row = Team {
                 id,
                 slug: slugs.claim(id, &new.slug.or(kept).unwrap_or_else(|| slug(&new.name))),
@@ -67,12 +73,26 @@ impl Import<'_> {
                 logo: new.logo,
                 country: new.country,
                 founded: new.founded,
+                venue: new.venue,
                 key,
                 as_of: self.as_of,
             };
             wanted.push((new.name, row));
         }
-        self.rows.teams = self.apply(wanted, |_, wanted| wanted).await?;
+        let has_all_details = ids.is_own_format();
+        self.rows.teams = self
+            .apply(wanted, |before, mut wanted: Team| {
+                // Other sources list matches with their teams' names, and the teams' details elsewhere.
+                if let Some(before) = before.filter(|_| !has_all_details) {
+                    wanted.logo = wanted.logo.or_else(|| before.logo.clone());
+                    wanted.country = wanted.country.or_else(|| before.country.clone());
+                    wanted.founded = wanted.founded.or(before.founded);
+                    wanted.venue = wanted.venue.or_else(|| before.venue.clone());
+                }
+                wanted.country = wanted.country.or_else(|| league_countries.get(&wanted.id).cloned());
+                wanted
+            })
+            .await?;
         Ok(())
     }
 

@@ -75,6 +75,7 @@ fn base_chunk() -> Chunk {
                 logo: Some(format!("https://example.org/teams/{id}.png")),
                 country: Some("Albion".into()),
                 founded: Some(1900),
+                venue: None,
                 key: Key::of("bench", Kind::Team, &id.to_string()),
                 as_of,
             })
@@ -104,6 +105,7 @@ fn match_chunks(now: DateTime<Utc>) -> BTreeMap<ChunkName, Chunk> {
             venue: Some(format!("Ground number {}", id % 3_000).into()),
             score: Some(touchline::domain::catalog::Score { home: 2, away: 1 }),
             room: format!("!match{id}:touchline.example.org").into(),
+            room_name_hash: 0,
             shards: 4,
             revision: 1,
             key: Key::of("bench", Kind::Event, &id.to_string()),

@@ -108,6 +108,7 @@ async fn put_match(app: &App, event: u32) {
         venue: None,
         score: Some(Score { home: 2, away: 1 }),
         room: format!("!match{event}:touchline.local").into(),
+        room_name_hash: 0,
         shards: SHARDS,
         revision: 1,
         key: Key(u64::from(event)),

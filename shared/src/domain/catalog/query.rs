@@ -1,8 +1,22 @@
 use chrono::NaiveDate;
 
-use super::{Catalog, Match, Row, ShownStatus, Team};
+use super::{Catalog, ChunkName, Match, ShownStatus, Team, fold};
 
-/// Which page of how many rows.
+/// The fields of a match that lists filter and sort by, close together in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ListedMatch {
+    pub start: i64,
+    pub id: u32,
+    pub tournament: u32,
+    pub home: u32,
+    pub away: u32,
+    /// Where the match itself is.
+    pub chunk: ChunkName,
+    pub at: u32,
+    pub status: ShownStatus,
+}
+
+/// The number of a page and the number of rows on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paging {
     /// From 1.
@@ -10,7 +24,7 @@ pub struct Paging {
     pub per_page: usize,
 }
 
-/// A page of a list, with what it says about the whole.
+/// A page of a list, with the number of rows on all pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
     pub rows: Vec<T>,
@@ -19,13 +33,13 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// At least 1: an empty list has one page, with nothing on it.
+    /// At least 1: an empty list has one empty page.
     #[must_use]
     pub fn last_page(&self) -> usize {
         self.total.div_ceil(self.paging.per_page).max(1)
     }
 
-    /// Walks everything that belongs to the list, and keeps the rows of one page.
+    /// Counts all rows and keeps those of one page.
     fn of(all: impl Iterator<Item = T>, paging: Paging) -> Self {
         let first = (paging.page - 1).saturating_mul(paging.per_page);
         let mut page = Self { rows: Vec::with_capacity(paging.per_page), paging, total: 0 };
@@ -56,16 +70,10 @@ pub struct TeamFilter {
     pub search: Option<String>,
 }
 
-/// Live, then scheduled by start, then finished, newest first. Ties go by id, so that pages are stable.
-pub(super) fn list_order(row: &Row) -> (ShownStatus, i64, u32) {
+/// Live, then scheduled by start, then finished, newest first. The id breaks ties, so that pages are stable.
+pub(super) fn list_order(row: &ListedMatch) -> (ShownStatus, i64, u32) {
     let time = if row.status == ShownStatus::Finished { -row.start } else { row.start };
     (row.status, time, row.id)
-}
-
-/// A name as people search for it: lower case, without accents.
-#[must_use]
-pub fn fold(text: &str) -> String {
-    deunicode::deunicode(text).to_lowercase()
 }
 
 impl Catalog {
@@ -75,7 +83,7 @@ impl Catalog {
             let start = date.and_hms_opt(0, 0, 0)?.and_utc().timestamp();
             Some(start..start + 86_400)
         });
-        let rows = self.rows.iter().filter(|row| {
+        let rows = self.matches.iter().filter(|row| {
             filter.tournament_id.is_none_or(|id| row.tournament == id)
                 && filter.team_id.is_none_or(|id| row.home == id || row.away == id)
                 && filter.status.is_none_or(|status| row.status == status)
@@ -86,7 +94,7 @@ impl Catalog {
         Page { rows, paging, total: page.total }
     }
 
-    /// By name.
+    /// Teams in the order of their names.
     #[must_use]
     pub fn list_teams(&self, filter: &TeamFilter, paging: Paging) -> Page<&Team> {
         let search = filter.search.as_deref().map(fold);
@@ -119,7 +127,7 @@ mod tests {
             tournament_id in 1_u32..4,
             home in 1_u32..6,
             away in 1_u32..6,
-            // Around midnight often, and on it.
+            // Often at midnight or next to it.
             start in prop_oneof![
                 Just(MIDNIGHT), Just(MIDNIGHT - 1), Just(MIDNIGHT + 86_399), Just(MIDNIGHT + 86_400),
                 MIDNIGHT - 300_000..MIDNIGHT + 5_000_000,
@@ -139,6 +147,7 @@ mod tests {
                 venue: None,
                 score: None,
                 room: "!r:s".into(),
+                room_name_hash: 0,
                 shards: 4,
                 revision: 0,
                 key: Key(0),
@@ -170,8 +179,8 @@ mod tests {
         Catalog::new(chunks.into_iter().map(|(name, chunk)| (name, Arc::new(chunk))).collect())
     }
 
-    /// The list as anybody would make it by hand: filter, sort, cut.
-    fn by_hand(matches: &[Match], filter: &EventFilter, paging: Paging) -> (Vec<u32>, usize, usize) {
+    /// A simple model of the list: filter, sort, cut.
+    fn model(matches: &[Match], filter: &EventFilter, paging: Paging) -> (Vec<u32>, usize, usize) {
         let mut wanted: Vec<&Match> = matches
             .iter()
             .filter(|m| filter.tournament_id.is_none() || Some(m.tournament_id) == filter.tournament_id)
@@ -196,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lists_are_what_they_would_be_by_hand(
+        fn event_lists_agree_with_the_model(
             matches in vec(any_match(), 0..80),
             filter in any_filter(),
             page in 1_usize..12,
@@ -205,14 +214,14 @@ mod tests {
             let catalog = catalog(matches);
             let all: Vec<Match> = catalog.events().cloned().collect();
             let paging = Paging { page, per_page };
-            let (ids, total, last_page) = by_hand(&all, &filter, paging);
+            let (ids, total, last_page) = model(&all, &filter, paging);
             let listed = catalog.list_events(&filter, paging);
             prop_assert_eq!(listed.rows.iter().map(|m| m.id).collect::<Vec<_>>(), ids);
             prop_assert_eq!((listed.total, listed.last_page()), (total, last_page));
         }
 
         #[test]
-        fn team_lists_are_what_they_would_be_by_hand(
+        fn team_lists_agree_with_the_model(
             names in vec("[A-CÄÉa-c ]{1,6}", 0..40),
             sport_id in proptest::option::of(1_u32..4),
             search in proptest::option::of("[A-Cäéa-c]{1,2}"),
@@ -241,9 +250,8 @@ mod tests {
             prop_assert_eq!((listed.total, listed.last_page()), (ids.len(), ids.chunks(per_page).count().max(1)));
         }
 
-        /// A match goes live between two pages: it moves to the top, and the others keep their order.
         #[test]
-        fn a_match_that_goes_live_moves_to_the_top(matches in vec(any_match(), 5..40), which in 0_usize..5) {
+        fn a_match_that_goes_live_moves_to_the_top_and_the_others_keep_their_order(matches in vec(any_match(), 5..40), which in 0_usize..5) {
             let before = catalog(matches.clone());
             let mut later = matches;
             later[which].status = Status::Live;
@@ -268,6 +276,7 @@ mod tests {
             logo: None,
             country: None,
             founded: None,
+            venue: None,
             key: Key(u64::from(id)),
             as_of: DateTime::UNIX_EPOCH,
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Match, Sport, Team, Tournament};
 
-/// A part of the catalog that is stored, and reloaded, by itself.
+/// A part of the catalog that is stored and loaded separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChunkName {
     /// Sports, teams and tournaments.
@@ -47,79 +47,244 @@ pub struct Chunk {
     pub matches: Vec<Match>,
 }
 
-/// Bytes that are no chunk.
+/// The bytes are not a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a chunk of the snapshot cannot be read")]
 pub struct CorruptChunk;
 
 impl Chunk {
-    /// The same rows give the same bytes.
+    /// Deterministic: equal chunks have equal bytes.
     pub fn encode(&self) -> Result<Vec<u8>, CorruptChunk> {
-        let plain = postcard::to_allocvec(self).map_err(|_| CorruptChunk)?;
+        let mut plain = postcard::to_allocvec(self).map_err(|_| CorruptChunk)?;
+        if let Some(appendix) = Appendix::of(self) {
+            plain = postcard::to_extend(&appendix, plain).map_err(|_| CorruptChunk)?;
+        }
         Ok(lz4_flex::compress_prepend_size(&plain))
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, CorruptChunk> {
         let plain = lz4_flex::decompress_size_prepended(bytes).map_err(|_| CorruptChunk)?;
-        postcard::from_bytes(&plain).map_err(|_| CorruptChunk)
+        let (mut chunk, rest): (Self, _) = postcard::take_from_bytes(&plain).map_err(|_| CorruptChunk)?;
+        // A chunk of an older version ends here.
+        if !rest.is_empty() {
+            let appendix: Appendix = postcard::from_bytes(rest).map_err(|_| CorruptChunk)?;
+            appendix.move_to(&mut chunk)?;
+        }
+        Ok(chunk)
+    }
+}
+
+/// The fields that rows got after the first release, one value for each row.
+///
+/// A chunk has no field names: rows are read by position. These fields follow after all rows, where an older
+/// version of this program ignores them. So both versions can run during a deployment.
+#[derive(Debug, Serialize, Deserialize)]
+struct Appendix {
+    team_venues: Vec<Option<String>>,
+    room_name_hashes: Vec<u32>,
+}
+
+impl Appendix {
+    /// `None` if every value is the default.
+    fn of(chunk: &Chunk) -> Option<Self> {
+        let appendix = Self {
+            team_venues: chunk.teams.iter().map(|team| team.venue.clone()).collect(),
+            room_name_hashes: chunk.matches.iter().map(|event| event.room_name_hash).collect(),
+        };
+        let is_default = appendix.team_venues.iter().all(Option::is_none)
+            && appendix.room_name_hashes.iter().all(|hash| *hash == 0);
+        (!is_default).then_some(appendix)
+    }
+
+    fn move_to(self, chunk: &mut Chunk) -> Result<(), CorruptChunk> {
+        if self.team_venues.len() != chunk.teams.len() || self.room_name_hashes.len() != chunk.matches.len() {
+            return Err(CorruptChunk);
+        }
+        for (team, venue) in chunk.teams.iter_mut().zip(self.team_venues) {
+            team.venue = venue;
+        }
+        for (event, hash) in chunk.matches.iter_mut().zip(self.room_name_hashes) {
+            event.room_name_hash = hash;
+        }
+        Ok(())
+    }
+}
+
+/// Serde functions for the fields of the [`Appendix`]. In DynamoDB they are attributes of the row like any other;
+/// in a chunk the row itself has no bytes for them.
+pub(super) mod appended {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() { value.serialize(serializer) } else { serializer.serialize_unit() }
+    }
+
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: Deserialize<'de> + Default,
+        D: Deserializer<'de>,
+    {
+        if deserializer.is_human_readable() {
+            T::deserialize(deserializer)
+        } else {
+            <()>::deserialize(deserializer).map(|()| T::default())
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use chrono::{DateTime, Utc};
+
     use super::super::{Key, Kind, Score, Status};
     use super::*;
 
+    fn at() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_794_744_000, 0).unwrap()
+    }
+
     fn chunk() -> Chunk {
-        let at = chrono::DateTime::from_timestamp(1_794_744_000, 0).unwrap();
         Chunk {
             sports: vec![Sport {
                 id: 1,
                 name: "Football".into(),
                 slug: "football".into(),
                 key: Key(1),
-                as_of: at,
+                as_of: at(),
+            }],
+            teams: vec![Team {
+                id: 2,
+                name: "Strandby IF".into(),
+                slug: "strandby-if".into(),
+                sport_id: 1,
+                logo: None,
+                country: Some("Dania".into()),
+                founded: Some(1951),
+                venue: None,
+                key: Key(2),
+                as_of: at(),
             }],
             matches: vec![Match {
                 id: 9,
                 tournament_id: 1,
                 home_team_id: 2,
                 away_team_id: 3,
-                start: at,
+                start: at(),
                 status: Status::Finished,
                 venue: Some("The Ground".into()),
                 score: Some(Score { home: 2, away: 1 }),
                 room: "!match9:touchline.local".into(),
+                room_name_hash: 0,
                 shards: 4,
                 revision: 1,
                 key: Key::of("touchline", Kind::Event, "9"),
-                as_of: at,
+                as_of: at(),
             }],
             ..Chunk::default()
         }
     }
 
+    fn chunk_with_appendix() -> Chunk {
+        let mut chunk = chunk();
+        chunk.teams[0].venue = Some("Strandby Park".into());
+        chunk.matches[0].room_name_hash = 7;
+        chunk
+    }
+
     #[test]
-    fn a_chunk_reads_back_and_is_the_same_bytes_each_time() {
-        let bytes = chunk().encode().unwrap();
-        assert_eq!(bytes, chunk().encode().unwrap());
+    fn a_chunk_reads_back_and_has_the_same_bytes_each_time() {
+        for chunk in [chunk(), chunk_with_appendix()] {
+            let bytes = chunk.encode().unwrap();
+            assert_eq!(bytes, chunk.encode().unwrap());
+            assert_eq!(Chunk::decode(&bytes).unwrap(), chunk);
+        }
+    }
+
+    /// The rows as the first release declared them.
+    mod first_release {
+        use super::super::super::{Key, Score, Sport, Status, Tournament};
+        use super::*;
+
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        pub struct FirstTeam {
+            pub id: u32,
+            pub name: String,
+            pub slug: String,
+            pub sport_id: u32,
+            pub logo: Option<String>,
+            pub country: Option<String>,
+            pub founded: Option<i32>,
+            pub key: Key,
+            #[serde(with = "chrono::serde::ts_milliseconds")]
+            pub as_of: DateTime<Utc>,
+        }
+
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        pub struct FirstMatch {
+            pub id: u32,
+            pub tournament_id: u32,
+            pub home_team_id: u32,
+            pub away_team_id: u32,
+            #[serde(with = "chrono::serde::ts_seconds")]
+            pub start: DateTime<Utc>,
+            pub status: Status,
+            pub venue: Option<Box<str>>,
+            pub score: Option<Score>,
+            pub room: Box<str>,
+            pub shards: u8,
+            pub revision: u32,
+            pub key: Key,
+            #[serde(with = "chrono::serde::ts_milliseconds")]
+            pub as_of: DateTime<Utc>,
+        }
+
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        pub struct FirstChunk {
+            pub sports: Vec<Sport>,
+            pub teams: Vec<FirstTeam>,
+            pub tournaments: Vec<Tournament>,
+            pub matches: Vec<FirstMatch>,
+        }
+    }
+
+    #[test]
+    fn the_first_release_and_this_one_read_each_others_chunks() {
+        let now = chunk_with_appendix();
+        let plain = lz4_flex::decompress_size_prepended(&now.encode().unwrap()).unwrap();
+        let first: first_release::FirstChunk = postcard::from_bytes(&plain).unwrap();
+        assert_eq!(first.teams[0].name, now.teams[0].name);
+        assert_eq!((first.teams[0].founded, first.teams[0].key), (Some(1951), Key(2)));
+        assert_eq!((&first.matches[0].room, first.matches[0].shards), (&now.matches[0].room, 4));
+        assert_eq!((first.matches[0].revision, first.matches[0].as_of), (1, at()));
+
+        let bytes = lz4_flex::compress_prepend_size(&postcard::to_allocvec(&first).unwrap());
         assert_eq!(Chunk::decode(&bytes).unwrap(), chunk());
+        assert_eq!(chunk().encode().unwrap(), bytes, "without new values the bytes are the same");
     }
 
     #[test]
     fn damaged_bytes_are_an_error_not_a_panic() {
-        let bytes = chunk().encode().unwrap();
-        for end in 0..bytes.len() {
-            assert!(Chunk::decode(&bytes[..end]).is_err());
+        for chunk in [chunk(), chunk_with_appendix()] {
+            let bytes = chunk.encode().unwrap();
+            for end in 0..bytes.len() {
+                assert!(Chunk::decode(&bytes[..end]).is_err());
+            }
         }
         assert!(Chunk::decode(&[0xff; 64]).is_err());
     }
 
     #[test]
-    fn names_read_back() {
+    fn an_appendix_of_other_rows_is_an_error() {
+        let appendix = Appendix { team_venues: vec![None; 2], room_name_hashes: vec![7] };
+        let plain = postcard::to_extend(&appendix, postcard::to_allocvec(&chunk()).unwrap()).unwrap();
+        assert_eq!(Chunk::decode(&lz4_flex::compress_prepend_size(&plain)), Err(CorruptChunk));
+    }
+
+    #[test]
+    fn chunk_names_read_back() {
         for name in [ChunkName::Base, ChunkName::Month { year: 2026, month: 3 }] {
             assert_eq!(name.to_string().parse::<ChunkName>().unwrap(), name);
         }
-        assert!("nonsense".parse::<ChunkName>().is_err());
+        assert!("another".parse::<ChunkName>().is_err());
     }
 }

@@ -203,9 +203,11 @@ impl MatrixChat {
         &self,
         creator: Option<&Username>,
         alias: &str,
+        name: &str,
         room: Value,
     ) -> Result<RoomId, ChatError> {
         let mut body = room;
+        body["name"] = name.into();
         body["room_alias_name"] = alias.into();
         body["room_version"] = ROOM_VERSION.into();
         let response = match creator {
@@ -214,26 +216,43 @@ impl MatrixChat {
         };
         let created = match response {
             Ok(Ok(response)) => room_id(&response),
-            Ok(Err(error)) if error.is("M_ROOM_IN_USE") => self.room_with_alias(creator, alias).await,
+            Ok(Err(error)) if error.is("M_ROOM_IN_USE") => self.room_with_alias(creator, alias, name).await,
             Ok(Err(error)) => Err(error.into()),
             // The room may exist if only the response was lost.
-            Err(error) => self.room_with_alias(creator, alias).await.map_err(|_| error),
+            Err(error) => self.room_with_alias(creator, alias, name).await.map_err(|_| error),
         };
         created.map_err(unavailable)
     }
 
     /// The room that an earlier attempt created. The homeserver sets the alias first and the name late, so a
-    /// room without a name is incomplete.
-    async fn room_with_alias(&self, creator: Option<&Username>, alias: &str) -> Result<RoomId, ChatError> {
+    /// room without a name is incomplete. A room with another name is renamed.
+    async fn room_with_alias(
+        &self,
+        creator: Option<&Username>,
+        alias: &str,
+        name: &str,
+    ) -> Result<RoomId, ChatError> {
         let alias = format!("#{alias}:{}", self.server);
         let path = format!("directory/room/{}", encoded(&alias));
         let id = room_id(&self.request(Method::GET, &path, None, Value::Null).await??)?;
-        let path = format!("rooms/{}/state/m.room.name", encoded(id.as_str()));
-        match self.request(Method::GET, &path, creator, Value::Null).await? {
-            Ok(_) => Ok(id),
-            Err(_) => Err(ChatError::Unavailable("the room is still being created".into())),
+        let Ok(state) = self.request(Method::GET, &name_path(&id), creator, Value::Null).await? else {
+            return Err(ChatError::Unavailable("the room is still being created".into()));
+        };
+        if state["name"] != name {
+            self.set_name(&id, creator, name).await?;
         }
+        Ok(id)
     }
+
+    async fn set_name(&self, room: &RoomId, user: Option<&Username>, name: &str) -> Result<(), ChatError> {
+        let response = self.request(Method::PUT, &name_path(room), user, json!({ "name": name })).await?;
+        response.map(|_| ()).map_err(ChatError::from)
+    }
+}
+
+/// The path of the state event that holds a room's name.
+fn name_path(room: &RoomId) -> String {
+    format!("rooms/{}/state/m.room.name", encoded(room.as_str()))
 }
 
 /// Turns errors that the caller cannot correct into [`ChatError::Unavailable`].
@@ -304,9 +323,17 @@ impl Chat for MatrixChat {
 
     fn match_room<'a>(&'a self, event: u32, name: &'a str) -> BoxFuture<'a, Result<RoomId, ChatError>> {
         Box::pin(async move {
-            let room = json!({ "name": name, "preset": "public_chat", "visibility": "public" });
-            self.create(None, &format!("touchline-match-{event}"), room).await
+            let room = json!({ "preset": "public_chat", "visibility": "public" });
+            self.create(None, &format!("touchline-match-{event}"), name, room).await
         })
+    }
+
+    fn rename_match_room<'a>(
+        &'a self,
+        room: &'a RoomId,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.set_name(room, None, name))
     }
 
     fn create_room<'a>(&'a self, new: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>> {
@@ -321,13 +348,12 @@ impl Chat for MatrixChat {
             } else {
                 json!({ "preset": "public_chat", "visibility": "public" })
             };
-            room["name"] = new.name.into();
             if !new.topic.is_empty() {
                 room["topic"] = new.topic.into();
             }
             // In the app, every member may invite.
             room["power_level_content_override"] = json!({ "invite": 0 });
-            self.create(Some(new.creator), &format!("touchline-{}", new.nonce), room).await
+            self.create(Some(new.creator), &format!("touchline-{}", new.nonce), new.name, room).await
         })
     }
 

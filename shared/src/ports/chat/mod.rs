@@ -66,8 +66,15 @@ pub trait Chat: Debug + Send + Sync {
     /// Creates a user unless they exist, so that others can invite them.
     fn ensure_user<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// The id of a match's public room. Creates the room on first use.
+    /// The id of a match's public room. Creates the room on first use; gives an existing room this name.
     fn match_room<'a>(&'a self, event: u32, name: &'a str) -> BoxFuture<'a, Result<RoomId, ChatError>>;
+
+    /// Renames the room of a match.
+    fn rename_match_room<'a>(
+        &'a self,
+        room: &'a RoomId,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), ChatError>>;
 
     /// Creates a room with its creator as the only member. Returns the existing room on a retry.
     fn create_room<'a>(&'a self, new: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>>;

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::CONCURRENCY;
 use crate::domain::catalog::{Key, Kind, Match, Sport, Team, Tournament};
+use crate::storage::condition::condition_held;
 use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys;
@@ -143,6 +144,22 @@ impl Store {
             }
             _ => Err(StoreError::from_sdk("PutItem", &error)),
         }
+    }
+
+    /// Records the name that a match's room has now. Changes nothing else of the row.
+    pub async fn set_room_name_hash(&self, event: &Match, hash: u32) -> Result<(), StoreError> {
+        let recorded = self
+            .client
+            .update_item()
+            .table_name(&self.tables.catalog)
+            .set_key(Some(keys::catalog_row(Kind::Event, event.id).into()))
+            .update_expression("SET room_name_hash = :hash")
+            .condition_expression("room = :room")
+            .expression_attribute_values(":hash", number(hash))
+            .expression_attribute_values(":room", text(&*event.room))
+            .send()
+            .await;
+        condition_held("UpdateItem", recorded).map(|_| ())
     }
 
     /// Every row of a kind. Scans the table: only for rebuilding a snapshot.

@@ -1,0 +1,47 @@
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{Field, Raw, Reason};
+
+/// Goals of both teams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct Score {
+    /// Goals of the home team.
+    pub home: u16,
+    /// Goals of the away team.
+    pub away: u16,
+}
+
+impl Score {
+    /// The most goals of one team that a user can predict.
+    pub const MAX_PREDICTED: u16 = 99;
+}
+
+/// Reads a predicted score.
+impl Field for Score {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        let sides = raw.object()?;
+        let goals = |side: &str| {
+            let goals = sides.get(side).and_then(|goals| Raw::Json(goals).integer().ok());
+            let goals = goals.and_then(|goals| u16::try_from(goals).ok());
+            goals
+                .filter(|goals| *goals <= Self::MAX_PREDICTED)
+                .ok_or_else(|| format!("Enter 0 to {} goals for each team.", Self::MAX_PREDICTED))
+        };
+        Ok(Self { home: goals("home")?, away: goals("away")? })
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        let goals = |of: &str| {
+            serde_json::json!({
+                "type": "integer", "minimum": 0, "maximum": Self::MAX_PREDICTED, "description": of,
+            })
+        };
+        serde_json::json!({
+            "type": "object", "required": ["home", "away"],
+            "properties": { "home": goals("Goals of the home team."), "away": goals("Goals of the away team.") },
+            "description": "A score that agrees with `prediction`.",
+        })
+    }
+}

@@ -1,0 +1,66 @@
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{Field, Raw, Reason};
+
+/// The state of a match. The API shows three states; points and predictions distinguish all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Status {
+    Scheduled,
+    /// Will be played later. Predictions stay.
+    Postponed,
+    Live,
+    Finished,
+    Cancelled,
+    Abandoned,
+    /// The result was decided by a ruling, not on the pitch.
+    Awarded,
+}
+
+impl Status {
+    /// Whether the match is over without a result that counts.
+    #[must_use]
+    pub fn is_void(self) -> bool {
+        matches!(self, Self::Cancelled | Self::Abandoned | Self::Awarded)
+    }
+
+    #[must_use]
+    pub fn shown(self) -> ShownStatus {
+        match self {
+            Self::Scheduled | Self::Postponed => ShownStatus::Scheduled,
+            Self::Live => ShownStatus::Live,
+            Self::Finished | Self::Cancelled | Self::Abandoned | Self::Awarded => ShownStatus::Finished,
+        }
+    }
+}
+
+/// The state of a match in the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ShownStatus {
+    Live,
+    Scheduled,
+    Finished,
+}
+
+impl ShownStatus {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        match text {
+            "scheduled" => Ok(Self::Scheduled),
+            "live" => Ok(Self::Live),
+            "finished" => Ok(Self::Finished),
+            _ => Err("Choose scheduled, live or finished as the status.".into()),
+        }
+    }
+}
+
+impl Field for ShownStatus {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        crate::domain::text::schema::one_of(&["live", "scheduled", "finished"])
+    }
+}
