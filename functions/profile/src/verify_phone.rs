@@ -51,6 +51,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn all_sessions_of_the_user_continue() {
+        let (app, alice, code) = alice_with_code().await;
+        let other_session = app.sign_in(&alice.phone).await;
+        alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
+        for session in [alice, other_session] {
+            assert_eq!(session.views_profile().await.expect_data(200)["phone"], NEW_PHONE);
+        }
+    }
+
+    #[tokio::test]
     async fn users_can_verify_the_phone_that_they_have() {
         let (app, alice) = alice().await;
         alice.initiates_verification(&alice.phone).await.expect(200);

@@ -68,7 +68,7 @@ mod chat;
 mod clock;
 mod faults;
 mod function;
-mod persona;
+pub mod persona;
 mod random;
 mod request;
 mod response;
@@ -81,7 +81,7 @@ pub use app::{Builder, HS_TOKEN, NewUserBuilder, TestApp};
 pub use clock::TestClock;
 pub use faults::{Attempt, Fault, Faults};
 pub use function::Function;
-pub use persona::{Persona, SignIn, User};
+pub use persona::SignIn;
 pub use random::SeededRandom;
 pub use request::{Plain, Request};
 pub use response::Response;
@@ -113,6 +113,12 @@ where
     results.sort_by_key(|(n, _)| *n);
     results.into_iter().map(|(_, result)| result).collect()
 }
+
+/// A caller of the API: of a [`TestApp`] unless said otherwise.
+pub type Persona<A = TestApp> = persona::Persona<A>;
+
+/// A persona with an account: of a [`TestApp`] unless said otherwise.
+pub type User<A = TestApp> = persona::User<A>;
 
 /// The older name of [`Response`].
 pub type Answer = Response;

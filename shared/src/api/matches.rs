@@ -133,3 +133,59 @@ impl EventView {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use chrono::DateTime;
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::catalog::{Chunk, ChunkName, Key, Status, Team, Tournament};
+
+    #[test]
+    fn an_unknown_venue_is_empty_and_an_unknown_logo_is_absent() {
+        let (key, as_of) = (Key(1), DateTime::UNIX_EPOCH);
+        let team = |id: u32| Team {
+            id,
+            name: format!("Team {id}"),
+            slug: format!("team-{id}"),
+            sport_id: 1,
+            logo: None,
+            country: None,
+            founded: None,
+            key,
+            as_of,
+        };
+        let tournament = Tournament { id: 3, name: "League".into(), logo: None, featured: false, key, as_of };
+        let event = Match {
+            id: 9,
+            tournament_id: 3,
+            home_team_id: 1,
+            away_team_id: 2,
+            start: as_of,
+            status: Status::Scheduled,
+            venue: None,
+            score: None,
+            room: "!match9:touchline.local".into(),
+            shards: 4,
+            revision: 0,
+            key,
+            as_of,
+        };
+        let chunk =
+            Chunk { teams: vec![team(1), team(2)], tournaments: vec![tournament], ..Chunk::default() };
+        let catalog = Catalog::new([(ChunkName::Base, Arc::new(chunk))].into());
+        assert_eq!(
+            json!(EventView::of(&event, &catalog, 5).unwrap()),
+            json!({
+                "id": 9, "tournament_id": 3, "tournament": { "id": 3, "name": "League" },
+                "home_team": { "id": 1, "name": "Team 1" }, "away_team": { "id": 2, "name": "Team 2" },
+                "start_time": "1970-01-01T00:00:00Z", "status": "scheduled", "venue": "",
+                "home_score": null, "away_score": null, "chat_room_id": "!match9:touchline.local",
+                "predictions_count": 5,
+            })
+        );
+    }
+}

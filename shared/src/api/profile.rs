@@ -38,7 +38,7 @@ endpoint! {
 endpoint! {
     /// Complete phone verification
     ///
-    /// With the right code, the phone number replaces the caller's. The caller's other sessions end.
+    /// With the right code, the phone number replaces the caller's. The caller's sessions continue.
     VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationInput => Message<Verified>,
         errors [InvalidCode, PhoneTaken, PhoneMismatch]
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// The credentials of a chat client. `Debug` hides the token.
+/// The credentials of a chat client.
 #[derive(Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Credentials {
@@ -16,6 +16,7 @@ pub struct Credentials {
     pub device_id: String,
 }
 
+/// Hides the token.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Credentials({}, hidden)", self.user_id)

@@ -99,9 +99,9 @@ fn check_rejection(order: &Order, error: &CoinError, entries: &[Entry]) -> Resul
                 return Err("a bonus was rejected as already claimed, but it was not".into());
             }
         }
-        CoinError::Insufficient { balance, required: wanted } => {
+        CoinError::Insufficient { balance, required } => {
             let was_held = *balance == 0 || entries.iter().any(|entry| entry.balance == *balance);
-            if i64::from(*wanted) <= *balance || !was_held {
+            if i64::from(*required) <= *balance || !was_held {
                 return Err(format!("{order:?} was rejected for a balance of {balance}"));
             }
         }

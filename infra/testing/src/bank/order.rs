@@ -5,7 +5,6 @@ use touchline::domain::UserId;
 use touchline::domain::coins::{Amount, CoinError, Entry, EntryKey, EntryKind, ReferenceId};
 use touchline::domain::limit;
 use touchline::flows::coins::{self, Receipt};
-
 use touchline::{App, Error};
 
 use super::dice::Dice;

@@ -5,11 +5,11 @@ use futures_util::future::join_all;
 use touchline::App;
 use touchline::domain::UserId;
 
-use super::Played;
 use super::checks::{self, History};
 use super::dice::Dice;
 use super::order::{Order, Outcome};
 use super::process::{Counts, Hazards, Process};
+use super::report::Played;
 use super::world::World;
 use crate::SeededRandom;
 

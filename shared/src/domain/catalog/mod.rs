@@ -124,7 +124,7 @@ impl Status {
     }
 }
 
-/// The interface's three words.
+/// The status of a match in the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
