@@ -10,8 +10,8 @@ use touchline::{App, Call, Error, Reply};
 pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<InvitationView>>, Error> {
     let began = app.clock.now();
     let room = crate::room(&app, &call.path.matrix_room_id);
-    let (room, inviter) = try_join(room, crate::caller(&app, call.caller.user)).await?;
-    let member = async { app.store.member(&room, inviter.id, Reads::Consistent).await.map_err(Error::from) };
+    let (room, caller) = try_join(room, crate::caller(&app, call.caller.user)).await?;
+    let member = async { app.store.member(&room, caller.id, Reads::Consistent).await.map_err(Error::from) };
     let (member, invitee) = try_join(member, invitee(&app, &call.input)).await?;
     if !member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::NotAMember);
@@ -20,7 +20,7 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     if member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::AlreadyAMember);
     }
-    app.chat.invite(&room.room_id, &inviter.username, &invitee.username).await?;
+    app.chat.invite(&room.room_id, &caller.username, &invitee.username).await?;
     if !app.store.invite(&room, invitee.id, began).await? {
         return Err(Error::AlreadyAMember);
     }
