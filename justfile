@@ -44,6 +44,10 @@ docs:
 openapi:
     UPDATE_OPENAPI=1 cargo test -p touchline-tests openapi
 
+# Write the table of error codes in docs/api.md again, after a change to a code
+error-codes:
+    UPDATE_ERROR_CODES=1 cargo test -p touchline-tests error_codes
+
 # Write docs/costs.md again, after a change to a DynamoDB call
 costs:
     UPDATE_COSTS=1 cargo test -p touchline-tests costs

@@ -1,3 +1,5 @@
+//! The application: what every handler gets.
+
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::config::SharedHttpClient;
@@ -15,7 +17,7 @@ use crate::ports::web::{HyperWeb, NoWeb, Web};
 use crate::storage::catalog::{self, Loaded};
 use crate::storage::{self, Store, StoreError};
 
-/// What every handler gets: the configuration, the store and the ports. Cheap to clone.
+/// The configuration, the store, the ports and the catalog cache. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
     pub config: Arc<Config>,
@@ -29,15 +31,15 @@ pub struct App {
 }
 
 impl App {
-    /// With the system clock, secure randomness, and AWS over TLS.
+    /// An app with the system's clock and random source, and AWS over TLS.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self::over(config, https())
+        Self::with_http_client(config, https_client())
     }
 
-    /// The same, with another HTTP client for AWS.
+    /// Like [`Self::new`], with another HTTP client for AWS.
     #[must_use]
-    pub fn over(config: Config, http: SharedHttpClient) -> Self {
+    pub fn with_http_client(config: Config, http: SharedHttpClient) -> Self {
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
         let sms: Arc<dyn Sms> = match &config.sms {
             SmsSettings::Console => Arc::new(Console),
@@ -49,7 +51,7 @@ impl App {
             chat: chat(&config.chat, &random),
             random,
             sms,
-            // Loading the system's certificates adds milliseconds to a cold start, so only `feed` does it.
+            // Only `feed` has feed settings. Loading the system's certificates would slow the cold start of the others.
             web: match config.feed.is_some().then(HyperWeb::new).flatten() {
                 Some(web) => Arc::new(web),
                 None => Arc::new(NoWeb),
@@ -73,15 +75,15 @@ impl App {
 }
 
 /// An HTTP client that trusts only Amazon's root certificates.
-fn https() -> SharedHttpClient {
+fn https_client() -> SharedHttpClient {
     const ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
     let trusted = TrustStore::empty().with_pem_certificate(ROOTS);
     let builder = aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
     match TlsContext::builder().with_trust_store(trusted).build() {
         Ok(context) => builder.tls_context(context).build_https(),
-        // Cannot fail today. If it ever does, fall back to the system's roots.
+        // Does not happen with the certificates in the repository.
         Err(error) => {
-            tracing::warn!(%error, "Amazon's root certificates cannot be loaded; using the system's");
+            tracing::warn!(%error, "cannot load Amazon's root certificates; using the system's");
             builder.build_https()
         }
     }

@@ -1,12 +1,12 @@
-//! What can keep a request from succeeding. Knows no HTTP: `http/problem.rs` maps it to responses.
+//! Why a request fails. It knows no HTTP: `http/problem.rs` maps each error to a response.
 
 use crate::api::Invalid;
-use crate::api::endpoint::{Kind, UnknownId};
+use crate::api::endpoint::{Resource, UnknownId};
 use crate::domain::catalog::CatalogMissing;
 use crate::domain::code::{VerificationError, WrongCode};
 use crate::domain::coins::CoinError;
 use crate::domain::limit::Limited;
-use crate::domain::prediction::Closed;
+use crate::domain::prediction::PredictionsClosed;
 use crate::domain::profile::RenameError;
 use crate::domain::session::Unauthenticated;
 use crate::ports::chat::ChatError;
@@ -15,9 +15,10 @@ use crate::storage::StoreError;
 use crate::storage::users::{IssueError, RenameFailed, ReserveError};
 use crate::storage::wallets::AdmitError;
 
+/// Why a request fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("no such route")]
+    #[error("no endpoint has this path and method")]
     NotFound,
     #[error("unknown match")]
     EventNotFound,
@@ -29,16 +30,16 @@ pub enum Error {
     TeamNotFound,
     #[error("the caller is not a member of the room")]
     NotAMember,
-    #[error("already a member of the room")]
+    #[error("the user is already a member of the room")]
     AlreadyAMember,
-    #[error("the idempotency key belongs to another room")]
+    #[error("the idempotency key was used for another room")]
     KeyReused,
     #[error(transparent)]
     Chat(#[from] ChatError),
-    #[error("not the homeserver's token")]
+    #[error("the token is not the homeserver's")]
     NotTheHomeserver,
     #[error(transparent)]
-    PredictionsClosed(#[from] Closed),
+    PredictionsClosed(#[from] PredictionsClosed),
     #[error(transparent)]
     Coins(#[from] CoinError),
     #[error(transparent)]
@@ -75,10 +76,10 @@ pub enum Error {
 impl From<UnknownId> for Error {
     fn from(unknown: UnknownId) -> Self {
         match unknown.0 {
-            Kind::Event => Self::EventNotFound,
-            Kind::Room => Self::RoomNotFound,
-            Kind::User => Self::UserNotFound,
-            Kind::Transaction => Self::NotFound,
+            Resource::Event => Self::EventNotFound,
+            Resource::Room => Self::RoomNotFound,
+            Resource::User => Self::UserNotFound,
+            Resource::Transaction => Self::NotFound,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A function's `main`: everything between the process starting and the first event.
+//! The `main` of a function: from the start of the process to the first event.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -7,15 +7,15 @@ use chrono::{DateTime, Utc};
 use lambda_http::service_fn;
 pub use lambda_runtime::Error;
 use lambda_runtime::LambdaEvent;
-
 use serde_json::Value;
 
 use crate::config::Config;
 use crate::http::Router;
 use crate::{App, telemetry};
 
-/// Runs a background function: payload in, payload out, until Lambda ends the process. The handler is told
-/// when its time is up.
+/// Runs a background function until Lambda ends the process.
+///
+/// The handler gets the payload of an event and the deadline of the invocation, and returns the result.
 pub async fn run<F, E>(handler: impl Fn(App, Value, DateTime<Utc>) -> F) -> Result<(), Error>
 where
     F: Future<Output = Result<Value, E>>,
@@ -45,20 +45,21 @@ pub async fn serve(router: impl FnOnce(App) -> Router) -> Result<(), Error> {
     .await
 }
 
-/// As Lambda knows it.
+/// The name of this function in Lambda.
 fn function_name() -> String {
     std::env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default()
 }
 
-/// The connection to the store is opened here, because Lambda gives full CPU during init: the first
-/// request then finds it warm.
+/// Reads the configuration and opens the connection to DynamoDB.
+///
+/// Lambda gives a function full CPU during init, so a connection that is opened here makes the first request faster.
 async fn start() -> Result<App, Error> {
-    // As text: what is returned from `main` is shown in its debug form.
+    // Rust prints an error from `main` in its `Debug` form. As text, the message stays readable.
     let config = Config::from_env().map_err(|error| error.to_string())?;
     telemetry::start(config.log_level);
     let app = App::new(config);
     if let Err(error) = app.store.ping().await {
-        tracing::warn!(%error, "the store did not answer during init");
+        tracing::warn!(%error, "DynamoDB did not respond during init");
     }
     Ok(app)
 }

@@ -1,5 +1,7 @@
-//! Logs: one JSON object a line, which CloudWatch reads as it is; and metrics, which it takes out of such lines
-//! (embedded metric format), so that measuring costs no call.
+//! Logs and metrics.
+//!
+//! A log line is one JSON object. Metrics are log lines too, in CloudWatch's embedded metric format, so recording one
+//! needs no API call.
 
 use serde_json::{Value, json};
 use tracing::{Level, Subscriber};
@@ -12,7 +14,7 @@ use tracing_subscriber::{Layer, Registry};
 use crate::config::Environment;
 use crate::http::RequestReport;
 
-/// Our own crates.
+/// The crates of this workspace that run in a function.
 pub const OURS: [&str; 14] = [
     "touchline",
     "login",
@@ -30,15 +32,16 @@ pub const OURS: [&str; 14] = [
     "points",
 ];
 
-/// Our own crates may talk at `level`, libraries of errors alone: at lower levels some write whole
-/// requests, with the codes and phone numbers in them.
+/// Logs this workspace's crates at `level`, and other crates only at `ERROR`.
+///
+/// At lower levels some libraries log whole requests, with codes and phone numbers in them.
 fn filter(level: Level) -> Targets {
     Targets::new()
         .with_default(LevelFilter::ERROR)
         .with_targets(OURS.map(|target| (target, LevelFilter::from_level(level))))
 }
 
-/// The subscriber of every function, writing where told.
+/// The log subscriber of every function. It writes to `writer`.
 pub fn subscriber<W>(level: Level, writer: W) -> impl Subscriber + for<'a> LookupSpan<'a> + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -48,19 +51,22 @@ where
         .flatten_event(true)
         .with_current_span(true)
         .with_span_list(false)
-        // CloudWatch stamps each line itself.
+        // CloudWatch adds the time to each line.
         .without_time()
         .with_writer(writer);
     Registry::default().with(lines.with_filter(filter(level)))
 }
 
-/// Writes down how a request was report, for CloudWatch to count.
+/// Writes the metrics of a request.
 #[expect(clippy::print_stdout, reason = "CloudWatch reads metrics from standard output")]
 pub fn measure(function: &str, environment: Environment, report: &RequestReport) {
     println!("{}", metrics(function, environment, report));
 }
 
-/// By function: each metric of each dimension has its price. Routes are in the line, for whoever looks there.
+/// The metrics of a request as a log line.
+///
+/// The dimension is the function and not the route, because CloudWatch charges for every combination of metric and
+/// dimension. The route is a property of the line, where CloudWatch Logs Insights can query it.
 fn metrics(function: &str, environment: Environment, report: &RequestReport) -> Value {
     let metric = |name: &str, unit: &str| json!({ "Name": name, "Unit": unit });
     json!({
@@ -90,9 +96,9 @@ fn metrics(function: &str, environment: Environment, report: &RequestReport) -> 
     })
 }
 
-/// Logs to standard output from now on.
+/// Starts to log to standard output.
 pub fn start(level: Level) {
-    // Only the first call in a process counts; the tests start several functions in one.
+    // Later calls fail and change nothing. The tests start several functions in one process.
     let _ = tracing::subscriber::set_global_default(subscriber(level, std::io::stdout));
 }
 
@@ -104,9 +110,9 @@ mod tests {
     use super::*;
     use crate::storage::meter::Cost;
 
-    /// What CloudWatch asks of such a line: every metric and dimension that is named has its value beside.
+    /// The embedded metric format requires a value for each metric and dimension that the line declares.
     #[test]
-    fn every_metric_that_is_named_is_there() {
+    fn every_declared_metric_and_dimension_has_a_value() {
         let report = RequestReport {
             method: Method::POST,
             path: "/api/auth/predictions",

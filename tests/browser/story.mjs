@@ -57,7 +57,7 @@ try {
   await screenshot("1-code");
   await app.getByLabel("Code", { exact: true }).fill(code === "000000" ? "000001" : "000000");
   await app.getByRole("button", { name: "Log in" }).click();
-  await notice("invalid or expired");
+  await notice("The code is wrong or has expired");
   await tools.getByRole("button", { name: `Enter the code ${code}` }).click();
 
   step("the user chooses a username; a reserved one is not available");
@@ -84,7 +84,7 @@ try {
   await app.getByLabel("Home", { exact: true }).first().fill("0");
   await app.getByLabel("Away", { exact: true }).first().fill("3");
   await app.getByRole("button", { name: "Predict", exact: true }).click();
-  await notice("contradicts");
+  await notice("0–3 is an away win, but you picked");
   await app.getByLabel("Home", { exact: true }).first().fill("2");
   await app.getByLabel("Away", { exact: true }).first().fill("1");
   await app.getByLabel("How sure are you?").focus();
@@ -110,7 +110,7 @@ try {
   await app.getByText("10 coins", { exact: true }).waitFor();
   await app.getByText("Streak: 1 day").waitFor();
   await app.getByRole("button", { name: "Claim today's coins" }).click();
-  await notice("claimed");
+  await notice("You already have today's coins");
   await app.getByRole("button", { name: "Give away 5 coins" }).click();
   await app.getByText("5 coins", { exact: true }).waitFor();
   assert.equal(await app.getByRole("region", { name: "History" }).getByRole("listitem").count(), 2);

@@ -1,8 +1,11 @@
-//! One place for each fact: what is said twice must agree.
+//! Facts that are stated in more than one place agree: endpoints, functions, configuration, tables.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
 
+use serde_json::json;
+use touchline::App;
 use touchline::api;
 use touchline::config::Config;
 use touchline_local::HTTP_FUNCTIONS;
@@ -10,7 +13,7 @@ use touchline_stack::{Stack, TEMPLATE, Template};
 use touchline_testing::TestApp;
 
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace has this crate in a folder")
 }
 
 fn stack() -> Stack {
@@ -19,7 +22,8 @@ fn stack() -> Stack {
 
 type Row = (String, String, String);
 
-fn table() -> BTreeSet<Row> {
+/// Function, method and path of each endpoint of the API.
+fn endpoints() -> BTreeSet<Row> {
     api::ALL
         .iter()
         .map(|route| (route.function.to_owned(), route.method.to_string(), route.path.to_owned()))
@@ -27,7 +31,7 @@ fn table() -> BTreeSet<Row> {
 }
 
 #[test]
-fn the_template_routes_what_the_table_lists_and_nothing_else() {
+fn the_template_routes_exactly_the_endpoints_of_the_api() {
     let template: BTreeSet<Row> = stack()
         .functions
         .iter()
@@ -38,28 +42,28 @@ fn the_template_routes_what_the_table_lists_and_nothing_else() {
                 .map(|route| (function.name.clone(), route.method.clone(), route.path.clone()))
         })
         .collect();
-    assert_eq!(template, table());
-    assert_eq!(table().len(), api::ALL.len(), "an endpoint is listed twice");
+    assert_eq!(template, endpoints());
+    assert_eq!(endpoints().len(), api::ALL.len(), "api::ALL has an endpoint twice");
 }
 
 #[tokio::test]
-async fn the_functions_serve_what_the_table_lists_and_nothing_else() {
+async fn the_functions_serve_exactly_the_endpoints_of_the_api() {
     let app = TestApp::serving(&[]).start().await;
     let served: BTreeSet<Row> = HTTP_FUNCTIONS
         .iter()
         .flat_map(|(name, router)| {
-            let router = router(app.app.clone());
+            let router = router(App::clone(&app));
             router
                 .routes()
                 .map(|route| ((*name).to_owned(), route.method.to_string(), route.path.to_owned()))
                 .collect::<Vec<_>>()
         })
         .collect();
-    assert_eq!(served, table());
+    assert_eq!(served, endpoints());
 }
 
 #[test]
-fn only_these_under_auth_need_no_token() {
+fn endpoints_under_auth_need_a_token_except_login_and_usernames() {
     let open: Vec<&str> = api::ALL
         .iter()
         .filter(|route| route.path.starts_with("/api/auth/") && !route.needs_token)
@@ -70,24 +74,26 @@ fn only_these_under_auth_need_no_token() {
     assert_eq!(closed.count(), 0);
 }
 
-/// What needs no token although it is under `/api/auth/`, as the interface has it.
+/// The endpoints under `/api/auth/` that need no token.
 const OPEN: [&str; 3] = ["/api/auth/login", "/api/auth/username/check", "/api/auth/username/generate"];
 
-/// Asks each endpoint, rather than the table, whether it lets a stranger in.
+/// Sends requests, because what `api::ALL` declares could differ from what an endpoint does.
 #[tokio::test]
-async fn every_endpoint_that_needs_a_token_refuses_without() {
+async fn requests_without_a_token_are_401_where_one_is_needed() {
     let routers = HTTP_FUNCTIONS.map(|(_, router)| router);
     let app = TestApp::serving(&routers).start().await;
     for route in api::ALL {
-        let answer = app.send(route.method.as_str(), route.path, &[], b"{}").await;
-        let refused = answer.body["code"] == "token_missing";
-        let open = !route.path.starts_with("/api/auth/") || OPEN.contains(&route.path);
-        assert_eq!(refused, !open, "{} {}: {}", route.method, route.path, answer.body);
+        let response = app.anonymous().request(route.method.clone(), route.path).body(json!({})).await;
+        if route.path.starts_with("/api/auth/") && !OPEN.contains(&route.path) {
+            response.expect_error(401, "token_missing");
+        } else {
+            assert_ne!(response.body["code"], "token_missing", "{} {}", route.method, route.path);
+        }
     }
 }
 
 #[test]
-fn every_function_has_a_folder_a_binary_and_a_place_in_the_template() {
+fn every_function_has_a_folder_a_binary_and_an_entry_in_the_template() {
     let in_template: BTreeSet<String> =
         stack().functions.iter().map(|function| function.name.clone()).collect();
     let folders: BTreeSet<String> = std::fs::read_dir(root().join("functions"))
@@ -102,44 +108,42 @@ fn every_function_has_a_folder_a_binary_and_a_place_in_the_template() {
     }
 }
 
-/// A crate that is missing there would log nothing but errors, and nobody would notice.
+/// A crate that is missing there would log only errors.
 #[test]
-fn every_function_may_log() {
+fn every_function_logs_at_the_configured_level() {
     for function in stack().functions {
         let target = function.name.replace('-', "_");
         assert!(touchline::telemetry::OURS.contains(&target.as_str()), "{target} is not in telemetry::OURS");
     }
 }
 
-/// What the template tells a function is all that it needs, with what Lambda itself adds.
+/// The variables of the template, together with those of Lambda itself, are complete, and each is read.
 #[test]
 fn the_template_gives_each_function_its_configuration() {
     let lambda = BTreeMap::from([
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "x"),
         ("AWS_SECRET_ACCESS_KEY", "x"),
-        // Empty by default, and then the other settings of the feed do not matter.
+        // Empty by default. The other settings of the feed and of the homeserver are read only if it is set.
         ("FEED_URL", "https://example.org"),
-        // And so with the homeserver.
         ("CHAT_HOMESERVER_URL", "https://example.org"),
     ]);
     for function in stack().functions {
-        let asked = std::cell::RefCell::new(BTreeSet::new());
+        let read = std::cell::RefCell::new(BTreeSet::new());
         let config = Config::read(|name| {
-            asked.borrow_mut().insert(name.to_owned());
-            let told = function.environment.get(name).filter(|value| !value.is_empty()).cloned();
-            // What is not meant for a function is not given to it by Lambda either.
-            let is_meant = name.starts_with("AWS_") || function.environment.contains_key(name);
-            told.or_else(|| lambda.get(name).filter(|_| is_meant).map(|&value| value.to_owned()))
+            read.borrow_mut().insert(name.to_owned());
+            let value = function.environment.get(name).filter(|value| !value.is_empty()).cloned();
+            let is_set = name.starts_with("AWS_") || function.environment.contains_key(name);
+            value.or_else(|| lambda.get(name).filter(|_| is_set).map(|&value| value.to_owned()))
         })
         .unwrap_or_else(|error| panic!("{}: {error}", function.name));
-        assert!(!config.environment.shows_codes(), "the default is production");
-        // Another one makes a new version of a function; that is all it does.
-        let read = function.environment.keys().filter(|variable| *variable != "REVISION");
-        for variable in read {
+        assert!(!config.environment.shows_codes(), "the default environment is production");
+        for variable in function.environment.keys() {
+            // Nothing reads REVISION: a new value makes Lambda publish a new version.
+            let is_read = variable == "REVISION" || read.borrow().contains(variable);
             assert!(
-                asked.borrow().contains(variable),
-                "{} is told {variable}, which nobody reads",
+                is_read,
+                "the template gives {} the variable {variable}, which it does not read",
                 function.name
             );
         }
@@ -155,15 +159,38 @@ fn every_table_has_keys_recovery_protection_and_time_to_live() {
         assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST");
         assert_eq!(properties["DeletionProtectionEnabled"], true);
         assert_eq!(properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
-        // Nothing of a wallet may disappear by itself.
+        // Items of wallets must never expire.
         let expires = table.logical_id != "WalletsTable";
         let attribute = &properties["TimeToLiveSpecification"]["AttributeName"];
         assert_eq!(attribute.as_str(), expires.then_some("expires_at"), "{}", table.name);
     }
 }
 
+/// Compares the table of error codes in `docs/api.md` with the codes in the source.
 #[test]
-fn the_documents_name_every_endpoint() {
+fn the_table_of_error_codes_is_fresh() {
+    const START: &str = "<!-- error-codes -->\n";
+    const END: &str = "<!-- /error-codes -->";
+    let path = root().join("docs/api.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(START).expect("the start of the table");
+    let (table, after) = rest.split_once(END).expect("the end of the table");
+    let mut fresh = "| status | `code` | when |\n|---|---|---|\n".to_owned();
+    for code in api::ErrorCode::ALL {
+        writeln!(fresh, "| {} | `{code}` | {} |", code.status(), code.meaning()).unwrap();
+    }
+    if std::env::var_os("UPDATE_ERROR_CODES").is_some() {
+        std::fs::write(path, format!("{before}{START}{fresh}{END}{after}")).unwrap();
+        return;
+    }
+    assert!(
+        table == fresh,
+        "the error codes in docs/api.md are not fresh: UPDATE_ERROR_CODES=1 cargo test -p touchline-tests error_codes"
+    );
+}
+
+#[test]
+fn docs_api_md_lists_every_endpoint() {
     let text = std::fs::read_to_string(root().join("docs/api.md")).unwrap();
     for route in api::ALL {
         let row = format!("`{} {}`", route.method, route.path);

@@ -1,5 +1,5 @@
-//! The description of the API: that it is fresh, that its examples are true, and, through [`check`], that every answer
-//! of the HTTP suite is one that it has.
+//! The OpenAPI document: it is up to date, its examples match its schemas, and, through [`check`], so does every
+//! response of the HTTP suite.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -15,11 +15,13 @@ use crate::costs;
 
 const COMMITTED: &str = include_str!("../../docs/openapi.json");
 
-static DESCRIPTION: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(COMMITTED).expect("JSON"));
+static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(COMMITTED).expect("docs/openapi.json is JSON"));
 
+/// The endpoint of the document itself, which cannot contain itself as an example.
 const ITSELF: &str = "GET /api/openapi.json";
 
-/// Two rows of a list show what a row is.
+/// Cuts every list to two rows: enough for an example.
 fn shorten(value: &mut Value) {
     match value {
         Value::Array(values) => {
@@ -31,34 +33,36 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// What the samples ask, and what the walk over all endpoints was answered.
-async fn seen() -> Recorded {
-    let mut seen = Recorded::default();
+/// The examples of the document: requests from `events/`, responses from the measured requests of [`costs`].
+async fn recorded() -> Recorded {
+    let mut recorded = Recorded::default();
     for sample in samples::read(root()).unwrap() {
-        // The ping's body is Matrix's, and is not looked at.
+        // The body of a ping is not part of our API.
         if sample.file == "chat/ping.json" {
             continue;
         }
         if let (Some(key), Some(body)) =
             (sample.payload["routeKey"].as_str(), sample.payload["body"].as_str())
         {
-            seen.requests.insert(key.to_owned(), serde_json::from_str(body).expect("a JSON body"));
+            recorded
+                .requests
+                .insert(key.to_owned(), serde_json::from_str(body).expect("the body of the sample is JSON"));
         }
     }
-    for (endpoint, status, mut body) in costs::answers().await {
+    for (endpoint, status, mut body) in costs::responses().await {
         if endpoint == ITSELF {
             continue;
         }
         shorten(&mut body);
-        seen.responses.entry((endpoint.to_owned(), status)).or_insert(body);
+        recorded.responses.entry((endpoint.to_owned(), status)).or_insert(body);
     }
-    seen
+    recorded
 }
 
-/// `UPDATE_OPENAPI=1 cargo test -p touchline-tests openapi` writes it anew.
+/// `UPDATE_OPENAPI=1 cargo test -p touchline-tests openapi` regenerates it.
 #[tokio::test]
-async fn the_committed_description_is_fresh() {
-    let fresh = document(env!("CARGO_PKG_VERSION"), &seen().await);
+async fn the_committed_document_is_up_to_date() {
+    let fresh = document(env!("CARGO_PKG_VERSION"), &recorded().await);
     let mut text = Vec::new();
     let narrow = serde_json::ser::PrettyFormatter::with_indent(b" ");
     fresh.serialize(&mut serde_json::Serializer::with_formatter(&mut text, narrow)).unwrap();
@@ -69,13 +73,13 @@ async fn the_committed_description_is_fresh() {
     }
     assert!(
         text == COMMITTED.as_bytes(),
-        "docs/openapi.json is not fresh: UPDATE_OPENAPI=1 cargo test -p touchline-tests openapi"
+        "docs/openapi.json is out of date: run UPDATE_OPENAPI=1 cargo test -p touchline-tests openapi"
     );
 }
 
 #[test]
-fn every_endpoint_is_described_and_nothing_else() {
-    let described: BTreeSet<(String, String)> = DESCRIPTION["paths"]
+fn the_document_has_exactly_the_endpoints_of_the_api() {
+    let described: BTreeSet<(String, String)> = DOCUMENT["paths"]
         .as_object()
         .unwrap()
         .iter()
@@ -88,13 +92,73 @@ fn every_endpoint_is_described_and_nothing_else() {
     assert_eq!(described, declared);
 }
 
+/// Visits every object of the document, with the path to it. Examples are not part of the description.
+fn visit(value: &Value, path: &str, visitor: &mut dyn FnMut(&str, &serde_json::Map<String, Value>)) {
+    match value {
+        Value::Array(values) => {
+            for (index, value) in values.iter().enumerate() {
+                visit(value, &format!("{path}/{index}"), visitor);
+            }
+        }
+        Value::Object(map) => {
+            visitor(path, map);
+            for (key, value) in map.iter().filter(|(key, _)| !["example", "examples"].contains(&key.as_str()))
+            {
+                visit(value, &format!("{path}/{key}"), visitor);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn has_text(value: &Value, key: &str) -> bool {
+    value[key].as_str().is_some_and(|text| !text.trim().is_empty())
+}
+
 #[test]
-fn every_success_has_an_example_that_is_of_its_schema() {
+fn every_operation_has_a_summary_and_a_description() {
+    for (path, methods) in DOCUMENT["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for key in ["summary", "description"] {
+                assert!(has_text(operation, key), "{method} {path} has no {key}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_schema_property_and_parameter_has_a_description() {
+    let mut missing = Vec::new();
+    for (name, schema) in DOCUMENT["components"]["schemas"].as_object().unwrap() {
+        if !has_text(schema, "description") {
+            missing.push(format!("/components/schemas/{name}"));
+        }
+    }
+    let mut properties = 0;
+    visit(&DOCUMENT, "", &mut |path, object| {
+        let lists = [("properties", object.get("properties")), ("parameters", object.get("parameters"))];
+        for (list, values) in lists {
+            let values: Vec<(String, &Value)> = match values {
+                Some(Value::Object(map)) => map.iter().map(|(name, value)| (name.clone(), value)).collect(),
+                Some(Value::Array(list)) => list.iter().map(|one| (one["name"].to_string(), one)).collect(),
+                _ => Vec::new(),
+            };
+            properties += values.len();
+            let undescribed = values.iter().filter(|(_, value)| !has_text(value, "description"));
+            missing.extend(undescribed.map(|(name, _)| format!("{path}/{list}/{name}")));
+        }
+    });
+    assert!(missing.is_empty(), "without a description: {missing:#?}");
+    assert!(properties > 200, "the walk found only {properties} properties and parameters");
+}
+
+#[test]
+fn every_success_has_an_example_that_matches_its_schema() {
     for route in api::ALL {
-        let operation = &DESCRIPTION["paths"][route.path][route.method.as_str().to_lowercase()];
+        let operation = &DOCUMENT["paths"][route.path][route.method.as_str().to_lowercase()];
         for status in route.statuses {
             let content = &operation["responses"][status.to_string()]["content"]["application/json"];
-            // Nobody has a room of that alias, so there is no success to show; and a document cannot hold itself.
+            // We have no room aliases, so a query for one never succeeds.
             if route.path != "/_matrix/app/v1/rooms/{roomAlias}"
                 && format!("{} {}", route.method, route.path) != ITSELF
             {
@@ -104,31 +168,31 @@ fn every_success_has_an_example_that_is_of_its_schema() {
         }
         let content = &operation["requestBody"]["content"]["application/json"];
         if !route.fields.is_empty() && route.has_body() {
-            let faults = faults(&content["schema"], &content["example"]);
-            assert!(faults.is_empty(), "{}: {faults:?}", route.path);
+            let problems = problems(&content["schema"], &content["example"]);
+            assert!(problems.is_empty(), "{}: {problems:?}", route.path);
         }
     }
 }
 
-/// Holds an answer to the description.
+/// Checks a response against the document.
 #[track_caller]
 pub fn check(method: &str, path: &str, status: u16, body: &Value) {
     let path = path.split('?').next().unwrap_or_default();
-    // What no route serves is the gateway's to answer.
+    // The gateway responds to paths without a route.
     let Some(route) = api::ALL.iter().find(|route| route.method == *method && fits(route.path, path)) else {
         return;
     };
-    let operation = &DESCRIPTION["paths"][route.path][method.to_lowercase()];
+    let operation = &DOCUMENT["paths"][route.path][method.to_lowercase()];
     let response = resolved(&operation["responses"][status.to_string()]);
-    assert!(response.is_object(), "{method} {path}: {status} is not described: {body}");
-    let faults = faults(&response["content"]["application/json"]["schema"], body);
-    assert!(faults.is_empty(), "{method} {path} {status}: {faults:?} in {body}");
+    assert!(response.is_object(), "{method} {path}: the document has no response {status}: {body}");
+    let problems = problems(&response["content"]["application/json"]["schema"], body);
+    assert!(problems.is_empty(), "{method} {path} {status}: {problems:?} in {body}");
 }
 
-/// What a reference within the description stands for.
+/// Follows a reference within the document.
 fn resolved(value: &Value) -> &Value {
     match value["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')) {
-        Some(place) => DESCRIPTION.pointer(place).expect("something to refer to"),
+        Some(pointer) => DOCUMENT.pointer(pointer).expect("the reference has a target"),
         None => value,
     }
 }
@@ -139,8 +203,9 @@ fn fits(template: &str, path: &str) -> bool {
         && template.iter().zip(path).all(|(pattern, segment)| pattern.starts_with('{') || *pattern == segment)
 }
 
-fn faults(schema: &Value, value: &Value) -> Vec<String> {
-    let whole = json!({ "allOf": [schema], "components": DESCRIPTION["components"] });
-    let validator = jsonschema::options().should_validate_formats(true).build(&whole).expect("a schema");
+fn problems(schema: &Value, value: &Value) -> Vec<String> {
+    let whole = json!({ "allOf": [schema], "components": DOCUMENT["components"] });
+    let validator =
+        jsonschema::options().should_validate_formats(true).build(&whole).expect("the schema is valid");
     validator.iter_errors(value).map(|error| format!("{} at {}", error, error.instance_path())).collect()
 }

@@ -1,5 +1,5 @@
-//! What the template must have, whoever changes it: roles that say what they mean, tables that can be restored,
-//! logs that end, alarms for everything that runs.
+//! Rules for the template: roles without wildcards, tables that can be restored, logs with a retention time, alarms for
+//! every function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ fn statements(function: &Value) -> Vec<&Value> {
     list(&function["Policies"]).into_iter().flat_map(|policy| list(&policy["Statement"])).collect()
 }
 
-/// A function's actions on DynamoDB with their resources, as `dynamodb:Query RoomsTable/index/by_user`.
+/// The DynamoDB actions that a function's role allows, such as `dynamodb:Query RoomsTable/index/by_user`.
 pub fn allowed(function: &Value) -> BTreeSet<String> {
     let mut allowed = BTreeSet::new();
     for statement in statements(function) {
@@ -47,7 +47,7 @@ pub fn allowed(function: &Value) -> BTreeSet<String> {
     allowed
 }
 
-/// `!GetAtt RoomsTable.Arn` and `!Sub "${RoomsTable.Arn}/index/by_user"`, without the ceremony.
+/// The resource of `!GetAtt RoomsTable.Arn` or `!Sub "${RoomsTable.Arn}/index/by_user"`, without ARN syntax.
 fn named(resource: &Value) -> String {
     if let Some(parts) = resource["Fn::GetAtt"].as_array() {
         return parts[0].as_str().unwrap().to_owned();
@@ -55,36 +55,39 @@ fn named(resource: &Value) -> String {
     if let Some(name) = resource["Fn::GetAtt"].as_str() {
         return name.trim_end_matches(".Arn").to_owned();
     }
-    let text =
-        resource["Fn::Sub"].as_str().unwrap_or_else(|| panic!("a resource of another kind: {resource}"));
+    let text = resource["Fn::Sub"].as_str().unwrap_or_else(|| panic!("unknown kind of resource: {resource}"));
     text.replace("${", "").replace(".Arn}", "")
 }
 
 #[test]
-fn no_role_allows_more_than_it_says() {
+fn no_role_has_a_wildcard_action_or_an_unexplained_wildcard_resource() {
     for (id, function) in functions() {
-        assert!(!statements(&function).is_empty(), "{id} has no policy of its own");
+        assert!(!statements(&function).is_empty(), "{id} has no policy");
         for statement in statements(&function) {
             for action in list(&statement["Action"]) {
                 assert!(!action.as_str().unwrap().contains('*'), "{id} has {action}");
             }
         }
     }
-    // Where a resource is everything, the line above the statement says why.
+    // The line above a statement with a wildcard resource gives the reason.
     let lines: Vec<&str> = TEMPLATE.lines().collect();
     let mut reasons = 0;
     for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains("Resource: \"*\"")) {
         let start = (0..at).rev().find(|at| lines[*at].trim().starts_with("- Effect")).unwrap();
         let reason = lines[start - 1].trim();
-        assert!(reason.starts_with("# ") && reason.len() > 20, "line {} gives no reason: {line}", at + 1);
+        assert!(
+            reason.starts_with("# ") && reason.len() > 20,
+            "line {} has no reason above its statement: {line}",
+            at + 1
+        );
         reasons += 1;
     }
-    assert_eq!(reasons, 2, "a text message has no resource to name, and nothing else is so");
+    assert_eq!(reasons, 2, "only sending text messages has no resource to name");
     assert!(!TEMPLATE.contains("ManagedPolicyArns") && !TEMPLATE.contains("Principal: \"*\""));
 }
 
 #[test]
-fn every_table_can_be_restored_and_stays_when_the_stack_goes() {
+fn every_table_can_be_restored_and_outlives_the_stack() {
     for (id, resource) in
         resources().iter().filter(|(_, resource)| resource["Type"] == "AWS::DynamoDB::Table")
     {
@@ -103,10 +106,10 @@ fn every_table_can_be_restored_and_stays_when_the_stack_goes() {
 }
 
 #[test]
-fn every_function_has_a_log_that_ends() {
+fn every_function_has_a_log_with_a_retention_time() {
     let logs = of_type("AWS::Logs::LogGroup");
     for (id, log) in &logs {
-        assert!(!log["RetentionInDays"].is_null(), "{id} is kept for ever");
+        assert!(!log["RetentionInDays"].is_null(), "{id} has no retention time");
     }
     for id in functions().keys() {
         let name = format!("/aws/lambda/${{{id}}}");
@@ -115,11 +118,11 @@ fn every_function_has_a_log_that_ends() {
 }
 
 #[test]
-fn every_function_has_its_alarms_and_is_taken_back_by_one() {
+fn every_function_has_alarms_that_roll_its_deployment_back() {
     let alarms = of_type("AWS::CloudWatch::Alarm");
     for (id, alarm) in &alarms {
-        assert_eq!(alarm["AlarmActions"][0]["Ref"], "Alarms", "{id} tells nobody");
-        assert!(alarm["AlarmDescription"].is_string(), "{id} does not say what it means");
+        assert_eq!(alarm["AlarmActions"][0]["Ref"], "Alarms", "{id} notifies nobody");
+        assert!(alarm["AlarmDescription"].is_string(), "{id} has no description");
     }
     for (id, function) in functions() {
         let on = |metric: &str| {
@@ -130,15 +133,15 @@ fn every_function_has_its_alarms_and_is_taken_back_by_one() {
         };
         let errors = on("Errors").unwrap_or_else(|| panic!("{id} has no alarm for its errors"));
         assert!(on("Throttles").is_some(), "{id} has no alarm for its throttles");
-        let taken_back_by = |alarm: &str| {
+        let rolled_back_by = |alarm: &str| {
             list(&function["DeploymentPreference"]["Alarms"]).iter().any(|one| one["Ref"] == *alarm)
         };
-        assert!(taken_back_by(&errors), "{id}");
+        assert!(rolled_back_by(&errors), "{id}");
         assert_eq!(
             function["AutoPublishAliasAllProperties"], true,
-            "{id}: a changed variable would not be published"
+            "{id}: a changed variable would not publish a new version"
         );
-        // To Lambda an answer of 500 is a success; only our own metric counts it.
+        // Lambda counts a response of 500 as a success. Our own metric counts it as a failure.
         let serves =
             function["Events"].as_object().into_iter().flatten().any(|(_, event)| event["Type"] == "HttpApi");
         if serves {
@@ -148,21 +151,21 @@ fn every_function_has_its_alarms_and_is_taken_back_by_one() {
             };
             let failures = alarms.iter().find(|(_, alarm)| counts(alarm)).map(|(name, _)| name);
             assert!(
-                taken_back_by(failures.unwrap_or_else(|| panic!("{id} has no alarm for its failures"))),
+                rolled_back_by(failures.unwrap_or_else(|| panic!("{id} has no alarm for its failures"))),
                 "{id}"
             );
         }
     }
     assert!(
         of_type("AWS::SNS::Topic").values().all(|topic| topic["KmsMasterKeyId"].is_null()),
-        "alarms could not tell"
+        "CloudWatch cannot publish to an encrypted topic with the default key"
     );
     let globals = &yaml::parse(TEMPLATE).unwrap()["Globals"]["Function"];
-    assert!(globals["Environment"]["Variables"]["REVISION"].is_string(), "what infra/deploy sets");
+    assert!(globals["Environment"]["Variables"]["REVISION"].is_string(), "infra/deploy sets REVISION");
 }
 
 #[test]
-fn every_stream_loses_nothing_quietly() {
+fn every_stream_retries_and_keeps_what_fails() {
     for (id, function) in functions() {
         for (event, mapping) in function["Events"].as_object().into_iter().flatten() {
             if mapping["Type"] != "DynamoDB" {
@@ -173,24 +176,26 @@ fn every_stream_loses_nothing_quietly() {
             assert_eq!(settings["FunctionResponseTypes"][0], "ReportBatchItemFailures", "{id} {event}");
             assert_eq!(settings["DestinationConfig"]["OnFailure"]["Type"], "SQS", "{id} {event}");
             assert_eq!(settings["ParallelizationFactor"], 1, "{id} {event}");
-            assert!(!settings["FilterCriteria"].is_null(), "{id} {event} takes everything");
+            assert!(!settings["FilterCriteria"].is_null(), "{id} {event} has no filter");
         }
     }
 }
 
-/// Who gets a secret, and that none is a parameter.
 #[test]
-fn secrets_come_from_secrets_manager_and_go_where_they_are_needed() {
+fn secrets_come_from_secrets_manager_and_only_the_functions_that_need_them_get_them() {
     let template = yaml::parse(TEMPLATE).unwrap();
-    assert!(!TEMPLATE.contains("NoEcho"), "a parameter is no place for a secret");
+    assert!(!TEMPLATE.contains("NoEcho"), "a secret must not be a parameter");
     let globals = template["Globals"]["Function"]["Environment"]["Variables"].to_string();
-    assert!(!globals.contains("secretsmanager"), "not every function needs it: {globals}");
-    let told = |variable: &str| -> Vec<String> {
+    assert!(!globals.contains("secretsmanager"), "a secret must not be given to every function: {globals}");
+    let functions_with = |variable: &str| -> Vec<String> {
         let has = |function: &Value| !function["Environment"]["Variables"][variable].is_null();
         functions().into_iter().filter(|(_, function)| has(function)).map(|(id, _)| id).collect()
     };
-    assert_eq!(told("CODE_PEPPER"), ["LoginFunction", "ProfileFunction"]);
-    assert_eq!(told("CHAT_AS_TOKEN"), ["ChatFunction", "FeedFunction", "LoginFunction", "ProfileFunction"]);
-    assert_eq!(told("CHAT_HS_TOKEN"), ["ChatFunction"]);
-    assert_eq!(told("FEED_TOKEN"), ["FeedFunction"]);
+    assert_eq!(functions_with("CODE_PEPPER"), ["LoginFunction", "ProfileFunction"]);
+    assert_eq!(
+        functions_with("CHAT_AS_TOKEN"),
+        ["ChatFunction", "FeedFunction", "LoginFunction", "ProfileFunction"]
+    );
+    assert_eq!(functions_with("CHAT_HS_TOKEN"), ["ChatFunction"]);
+    assert_eq!(functions_with("FEED_TOKEN"), ["FeedFunction"]);
 }

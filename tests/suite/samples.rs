@@ -1,9 +1,10 @@
-//! `events/` is executed, not decoration: each sample gives the answer that `events/README.md` names.
+//! Executes the samples in `events/`: each gives the result that `events/README.md` lists.
 
 use std::collections::BTreeMap;
 
 use lambda_http::Body;
 use serde_json::Value;
+use touchline::App;
 use touchline::api;
 use touchline::config::Config;
 use touchline_local::HTTP_FUNCTIONS;
@@ -18,12 +19,12 @@ fn samples() -> Vec<Sample> {
 }
 
 #[test]
-fn every_file_has_an_answer_beside_it() {
+fn every_sample_is_in_the_readme_and_every_function_has_one() {
     let named: Vec<String> = samples().into_iter().map(|sample| sample.file).collect();
     for folder in std::fs::read_dir(root().join("events")).unwrap().map(|entry| entry.unwrap().path()) {
         for file in std::fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path()) {
             let file = file.strip_prefix(root().join("events")).unwrap().to_str().unwrap().to_owned();
-            assert!(named.contains(&file), "{file} has no row in events/README.md");
+            assert!(named.contains(&file), "events/README.md has no row for {file}");
         }
     }
     let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
@@ -36,7 +37,7 @@ fn every_file_has_an_answer_beside_it() {
     }
 }
 
-/// `sam local invoke` takes from the file what the template names, and nothing else.
+/// `sam local invoke` reads only those variables of the file that the template declares.
 #[test]
 fn the_variables_for_sam_local_are_complete() {
     let text = std::fs::read_to_string(root().join("events/env.json")).unwrap();
@@ -45,7 +46,7 @@ fn the_variables_for_sam_local_are_complete() {
     let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
     for variable in given.keys() {
         let is_named = stack.functions.iter().any(|function| function.environment.contains_key(variable));
-        assert!(is_named, "{variable} is in no function of the template");
+        assert!(is_named, "no function of the template has the variable {variable}");
     }
     for function in &stack.functions {
         let config = Config::read(|name| match name {
@@ -65,15 +66,16 @@ fn the_variables_for_sam_local_are_complete() {
 }
 
 #[tokio::test]
-async fn every_sample_gives_the_answer_named_beside_it() {
+async fn every_http_sample_gives_its_status() {
     let mut reached = Vec::new();
     for Sample { function, file, payload, expected } in samples() {
         let Expected::Status(expected) = expected else { continue };
-        let (_, router) = HTTP_FUNCTIONS.into_iter().find(|(name, _)| *name == function).expect("a function");
+        let (_, router) =
+            HTTP_FUNCTIONS.into_iter().find(|(name, _)| *name == function).expect("the function exists");
         let app = TestApp::serving(&[router]).start().await;
         let request = lambda_http::request::from_str(&payload.to_string()).unwrap();
-        let response = router(app.app.clone()).respond(request).await;
-        let Body::Text(body) = response.body() else { panic!("{file}: no text") };
+        let response = router(App::clone(&app)).respond(request).await;
+        let Body::Text(body) = response.body() else { panic!("{file}: the body is not text") };
         assert_eq!(u64::from(response.status().as_u16()), expected, "{file}: {body}");
         let context = &payload["requestContext"]["http"];
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -91,12 +93,12 @@ async fn every_sample_gives_the_answer_named_beside_it() {
 }
 
 #[tokio::test]
-async fn every_feed_gives_the_counts_named_beside_it() {
+async fn every_feed_sample_gives_its_counts() {
     let mut tried = 0;
     for sample in samples() {
         if let Expected::Counts(..) = sample.expected {
             let app = TestApp::serving(&[]).start().await;
-            let report = feed::handle(app.app.clone(), sample.payload).await.unwrap();
+            let report = app.invoke(feed::handle, sample.payload).await;
             assert!(sample.expected.matches(&report), "{}: {report}", sample.file);
             tried += 1;
         }
@@ -105,23 +107,22 @@ async fn every_feed_gives_the_counts_named_beside_it() {
 }
 
 #[tokio::test]
-async fn every_other_payload_gives_the_answer_named_beside_it() {
+async fn every_other_sample_gives_its_result() {
     let app = TestApp::serving(&[]).start().await;
     let league = include_str!("../../events/feed/touchline.json");
-    feed::handle(app.app.clone(), serde_json::from_str(league).unwrap()).await.unwrap();
-    let deadline = app.app.clock.now() + chrono::TimeDelta::minutes(5);
+    app.invoke(feed::handle, serde_json::from_str(league).unwrap()).await;
     let mut tried = 0;
     for Sample { function, file, payload, expected } in samples() {
         let Expected::Payload(_) = expected else { continue };
-        let answer = match function.as_str() {
-            "points" => points::handle(app.app.clone(), payload, deadline).await.unwrap(),
-            "treasury" => treasury::handle(app.app.clone(), payload, deadline).await.unwrap(),
-            "tally" => tally::handle(app.app.clone(), payload).await.unwrap(),
-            other => panic!("{other} is not tried here"),
+        let result = match function.as_str() {
+            "points" => app.invoke(points::handle, payload).await,
+            "treasury" => app.invoke(treasury::handle, payload).await,
+            "tally" => app.invoke(tally::handle, payload).await,
+            other => panic!("add {other} here"),
         };
-        assert!(expected.matches(&answer), "{file}: {answer}");
+        assert!(expected.matches(&result), "{file}: {result}");
         tried += 1;
     }
     assert_eq!(tried, 4);
-    assert_eq!(app.app.store.event_counts(1).await.unwrap().home, 1);
+    assert_eq!(app.store.event_counts(1).await.unwrap().home, 1);
 }

@@ -70,7 +70,7 @@ async fn make(
         event_id: input.event_id.map(|event| event.0),
         creator_id: Some(user.id),
         is_private,
-        shards: room::shards(is_private),
+        shards: room::member_shards(is_private),
         created_at: now,
         last_activity: now,
     };

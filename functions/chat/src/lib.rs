@@ -138,6 +138,4 @@ mod testing {
             "origin_server_ts": app.clock.now().timestamp_millis(),
         })
     }
-
-    use touchline::ports::clock::Clock as _;
 }

@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use futures_util::future::try_join;
 use touchline::api::chat::{ListRooms, ListedRoom, RoomsPosition, RoomsQuery};
-use touchline::api::{Cursor, Invalid, Listing, NextPage};
+use touchline::api::{Cursor, CursorPage, Invalid, NextPage};
 use touchline::domain::catalog::Catalog;
 use touchline::domain::room::Membership;
 use touchline::domain::{Room, RoomId};
@@ -16,7 +16,7 @@ const LOOKED_AT: usize = 1_000;
 
 /// First the rooms that only some may see: with `joined`, all that the caller is in, and without, the private
 /// ones that they are in or invited to. Then, without `joined`, those that anybody may find.
-pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<Listing<ListedRoom>>, Error> {
+pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<CursorPage<ListedRoom>>, Error> {
     let user = call.caller.user;
     let places = async { app.store.memberships(user).await.map_err(Error::from) };
     // Without a catalog rooms are listed all the same, without their matches.
@@ -25,7 +25,7 @@ pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<Listing<Lis
     let mut page = Page::new(&app, &call.input, &places, catalog.as_deref());
     let from = call.input.cursor.clone().map(|cursor| cursor.position_in("")).transpose()?;
     let next_cursor = page.fill(from).await?.map(|next| Cursor::new("", next).to_string());
-    Ok(Listing { data: page.rooms, meta: NextPage { next_cursor } }.into())
+    Ok(CursorPage { data: page.rooms, meta: NextPage { next_cursor } }.into())
 }
 
 struct Page<'a> {

@@ -134,7 +134,6 @@ mod tests {
 
     use chrono::TimeDelta;
     use serde_json::{Value, json};
-    use touchline::ports::clock::Clock as _;
     use touchline_testing::{Fault, HS_TOKEN, TestApp};
 
     use crate::testing::{act, app, builder, listed, made, member, message, push, push_as, stats, tallied};

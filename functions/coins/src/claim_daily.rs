@@ -32,7 +32,7 @@ mod tests {
         );
         let second = alice.claims_daily_coins().await;
         second.expect_error(400, "already_claimed");
-        assert!(second.message().contains("2026-11-16"), "{}", second.body);
+        assert_eq!(second.body["next_claim_at"], "2026-11-16T00:00:00Z");
         // It is noon. The next day begins in twelve hours, and not a millisecond earlier.
         app.clock.advance(TimeDelta::hours(12) - TimeDelta::milliseconds(1));
         alice.claims_daily_coins().await.expect_error(400, "already_claimed");

@@ -17,10 +17,11 @@ pub async fn handle(app: App, call: Call<Deduct>) -> Result<Reply<Message<Deduct
         .into());
     }
     let key = match input.reference_id {
+        // The reference takes precedence over the header.
         Some(reference) => EntryKey::Reference(reference),
         None => match call.idempotency_key {
             Some(key) => EntryKey::Header(key),
-            None => EntryKey::Alone(limit::request_id(app.clock.now(), app.random.number())),
+            None => EntryKey::Generated(limit::request_id(app.clock.now(), app.random.number())),
         },
     };
     let receipt = coins::deduct(&app, user, input.amount, &reason, key).await?;
@@ -122,7 +123,8 @@ mod tests {
         for _ in 0..2 {
             let response = alice.deducts(26).reference("big").await;
             response.expect_error(400, "insufficient_balance");
-            assert!(response.message().contains("25"), "{}", response.body);
+            assert_eq!(response.message(), "You need 26 coins and have 25.");
+            assert_eq!((&response.body["required"], &response.body["balance"]), (&json!(26), &json!(25)));
         }
         alice.deducts(25).reference("big").await.expect(200);
         assert_eq!(audited_balance(&app, &alice).await, 0);
@@ -133,7 +135,7 @@ mod tests {
         let (_app, alice) = alice_with(0).await;
         let response = alice.deducts(1).await;
         response.expect_error(400, "insufficient_balance");
-        assert!(response.message().contains('0'), "{}", response.body);
+        assert_eq!((&response.body["required"], &response.body["balance"]), (&json!(1), &json!(0)));
     }
 
     #[tokio::test]

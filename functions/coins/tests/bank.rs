@@ -1,12 +1,11 @@
-//! The bank under faults: some schedules on every run. `cargo run --profile bench -p touchline-bench --bin bank` plays
-//! a hundred thousand.
+//! The bank test: 1,000 schedules on every run. `cargo run --profile bench -p touchline-bench --bin bank` plays 100,000.
 
 use touchline_testing::bank::{Sabotage, play};
 
 #[test]
-fn no_schedule_loses_doubles_or_overdraws() {
+fn no_schedule_loses_duplicates_or_overdraws_coins() {
     let played = play(0..1_000, Sabotage::None).unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(played.faults > 1_000 && played.deaths > 200 && played.entries > 2_000, "{played:?}");
+    assert!(played.faults > 1_000 && played.crashes > 200 && played.entries > 2_000, "{played:?}");
 }
 
 #[test]
@@ -15,13 +14,13 @@ fn the_same_seed_plays_the_same_schedule() {
     assert_eq!(play(7..40, Sabotage::None).unwrap(), first);
     let found = play(0..2_000, Sabotage::BalanceCondition).unwrap_err();
     let again = play(found.seed..found.seed + 1, Sabotage::BalanceCondition).unwrap_err();
-    assert_eq!(again, found, "a failure is replayed by its seed");
+    assert_eq!(again, found, "the seed replays the failure");
 }
 
-/// With any one of its safeguards taken away the bank is broken, and the simulation says so.
+/// Removing any safeguard breaks the bank, and the checks notice.
 #[test]
-fn each_safeguard_is_missed() {
+fn the_checks_notice_each_missing_safeguard() {
     for sabotage in [Sabotage::BalanceCondition, Sabotage::EntryCondition, Sabotage::Atomicity] {
-        assert!(play(0..2_000, sabotage).is_err(), "{sabotage:?} goes unnoticed");
+        assert!(play(0..2_000, sabotage).is_err(), "the checks do not notice {sabotage:?}");
     }
 }

@@ -1,22 +1,22 @@
 use touchline::api::login::{Availability, CheckUsername};
-use touchline::domain::username::{self, Base};
+use touchline::domain::username::{self, UsernameBase};
 use touchline::{App, Call, Error, Reply};
 
-use crate::suggest;
+use crate::suggestions;
 
-/// A name that is taken is no error: the answer says so and suggests others.
+/// A taken username is not an error: the response says so and suggests others.
 pub async fn handle(app: App, call: Call<CheckUsername>) -> Result<Reply<Availability>, Error> {
     let name = call.input.username;
     if !name.is_reserved() && !app.store.is_username_taken(&name).await? {
         let message = format!("{} is available.", name.as_str());
         return Ok(Availability { available: true, message, suggestions: None }.into());
     }
-    let base = Base::from(&name);
+    let base = UsernameBase::from(&name);
     let draw = |below| app.random.below(below);
     let mut candidates = username::candidates(&base, false, draw);
     candidates.truncate(3);
     candidates.extend(username::candidates(&base, true, draw));
-    let suggestions = suggest::free(&app, candidates).await?;
+    let suggestions = suggestions::first_free(&app, candidates).await?;
     let message = format!("{} is not available.", name.as_str());
     Ok(Availability { available: false, message, suggestions: Some(suggestions) }.into())
 }
@@ -26,32 +26,47 @@ mod tests {
     use serde_json::json;
     use touchline_testing::TestApp;
 
-    const PATH: &str = "/api/auth/username/check";
+    #[tokio::test]
+    async fn a_free_username_is_available() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let body = app.anonymous().checks_username("Alice").await.expect(200);
+        assert_eq!(body, json!({ "available": true, "message": "alice is available." }));
+    }
 
     #[tokio::test]
-    async fn free_taken_reserved_and_ill_formed() {
+    async fn taken_and_reserved_usernames_come_with_free_suggestions() {
         let app = TestApp::serving(&[crate::router]).start().await;
-        let body = app.post(PATH, json!({ "username": "Alice" })).await.expect(200);
-        assert_eq!(body, json!({ "available": true, "message": "alice is available." }));
-
-        let code = app.request_code("+447700900123").await;
-        let login = json!({ "phone": "+447700900123", "code": code, "username": "alice" });
-        let _ = app.post("/api/code/verify", login).await.expect(200);
+        let caller = app.anonymous();
+        app.user("alice").await;
         for name in ["alice", "ALICE", "admin"] {
-            let body = app.post(PATH, json!({ "username": name })).await.expect(200);
+            let body = caller.checks_username(name).await.expect(200);
+            let folded = name.to_lowercase();
             assert_eq!(body["available"], false);
+            assert_eq!(body["message"], format!("{folded} is not available."));
             let suggestions = body["suggestions"].as_array().unwrap();
             assert_eq!(suggestions.len(), 5);
-            for suggestion in suggestions {
-                assert_ne!(suggestion, &name.to_lowercase());
-                let body = app.post(PATH, json!({ "username": suggestion })).await.expect(200);
+            for suggestion in suggestions.iter().map(|suggestion| suggestion.as_str().unwrap()) {
+                assert_ne!(suggestion, folded);
+                let body = caller.checks_username(suggestion).await.expect(200);
                 assert_eq!(body["available"], true, "{suggestion}");
             }
         }
-        for name in [json!("ab"), json!("a b c"), json!(7), json!(null), json!("x".repeat(31))] {
-            let answer = app.post(PATH, json!({ "username": name })).await;
-            answer.expect_error(422, "validation_error");
-            assert!(answer.body["errors"]["username"][0].is_string());
+    }
+
+    #[tokio::test]
+    async fn malformed_usernames_are_rejected() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let too_long = "x".repeat(31);
+        for (name, sentence) in [
+            (json!("ab"), "Use 3 to 30 characters for a username."),
+            (json!(too_long), "Use 3 to 30 characters for a username."),
+            (json!("a b c"), "Use only the letters a to z, digits, _ and . in a username."),
+            (json!(7), "The field username must be a string."),
+            (json!(null), "The field username is required."),
+        ] {
+            let response = app.anonymous().checks_username("").field("username", name).await;
+            response.expect_invalid(&["username"]);
+            assert_eq!(response.message(), sentence);
         }
     }
 }

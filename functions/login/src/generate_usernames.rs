@@ -2,12 +2,12 @@ use touchline::api::login::{GenerateUsernames, Suggestions};
 use touchline::domain::username;
 use touchline::{App, Call, Error, Reply};
 
-use crate::suggest;
+use crate::suggestions;
 
 pub async fn handle(app: App, call: Call<GenerateUsernames>) -> Result<Reply<Suggestions>, Error> {
     let with_numbers = call.input.include_numbers.unwrap_or(false);
     let candidates = username::candidates(&call.input.base, with_numbers, |below| app.random.below(below));
-    Ok(Suggestions { suggestions: suggest::free(&app, candidates).await? }.into())
+    Ok(Suggestions { suggestions: suggestions::first_free(&app, candidates).await? }.into())
 }
 
 #[cfg(test)]
@@ -15,48 +15,59 @@ mod tests {
     use serde_json::{Value, json};
     use touchline_testing::TestApp;
 
-    const PATH: &str = "/api/auth/username/generate";
+    fn suggestions(body: &Value) -> Vec<&str> {
+        body["suggestions"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect()
+    }
 
     #[tokio::test]
     async fn suggestions_derive_from_the_base() {
         let app = TestApp::serving(&[crate::router]).start().await;
-        for (numbers, ends_in_digit) in [(json!(true), true), (json!(false), false), (json!(null), false)] {
-            let body = json!({ "base": "José", "include_numbers": numbers });
-            let body = app.post(PATH, body).await.expect(200);
-            let suggestions = body["suggestions"].as_array().unwrap();
+        let from_base = app.anonymous().generates_usernames("José");
+        for (request, have_numbers) in [
+            (from_base.clone().include_numbers(true), true),
+            (from_base.clone().include_numbers(false), false),
+            (from_base.clone().field("include_numbers", json!(null)), false),
+            (from_base, false),
+        ] {
+            let body = request.await.expect(200);
+            let suggestions = suggestions(&body);
             assert_eq!(suggestions.len(), 5);
-            for name in suggestions.iter().filter_map(Value::as_str) {
+            for name in suggestions {
                 assert!(name.contains("jose"), "{name}");
-                assert_eq!(name.ends_with(|c: char| c.is_ascii_digit()), ends_in_digit, "{name}");
+                assert_eq!(name.ends_with(|c: char| c.is_ascii_digit()), have_numbers, "{name}");
             }
         }
     }
 
     #[tokio::test]
-    async fn names_that_were_taken_are_not_suggested() {
+    async fn taken_usernames_are_not_suggested() {
         let app = TestApp::serving(&[crate::router]).start().await;
-        let taken = app.post(PATH, json!({ "base": "alice" })).await.expect(200)["suggestions"][0].clone();
-        let code = app.request_code("+447700900123").await;
-        let login = json!({ "phone": "+447700900123", "code": code, "username": taken });
-        let _ = app.post("/api/code/verify", login).await.expect(200);
-        let after = app.post(PATH, json!({ "base": "alice" })).await.expect(200);
-        assert!(!after["suggestions"].as_array().unwrap().contains(&taken));
+        let from_base = app.anonymous().generates_usernames("alice");
+        let before = from_base.clone().await.expect(200);
+        let taken = suggestions(&before)[0];
+        app.user(taken).await;
+        let after = from_base.await.expect(200);
+        assert_eq!(suggestions(&after).len(), 5);
+        assert!(!suggestions(&after).contains(&taken));
     }
 
     #[tokio::test]
-    async fn a_base_without_letters_is_refused() {
+    async fn unusable_bases_are_rejected() {
         let app = TestApp::serving(&[crate::router]).start().await;
-        for body in [
-            json!({}),
-            json!({ "base": "!!!" }),
-            json!({ "base": "a\u{7}b" }),
-            json!({ "base": "x".repeat(101) }),
+        let caller = app.anonymous();
+        for (base, sentence) in [
+            (json!(null), "The field base is required."),
+            (json!("!!!"), "Enter at least one letter or digit."),
+            (json!("a\u{7}b"), "Remove the line breaks and control characters."),
+            (json!("x".repeat(101)), "Use at most 100 characters."),
         ] {
-            let answer = app.post(PATH, body).await;
-            answer.expect_error(422, "validation_error");
-            assert!(answer.body["errors"]["base"][0].is_string());
+            let response = caller.generates_usernames("").field("base", base).await;
+            response.expect_invalid(&["base"]);
+            assert_eq!(response.message(), sentence);
         }
-        let answer = app.post(PATH, json!({ "base": "alice", "include_numbers": "yes" })).await;
-        assert_eq!(answer.body["errors"]["include_numbers"][0], "must be true or false");
+        caller.generates_usernames("").without("base").await.expect_invalid(&["base"]);
+        let response = caller.generates_usernames("alice").field("include_numbers", "yes").await;
+        response.expect_invalid(&["include_numbers"]);
+        assert_eq!(response.message(), "The field include_numbers must be true or false.");
     }
 }

@@ -1,11 +1,11 @@
-//! Logging in and out, and choosing a name.
+//! Login, logout and the choice of a username.
 
 mod check_username;
 mod generate_usernames;
 mod login;
 mod logout;
 mod request_code;
-mod suggest;
+mod suggestions;
 mod verify_code;
 
 use touchline::{App, Router};

@@ -4,7 +4,7 @@ use touchline::api::login::Logout;
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
-/// The session ends first: whatever the chat network does, the token is dead.
+/// The session ends first, so the token stops working even if the chat network fails.
 pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<MessageOnly>, Error> {
     let caller = call.caller;
     let ((), user) = try_join!(
@@ -14,7 +14,7 @@ pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<MessageOnly>, 
     if let Some(user) = user
         && let Err(error) = app.chat.log_out(&user.username, &caller.device_id).await
     {
-        tracing::warn!(%error, "a chat device outlives its session");
+        tracing::warn!(%error, "the session ended but its chat device is still logged in");
     }
     Ok(MessageOnly { message: "You are logged out.".into() }.into())
 }
@@ -24,37 +24,44 @@ mod tests {
     use serde_json::json;
     use touchline_testing::TestApp;
 
-    const PATH: &str = "/api/auth/logout";
     const PHONE: &str = "+447700900123";
 
     #[tokio::test]
-    async fn the_token_is_dead_afterwards_and_others_live() {
+    async fn logout_ends_one_session_and_no_other() {
         let app = TestApp::serving(&[crate::router]).start().await;
-        let (first, second) = (app.token(PHONE).await, app.token(PHONE).await);
-        let body = app.post_as(&first, PATH, json!({})).await.expect(200);
+        let (first, second) = (app.sign_in(PHONE).await, app.sign_in(PHONE).await);
+        let body = first.logs_out().await.expect(200);
         assert_eq!(body, json!({ "message": "You are logged out." }));
-        let refused = app.post_as(&first, PATH, json!({})).await;
-        refused.expect_error(401, "token_invalid");
-        assert_eq!(refused.headers["www-authenticate"], "Bearer");
-        let _ = app.post_as(&second, PATH, json!({})).await.expect(200);
+        let response = first.logs_out().await;
+        response.expect_error(401, "token_invalid");
+        assert_eq!(response.header("www-authenticate"), Some("Bearer"));
+        second.logs_out().body(json!({})).await.expect(200);
     }
 
     #[tokio::test]
-    async fn tokens_that_are_none_are_refused() {
+    async fn a_request_without_a_bearer_token_is_401_token_missing() {
         let app = TestApp::serving(&[crate::router]).start().await;
-        let token = app.token(PHONE).await;
-        app.send("POST", PATH, &[], b"").await.expect_error(401, "token_missing");
-        app.send("POST", PATH, &[("authorization", "Basic abc")], b"")
-            .await
-            .expect_error(401, "token_missing");
-        // Another user's id in front of the same secret is somebody else's token, which does not exist.
-        let stolen = token.replacen("tl_1_", "tl_2_", 1);
-        let flipped =
-            format!("{}{}", &token[..token.len() - 1], if token.ends_with('0') { '1' } else { '0' });
-        for nonsense in ["", "x", "tl_1_", "tl_1_zz", "💥", &"a".repeat(5_000), &stolen, &flipped] {
-            app.post_as(nonsense, PATH, json!({})).await.expect_error(401, "token_invalid");
+        let logout = app.anonymous().logs_out();
+        logout.clone().await.expect_error(401, "token_missing");
+        logout.header("authorization", "Basic abc").await.expect_error(401, "token_missing");
+    }
+
+    #[tokio::test]
+    async fn invalid_tokens_are_401_token_invalid() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let token = app.sign_in(PHONE).await.token;
+        let other_user = token.replacen("tl_1_", "tl_2_", 1);
+        let (start, last) = token.split_at(token.len() - 1);
+        let other_secret = format!("{start}{}", if last == "0" { '1' } else { '0' });
+        for invalid in ["", "x", "tl_1_", "tl_1_zz", "💥", &"a".repeat(5_000), &other_user, &other_secret] {
+            app.with_token(invalid).logs_out().await.expect_error(401, "token_invalid");
         }
-        let lower = format!("bearer {token}");
-        let _ = app.send("POST", PATH, &[("authorization", &lower)], b"").await.expect(200);
+    }
+
+    #[tokio::test]
+    async fn the_authorization_scheme_ignores_case() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let token = app.sign_in(PHONE).await.token;
+        app.anonymous().logs_out().header("authorization", &format!("bearer {token}")).await.expect(200);
     }
 }

@@ -1,4 +1,4 @@
-//! Matches: the list and one by itself.
+//! The list of matches, and one match.
 
 mod list_events;
 mod one_event;

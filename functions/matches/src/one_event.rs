@@ -17,7 +17,7 @@ mod tests {
     use touchline_testing::TestApp;
 
     #[tokio::test]
-    async fn a_match_is_found_by_its_id_and_other_ids_are_404() {
+    async fn an_event_is_found_by_its_id_and_unknown_ids_are_404() {
         let app = TestApp::serving(&[crate::router]).start().await;
         let sample = serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap();
         app.invoke(feed::handle, sample).await;

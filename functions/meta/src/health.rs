@@ -2,7 +2,7 @@ use touchline::api::Data;
 use touchline::api::meta::{Health, Healthy};
 use touchline::{App, Call, Error, Reply};
 
-/// Asks the store as well: a service that cannot reach its data is not healthy.
+/// Reads from the store too: a service that cannot reach its data is not healthy.
 pub async fn handle(app: App, _: Call<Health>) -> Result<Reply<Data<Healthy>>, Error> {
     app.store.ping().await?;
     Ok(Data { data: Healthy { status: "ok", version: env!("CARGO_PKG_VERSION") } }.into())
@@ -14,11 +14,11 @@ mod tests {
     use touchline_testing::{Fault, TestApp};
 
     #[tokio::test]
-    async fn healthy_while_the_store_answers() {
+    async fn the_service_is_healthy_while_the_store_responds() {
         let app = TestApp::serving(&[crate::router]).start().await;
-        let body = app.get("/api/health").await.expect(200);
+        let body = app.anonymous().get("/api/health").await.expect(200);
         assert_eq!(body, json!({ "data": { "status": "ok", "version": env!("CARGO_PKG_VERSION") } }));
         app.faults.set(|_| Fault::LoseRequest);
-        app.get("/api/health").await.expect_error(503, "busy");
+        app.anonymous().get("/api/health").await.expect_error(503, "busy");
     }
 }

@@ -1,4 +1,4 @@
-//! The service about itself.
+//! The health check and the OpenAPI document.
 
 mod description;
 mod health;

@@ -1,4 +1,4 @@
-//! A user's own record, and verifying a phone.
+//! The caller's own record, and phone verification.
 
 mod initiate_verification;
 mod me;
@@ -18,5 +18,6 @@ pub fn router(app: App) -> Router {
         .on(resend_code::handle)
 }
 
-/// What it means when a session's user has no record: sessions are made after records, which stay.
+/// A session whose user has no record. The record is written with the first session and never
+/// deleted.
 const NO_RECORD: touchline::Error = touchline::Error::Broken("a session's user has no record");

@@ -14,131 +14,114 @@ pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<V
     let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_RECORD)?;
     let nonce = app.random.word(16);
     app.store.change_phone(&ChangePhone { user: &user, phone: &phone, code: &code, nonce: &nonce }).await?;
-    let message = "Your phone number is verified.".into();
+    let message = format!("Your phone number {} is verified.", phone.as_str());
     Ok(Message { message, data: Verified { verified: true, phone } }.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
-    use touchline_testing::{Fault, TestApp, at_once};
+    use touchline_testing::{Fault, TestApp, User, concurrently};
 
-    const PATH: &str = "/api/auth/verify-phone";
-    const INITIATE: &str = "/api/auth/verify-phone/initiate";
-    const OLD: &str = "+447700900123";
-    const NEW: &str = "+447700900555";
+    const NEW_PHONE: &str = "+447700900555";
 
-    async fn app() -> TestApp {
-        TestApp::serving(&[login::router, crate::router]).start().await
+    async fn alice() -> (TestApp, User) {
+        let app = TestApp::serving(&[crate::router, login::router]).start().await;
+        let alice = app.user("alice").await;
+        (app, alice)
     }
 
-    async fn initiated(app: &TestApp) -> (String, String) {
-        let token = app.token(OLD).await;
-        let _ = app.post_as(&token, INITIATE, json!({ "phone": NEW })).await.expect(200);
-        (token, app.sns.last_code(NEW))
-    }
-
-    #[tokio::test]
-    async fn the_user_moves_to_the_phone() {
-        let app = app().await;
-        let (token, code) = initiated(&app).await;
-        let body = app.post_as(&token, PATH, json!({ "phone": NEW, "code": code })).await.expect(200);
-        let data = json!({ "verified": true, "phone": NEW });
-        assert_eq!(body, json!({ "message": "Your phone number is verified.", "data": data }));
-        assert_eq!(app.get_as(&token, "/api/auth/me").await.expect(200)["data"]["phone"], NEW);
-        assert_eq!(app.log_in(NEW).await["user"]["id"], 1);
-        assert_eq!(app.log_in(OLD).await["user"]["id"], 2, "the old number is anybody's again");
+    /// Alice, who has started to verify a phone, and the code.
+    async fn alice_with_code() -> (TestApp, User, String) {
+        let (app, alice) = alice().await;
+        alice.initiates_verification(NEW_PHONE).await.expect(200);
+        let code = app.sns.last_code(NEW_PHONE);
+        (app, alice, code)
     }
 
     #[tokio::test]
-    async fn ones_own_phone_can_be_verified_again() {
-        let app = app().await;
-        let token = app.token(OLD).await;
-        let _ = app.post_as(&token, INITIATE, json!({ "phone": OLD })).await.expect(200);
-        let body = json!({ "phone": OLD, "code": app.sns.last_code(OLD) });
-        let _ = app.post_as(&token, PATH, body).await.expect(200);
-        assert_eq!(app.log_in(OLD).await["user"]["id"], 1);
+    async fn the_verified_phone_becomes_the_users_and_the_old_one_becomes_free() {
+        let (app, alice, code) = alice_with_code().await;
+        let body = alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
+        let data = json!({ "verified": true, "phone": NEW_PHONE });
+        assert_eq!(body, json!({ "message": "Your phone number +447700900555 is verified.", "data": data }));
+        assert_eq!(alice.views_profile().await.expect_data(200)["phone"], NEW_PHONE);
+        assert_eq!(app.sign_in(NEW_PHONE).await.id, alice.id);
+        assert_eq!(app.sign_in(&alice.phone).await.id, 2, "a new user");
     }
 
     #[tokio::test]
-    async fn wrong_codes_wrong_phones_and_wrong_people() {
-        let app = app().await;
-        let (token, code) = initiated(&app).await;
+    async fn all_sessions_of_the_user_continue() {
+        let (app, alice, code) = alice_with_code().await;
+        let other_session = app.sign_in(&alice.phone).await;
+        alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
+        for session in [alice, other_session] {
+            assert_eq!(session.views_profile().await.expect_data(200)["phone"], NEW_PHONE);
+        }
+    }
+
+    #[tokio::test]
+    async fn users_can_verify_the_phone_that_they_have() {
+        let (app, alice) = alice().await;
+        alice.initiates_verification(&alice.phone).await.expect(200);
+        alice.verifies_phone(&alice.phone, &app.sns.last_code(&alice.phone)).await.expect(200);
+        assert_eq!(app.sign_in(&alice.phone).await.id, alice.id);
+    }
+
+    #[tokio::test]
+    async fn the_code_the_phone_and_the_user_must_match() {
+        let (app, alice, code) = alice_with_code().await;
         let wrong = if code == "000000" { "000001" } else { "000000" };
-        app.post_as(&token, PATH, json!({ "phone": NEW, "code": wrong }))
-            .await
-            .expect_error(401, "invalid_code");
-        let mismatch = app.post_as(&token, PATH, json!({ "phone": "+447700900777", "code": code })).await;
-        mismatch.expect_error(422, "phone_mismatch");
-        assert!(mismatch.body["errors"]["phone"][0].is_string());
-        let other = app.token("+447700900124").await;
-        app.post_as(&other, PATH, json!({ "phone": NEW, "code": code }))
-            .await
-            .expect_error(422, "phone_mismatch");
-        // A login code is for logging in.
-        let login_code = app.request_code(NEW).await;
-        app.post_as(&token, PATH, json!({ "phone": NEW, "code": login_code }))
-            .await
-            .expect_error(401, "invalid_code");
-        let _ = app.post_as(&token, PATH, json!({ "phone": NEW, "code": code })).await.expect(200);
-        app.post_as(&token, PATH, json!({ "phone": NEW, "code": code }))
-            .await
-            .expect_error(401, "invalid_code");
+        alice.verifies_phone(NEW_PHONE, wrong).await.expect_error(401, "invalid_code");
+        let response = alice.verifies_phone("+447700900777", &code).await;
+        response.expect_error(422, "phone_mismatch");
+        assert_eq!(response.body["errors"], json!({ "phone": [response.message()] }));
+        let bob = app.user("bob").await;
+        bob.verifies_phone(NEW_PHONE, &code).await.expect_error(422, "phone_mismatch");
+        let login_code = alice.receives_code(NEW_PHONE).await;
+        alice.verifies_phone(NEW_PHONE, &login_code).await.expect_error(401, "invalid_code");
+        alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
+        alice.verifies_phone(NEW_PHONE, &code).await.expect_error(401, "invalid_code");
     }
 
     #[tokio::test]
-    async fn only_the_latest_phone_is_the_pending_one() {
-        let app = app().await;
-        let (token, code) = initiated(&app).await;
-        let _ = app.post_as(&token, INITIATE, json!({ "phone": "+447700900777" })).await.expect(200);
-        app.post_as(&token, PATH, json!({ "phone": NEW, "code": code }))
-            .await
-            .expect_error(422, "phone_mismatch");
+    async fn only_the_latest_phone_can_be_verified() {
+        let (_app, alice, code) = alice_with_code().await;
+        alice.initiates_verification("+447700900777").await.expect(200);
+        alice.verifies_phone(NEW_PHONE, &code).await.expect_error(422, "phone_mismatch");
     }
 
     #[tokio::test]
-    async fn a_phone_that_somebody_took_meanwhile_is_refused() {
-        let app = app().await;
-        let (token, code) = initiated(&app).await;
-        assert_eq!(app.log_in(NEW).await["user"]["id"], 2);
-        app.post_as(&token, PATH, json!({ "phone": NEW, "code": code }))
-            .await
-            .expect_error(422, "phone_taken");
-        assert_eq!(app.get_as(&token, "/api/auth/me").await.expect(200)["data"]["phone"], OLD);
+    async fn a_phone_that_became_another_users_is_rejected() {
+        let (app, alice, code) = alice_with_code().await;
+        assert_eq!(app.sign_in(NEW_PHONE).await.id, 2, "a new user");
+        alice.verifies_phone(NEW_PHONE, &code).await.expect_error(422, "phone_taken");
+        assert_eq!(alice.views_profile().await.expect_data(200)["phone"], alice.phone);
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn twenty_at_once_verify_once() {
-        let app = Arc::new(app().await);
-        let (token, code) = initiated(&app).await;
-        let statuses = at_once(20, |_| {
-            let (app, token, body) = (Arc::clone(&app), token.clone(), json!({ "phone": NEW, "code": code }));
-            async move { app.post_as(&token, PATH, body).await.status.as_u16() }
-        })
-        .await;
-        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
-        assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 19, "{statuses:?}");
+    async fn twenty_concurrent_requests_verify_once() {
+        let (_app, alice, code) = alice_with_code().await;
+        let responses = concurrently(20, |_| alice.verifies_phone(NEW_PHONE, &code)).await;
+        let with = |status: u16| responses.iter().filter(|response| response.status == status).count();
+        assert_eq!((with(200), with(401)), (1, 19), "{responses:?}");
     }
 
-    /// Whatever call the process dies after, the user has one phone, and it is theirs.
     #[tokio::test]
-    async fn dying_between_any_two_calls_leaves_one_phone() {
-        for survived in 0..6 {
-            let app = app().await;
-            let (token, code) = initiated(&app).await;
+    async fn a_crash_between_any_two_calls_leaves_the_user_with_one_phone() {
+        for calls_before_crash in 0..6 {
+            let (app, alice, code) = alice_with_code().await;
             let mut calls = 0;
             app.faults.set(move |_| {
                 calls += 1;
-                if calls <= survived { Fault::None } else { Fault::LoseRequest }
+                if calls <= calls_before_crash { Fault::None } else { Fault::LoseRequest }
             });
-            let _ = app.post_as(&token, PATH, json!({ "phone": NEW, "code": code })).await;
+            let _ = alice.verifies_phone(NEW_PHONE, &code).await;
             app.faults.clear();
-            let phone = app.get_as(&token, "/api/auth/me").await.expect(200)["data"]["phone"].clone();
+            let profile = alice.views_profile().await.expect_data(200);
             let dump = app.dump().await;
-            assert_eq!(dump.matches("\"sk\": S(\"owner\")").count(), 2, "one phone, one name\n{dump}");
-            assert_eq!(app.log_in(phone.as_str().unwrap()).await["user"]["id"], 1);
+            assert_eq!(dump.matches("\"sk\": S(\"owner\")").count(), 2, "one phone, one username\n{dump}");
+            assert_eq!(app.sign_in(profile["phone"].as_str().unwrap()).await.id, alice.id);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The development log of codes.
+//! The development log of SMS messages.
 
 mod list;
 
 use touchline::{App, Router};
 
-/// In production there is no such route, whatever is asked of it.
+/// The log shows codes, so production has no such route.
 #[must_use]
 pub fn router(app: App) -> Router {
-    let shown = app.config.environment.shows_codes();
+    let shows_codes = app.config.environment.shows_codes();
     let router = Router::new(app);
-    if shown { router.on(list::handle) } else { router }
+    if shows_codes { router.on(list::handle) } else { router }
 }

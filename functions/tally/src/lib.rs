@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use touchline::App;
-use touchline::domain::tally::{Counters, EventCounts, RoomCounts, UserRecord, change};
+use touchline::domain::tally::{Counters, EventCounts, RoomCounts, UserRecord, difference};
 use touchline::storage::StoreError;
 use touchline::storage::stream::{Batch, Change, Record};
 use touchline::storage::tallies::{Addition, Aggregate};
@@ -54,14 +54,14 @@ impl<'a> Groups<'a> {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };
                     let (old, new) = (old.as_ref(), new.as_ref());
                     let event = Aggregate::Event(row.event_id);
-                    add(&mut groups.events, event, at, record, change(EventCounts::of, old, new));
+                    add(&mut groups.events, event, at, record, difference(EventCounts::of, old, new));
                     let user = Aggregate::User(row.user_id);
-                    add(&mut groups.users, user, at, record, change(UserRecord::of, old, new));
+                    add(&mut groups.users, user, at, record, difference(UserRecord::of, old, new));
                 }
                 Change::Member { old, new, .. } => {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };
                     let room = Aggregate::Room(row.room_id.clone());
-                    let counts = change(RoomCounts::of, old.as_ref(), new.as_ref());
+                    let counts = difference(RoomCounts::of, old.as_ref(), new.as_ref());
                     add(&mut groups.rooms, room, at, record, counts);
                 }
                 Change::Room { .. } | Change::UserRecord { .. } | Change::Team { .. } | Change::Other => {}
@@ -286,8 +286,8 @@ mod tests {
 
     /// One seeded life of a stream: what changes, how it is cut into batches, what comes again, what fails.
     struct Schedule {
-        /// Each lane's records, in their order.
-        lanes: [Vec<Value>; 2],
+        /// Each shard's records, in their order.
+        shards: [Vec<Value>; 2],
         rows: BTreeMap<(u32, u32), Row>,
     }
 
@@ -297,7 +297,7 @@ mod tests {
     impl Schedule {
         /// Numbers of matches and users start from `first`, so that schedules do not meet.
         fn draw(random: &(dyn Random + 'static), first: u32) -> Self {
-            let mut lanes = [Vec::new(), Vec::new()];
+            let mut shards = [Vec::new(), Vec::new()];
             let mut rows = BTreeMap::<(u32, u32), Row>::new();
             for sequence in 0..u64::from(4 + random.below(8)) {
                 let key = (first + random.below(EVENTS), first + random.below(USERS));
@@ -318,26 +318,26 @@ mod tests {
                     None => rows.remove(&key),
                 };
                 // A row's changes stay in one shard.
-                let lane = &mut lanes[((key.0 + key.1) % 2) as usize];
-                lane.push(record(100 + sequence, key.0, key.1, old, new));
+                let shard = &mut shards[((key.0 + key.1) % 2) as usize];
+                shard.push(record(100 + sequence, key.0, key.1, old, new));
             }
-            Self { lanes, rows }
+            Self { shards, rows }
         }
 
         /// Delivers everything at least once, in the end.
         async fn play(&self, app: &TestApp, random: &(dyn Random + 'static)) {
             let mut done = [0_usize; 2];
-            while (0..2).any(|lane| done[lane] < self.lanes[lane].len()) {
-                let lane = random.below(2) as usize;
-                let records = &self.lanes[lane];
+            while (0..2).any(|shard| done[shard] < self.shards[shard].len()) {
+                let shard = random.below(2) as usize;
+                let records = &self.shards[shard];
                 // Sometimes from further back: what was done comes again.
                 let from = if random.below(3) == 0 {
-                    random.below(u32::try_from(done[lane]).unwrap() + 1) as usize
+                    random.below(u32::try_from(done[shard]).unwrap() + 1) as usize
                 } else {
-                    done[lane]
+                    done[shard]
                 };
                 let to = records.len().min(from + 1 + random.below(5) as usize);
-                let failed = deliver(app, &format!("{lane}"), &records[from..to]).await;
+                let failed = deliver(app, &format!("{shard}"), &records[from..to]).await;
                 let up_to = match failed {
                     None => to,
                     Some(number) => {
@@ -345,7 +345,7 @@ mod tests {
                         from + records[from..to].iter().position(is_it).expect("a record of the batch")
                     }
                 };
-                done[lane] = done[lane].max(up_to);
+                done[shard] = done[shard].max(up_to);
             }
         }
 

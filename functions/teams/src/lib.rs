@@ -1,4 +1,4 @@
-//! Teams: the list, and the user's favourites.
+//! The list of teams, and the caller's favourite teams.
 
 mod list_teams;
 mod save_other_teams;
@@ -12,12 +12,12 @@ pub fn router(app: App) -> Router {
 }
 
 #[cfg(test)]
-mod tests {
+mod testing {
     use touchline_testing::{TestApp, User};
 
-    /// The sample league, imported, and a user.
-    pub(crate) async fn app() -> (TestApp, User) {
-        let app = TestApp::serving(&[profile::router, crate::router]).start().await;
+    /// Alice, in an app that has imported the sample league.
+    pub async fn alice() -> (TestApp, User) {
+        let app = TestApp::serving(&[crate::router, profile::router]).start().await;
         let sample = serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap();
         app.invoke(feed::handle, sample).await;
         let alice = app.user("alice").await;

@@ -17,34 +17,40 @@ pub async fn handle(app: App, call: Call<SaveOtherTeams>) -> Result<Reply<Messag
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
+    use touchline_testing::User;
 
-    use crate::tests::app;
+    use crate::testing::alice;
 
-    #[tokio::test]
-    async fn a_selection_replaces_the_one_before() {
-        let (_app, alice) = app().await;
-        let saved = alice.saves_other_teams(&[3, 1]).await.expect_data(200);
-        let ids: Vec<_> = saved["teams"].as_array().unwrap().iter().map(|team| team["id"].clone()).collect();
-        assert_eq!(ids, [3, 1], "in the order of the request");
-        let others = async || alice.views_profile().await.expect_data(200)["other_teams"].clone();
-        assert_eq!(others().await[1]["name"], "Northgate Rovers");
-        alice.saves_other_teams(&[2]).await.expect(200);
-        assert_eq!(others().await.as_array().unwrap().len(), 1);
-        alice.saves_other_teams(&[]).await.expect(200);
-        assert_eq!(others().await, json!([]));
+    async fn other_teams(user: &User) -> Value {
+        user.views_profile().await.expect_data(200)["other_teams"].take()
     }
 
     #[tokio::test]
-    async fn an_invalid_selection_is_422_and_the_saved_one_stays() {
-        let (_app, alice) = app().await;
+    async fn a_selection_replaces_the_previous_one() {
+        let (_app, alice) = alice().await;
+        let body = alice.saves_other_teams(&[3, 1]).await.expect(200);
+        assert_eq!(body["message"], "Your other teams are saved.");
+        let teams = body["data"]["teams"].as_array().unwrap();
+        let ids: Vec<_> = teams.iter().map(|team| team["id"].clone()).collect();
+        assert_eq!(ids, [3, 1], "in the order of the request");
+        assert_eq!(other_teams(&alice).await[1]["name"], "Northgate Rovers");
+        alice.saves_other_teams(&[2]).await.expect(200);
+        assert_eq!(other_teams(&alice).await.as_array().unwrap().len(), 1);
+        alice.saves_other_teams(&[]).await.expect(200);
+        assert_eq!(other_teams(&alice).await, json!([]));
+    }
+
+    #[tokio::test]
+    async fn invalid_selections_are_422_and_change_nothing() {
+        let (_app, alice) = alice().await;
         alice.saves_other_teams(&[1]).await.expect(200);
+        let before = other_teams(&alice).await;
         for ids in [
             json!([1, 2, 3, 4, 5, 6]),
             json!([1, 1]),
             json!(["1"]),
             json!([1.5]),
-            json!([99]),
             json!([1, null]),
             json!("1"),
             json!(1),
@@ -55,7 +61,10 @@ mod tests {
         ] {
             alice.saves_other_teams(&[]).field("team_ids", ids).await.expect_invalid(&["team_ids"]);
         }
-        let me = alice.views_profile().await.expect_data(200);
-        assert_eq!(me["other_teams"].as_array().unwrap().len(), 1);
+        let response = alice.saves_other_teams(&[1, 99]).await;
+        response.expect_invalid(&["team_ids"]);
+        assert_eq!(response.message(), "Team 99 does not exist.");
+        assert_eq!(other_teams(&alice).await, before);
+        assert_eq!(before.as_array().unwrap().len(), 1);
     }
 }

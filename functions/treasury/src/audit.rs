@@ -1,4 +1,4 @@
-//! Checks that wallets are what their entries say: every one, or one.
+//! Checks that the balance of a wallet, or of every wallet, agrees with its entries.
 
 use std::time::Duration;
 
@@ -13,33 +13,34 @@ use touchline::storage::StoreError;
 use touchline::storage::keys::Key;
 use touchline::storage::wallets::WalletItem;
 
-/// How many parts of the table are read at once.
+/// How many segments of the table are read concurrently.
 const SEGMENTS: usize = 8;
 
-/// How long a movement may take to be seen whole.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
+/// The time between two reads of a wallet that looks faulty. A movement writes two items; in this time both become
+/// visible.
+const BETWEEN_READS: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
 
-/// How many faults are told one by one.
-const TOLD: usize = 100;
+/// How many faults a report lists.
+const LISTED: usize = 100;
 
 #[derive(Debug, Default, Deserialize)]
 pub struct Order {
     user_id: Option<u32>,
-    /// What an audit that ran out of time answered.
-    resume: Option<Vec<Place>>,
+    /// The `resume` of an audit that ran out of time.
+    resume: Option<Vec<Position>>,
 }
 
 impl Order {
-    /// A list of no parts would read nothing and find nothing wrong.
+    /// A list without segments would read nothing and report no faults.
     pub fn is_empty_resume(&self) -> bool {
         self.resume.as_ref().is_some_and(Vec::is_empty)
     }
 }
 
-/// How far a part of the table is.
+/// How far the audit of a segment is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum Position {
     Start,
     After { pk: String, sk: String },
     Done,
@@ -49,12 +50,12 @@ pub enum Place {
 pub struct Report {
     pub wallets: u64,
     pub entries: u64,
-    /// How many wallets are not sound.
+    /// How many wallets have faults.
     pub faulty: u64,
-    /// What is wrong; the first hundred.
+    /// The first hundred faults.
     pub faults: Vec<Found>,
-    /// To be given to the next audit, where the time was up.
-    pub resume: Option<Vec<Place>>,
+    /// Where the next audit goes on, if this one ran out of time.
+    pub resume: Option<Vec<Position>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,10 +71,10 @@ impl Report {
         self.entries += entries as u64;
         self.faulty += u64::from(!faults.is_empty());
         for fault in &faults {
-            // At once: should the time run out, the log has it.
-            tracing::error!(user = user.0, %fault, "a wallet is not sound");
+            // Logged now: an audit that is killed returns no report.
+            tracing::error!(user = user.0, %fault, "a wallet has a fault");
         }
-        let room = TOLD - self.faults.len().min(TOLD);
+        let room = LISTED - self.faults.len().min(LISTED);
         self.faults.extend(faults.into_iter().take(room).map(|fault| Found { user_id: user, fault }));
     }
 }
@@ -81,34 +82,34 @@ impl Report {
 pub async fn audit(app: &App, order: Order, until: DateTime<Utc>) -> Result<Report, StoreError> {
     if let Some(user) = order.user_id.map(UserId) {
         let mut report = Report::default();
-        let (entries, faults) = look_closely(app, user).await?;
+        let (entries, faults) = confirmed_faults(app, user).await?;
         report.add(user, entries, faults);
         return Ok(report);
     }
-    let places = order.resume.unwrap_or_else(|| vec![Place::Start; SEGMENTS]);
-    let segments = i32::try_from(places.len()).unwrap_or(1);
-    // Boxed and collected: the compiler cannot see through the closure otherwise.
-    let parts: Vec<_> = (0..segments)
-        .zip(places)
-        .map(|(segment, place)| part(app, segment, segments, place, until).boxed())
+    let positions = order.resume.unwrap_or_else(|| vec![Position::Start; SEGMENTS]);
+    let segments = i32::try_from(positions.len()).unwrap_or(1);
+    // Boxed and collected: otherwise the compiler cannot prove that the future is `Send`.
+    let audits: Vec<_> = (0..segments)
+        .zip(positions)
+        .map(|(segment, position)| audit_segment(app, segment, segments, position, until).boxed())
         .collect();
     let mut report = Report::default();
     let mut resume = Vec::new();
-    for (part, place) in try_join_all(parts).await? {
+    for (part, position) in try_join_all(audits).await? {
         report.wallets += part.wallets;
         report.entries += part.entries;
         report.faulty += part.faulty;
-        let room = TOLD - report.faults.len().min(TOLD);
+        let room = LISTED - report.faults.len().min(LISTED);
         report.faults.extend(part.faults.into_iter().take(room));
-        resume.push(place);
+        resume.push(position);
     }
-    if resume.iter().any(|place| *place != Place::Done) {
+    if resume.iter().any(|position| *position != Position::Done) {
         report.resume = Some(resume);
     }
     Ok(report)
 }
 
-/// A wallet while its items come in: they lie side by side.
+/// A wallet whose items are being read. They are adjacent in the table.
 #[derive(Default)]
 struct Open {
     wallet: Wallet,
@@ -117,32 +118,32 @@ struct Open {
     last: Option<Key>,
 }
 
-/// Audits one part of the table, wallet by wallet, until its end or that of the time.
-async fn part(
+/// Audits one segment of the table, wallet by wallet, until the segment ends or the time is up.
+async fn audit_segment(
     app: &App,
     segment: i32,
     segments: i32,
-    place: Place,
+    position: Position,
     until: DateTime<Utc>,
-) -> Result<(Report, Place), StoreError> {
+) -> Result<(Report, Position), StoreError> {
     let mut report = Report::default();
-    let mut from = match place {
-        Place::Start => None,
-        Place::After { pk, sk } => Some(Key { pk, sk }),
-        Place::Done => return Ok((report, Place::Done)),
+    let mut from = match position {
+        Position::Start => None,
+        Position::After { pk, sk } => Some(Key { pk, sk }),
+        Position::Done => return Ok((report, Position::Done)),
     };
-    // The last item of the last wallet that is audited whole.
+    // The last item of the last wallet whose audit is complete.
     let mut safe = from.clone();
     let mut open: Option<(UserId, Open)> = None;
     loop {
         if app.clock.now() >= until {
-            return Ok((report, place_after(safe)));
+            return Ok((report, position_after(safe)));
         }
         let (items, next) = match app.store.wallet_items(segment, segments, from).await {
-            // What was found so far is worth telling; the rest can be resumed.
+            // The report so far is useful, and the next audit resumes here.
             Err(error @ StoreError::Busy { .. }) => {
-                tracing::warn!(%error, segment, "the audit of a part stops here");
-                return Ok((report, place_after(safe)));
+                tracing::warn!(%error, segment, "the audit of a segment stops early");
+                return Ok((report, position_after(safe)));
             }
             page => page?,
         };
@@ -151,7 +152,7 @@ async fn part(
                 safe.clone_from(&done.last);
                 close(app, &mut report, open.take()).await?;
                 if app.clock.now() >= until {
-                    return Ok((report, place_after(safe)));
+                    return Ok((report, position_after(safe)));
                 }
             }
             let (_, held) = open.get_or_insert_with(|| (user, Open::default()));
@@ -164,17 +165,17 @@ async fn part(
         }
         if next.is_none() {
             close(app, &mut report, open.take()).await?;
-            return Ok((report, Place::Done));
+            return Ok((report, Position::Done));
         }
         from = next;
     }
 }
 
-fn place_after(key: Option<Key>) -> Place {
-    key.map_or(Place::Start, |Key { pk, sk }| Place::After { pk, sk })
+fn position_after(key: Option<Key>) -> Position {
+    key.map_or(Position::Start, |Key { pk, sk }| Position::After { pk, sk })
 }
 
-/// Audits a wallet that has come in whole. What looks wrong is looked at once more, closely: coins may have
+/// Audits a wallet after its last item. A wallet that looks faulty is read again with consistent reads: coins may have
 /// moved while its items were read.
 async fn close(app: &App, report: &mut Report, open: Option<(UserId, Open)>) -> Result<(), StoreError> {
     let Some((user, Open { wallet, mut entries, is_unreadable, .. })) = open else { return Ok(()) };
@@ -182,25 +183,25 @@ async fn close(app: &App, report: &mut Report, open: Option<(UserId, Open)>) -> 
         report.add(user, entries.len(), Vec::new());
         return Ok(());
     }
-    let (entries, faults) = look_closely(app, user).await?;
+    let (entries, faults) = confirmed_faults(app, user).await?;
     report.add(user, entries, faults);
     Ok(())
 }
 
-/// How many entries a wallet has, and what is wrong with it for certain: twice, with some time between. The
-/// two halves of a movement can be seen one after the other.
-async fn look_closely(app: &App, user: UserId) -> Result<(usize, Vec<Fault>), StoreError> {
-    let (entries, mut faults) = look(app, user).await?;
+/// The number of entries of a wallet, and the faults that two reads with some time between them agree on. One read can
+/// see half of a movement.
+async fn confirmed_faults(app: &App, user: UserId) -> Result<(usize, Vec<Fault>), StoreError> {
+    let (entries, mut faults) = faults(app, user).await?;
     if faults.is_empty() {
         return Ok((entries, faults));
     }
-    tokio::time::sleep(BETWEEN_LOOKS).await;
-    let (entries, again) = look(app, user).await?;
+    tokio::time::sleep(BETWEEN_READS).await;
+    let (entries, again) = self::faults(app, user).await?;
     faults.retain(|fault| again.contains(fault));
     Ok((entries, faults))
 }
 
-async fn look(app: &App, user: UserId) -> Result<(usize, Vec<Fault>), StoreError> {
+async fn faults(app: &App, user: UserId) -> Result<(usize, Vec<Fault>), StoreError> {
     match app.store.statement(user).await {
         Ok(Some((wallet, mut entries))) => {
             let faults = coins::audit(&wallet, &mut entries);

@@ -1,4 +1,4 @@
-//! For operators: grants coins, and audits wallets. Invoked by hand, never through the API.
+//! For operators: grants coins and audits wallets. Invoked by hand; it has no route.
 
 mod audit;
 
@@ -26,9 +26,9 @@ enum Order {
 struct Grant {
     user_id: u32,
     amount: i64,
-    /// Why, for whoever reads the history.
+    /// Shown in the user's history.
     reason: String,
-    /// Granting the same reference again grants nothing.
+    /// The idempotency key: a second grant with the same reference grants nothing.
     reference_id: String,
 }
 
@@ -38,7 +38,7 @@ struct Granted {
     transaction_id: String,
     amount: i64,
     balance: i64,
-    /// Whether this reference had been granted before.
+    /// Whether an earlier grant had the same reference.
     replayed: bool,
 }
 
@@ -57,14 +57,14 @@ pub enum TreasuryError {
     Failed(#[from] Error),
 }
 
-/// An audit that was begun gets this long to end, before Lambda ends everything.
+/// The audit stops this long before the deadline, so that its report is returned in time.
 const RESERVE: TimeDelta = TimeDelta::seconds(10);
 
-/// One invocation. `deadline` is when its time is up.
+/// One invocation. Lambda ends the process at the `deadline`.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, TreasuryError> {
     let order: Order =
         serde_json::from_value(event).map_err(|error| TreasuryError::BadOrder(error.to_string()))?;
-    let answer = match order {
+    let result = match order {
         Order::Grant(grant) => serde_json::to_value(self::grant(&app, grant).await?),
         Order::Audit(order) => {
             if order.is_empty_resume() {
@@ -74,7 +74,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
             serde_json::to_value(report)
         }
     };
-    Ok(answer.unwrap_or_default())
+    Ok(result.unwrap_or_default())
 }
 
 async fn grant(app: &App, grant: Grant) -> Result<Granted, TreasuryError> {
@@ -106,135 +106,142 @@ async fn grant(app: &App, grant: Grant) -> Result<Granted, TreasuryError> {
 mod tests {
     use std::sync::Arc;
 
+    use aws_sdk_dynamodb::types::AttributeValue;
     use serde_json::{Value, json};
-    use touchline_testing::{Fault, TestApp, at_once};
+    use touchline_testing::{Fault, TestApp, concurrently};
 
     use super::*;
 
+    /// Users 1, 2 and 3.
     async fn app() -> TestApp {
         let app = TestApp::serving(&[]).start().await;
-        for user in 1..=3 {
-            app.register(user).await;
+        for name in ["alice", "bob", "carol"] {
+            app.user(name).await;
         }
         app
     }
 
-    async fn try_run(app: &TestApp, order: Value) -> Result<Value, TreasuryError> {
-        handle(app.app.clone(), order, app.app.clock.now() + TimeDelta::minutes(5)).await
-    }
-
-    async fn run(app: &TestApp, order: Value) -> Value {
-        try_run(app, order).await.unwrap()
-    }
-
-    fn granting(user: u32, amount: i64, reference: &str) -> Value {
+    fn grant(user: u32, amount: i64, reference: &str) -> Value {
         let reason = "World Cup promotion";
         json!({ "grant": { "user_id": user, "amount": amount, "reason": reason, "reference_id": reference } })
     }
 
+    async fn audit(app: &TestApp) -> Value {
+        app.invoke(handle, json!({ "audit": {} })).await
+    }
+
+    async fn balance(app: &TestApp, user: u32) -> i64 {
+        app.store.wallet(UserId(user)).await.unwrap().balance
+    }
+
     #[tokio::test]
-    async fn a_grant_is_made_once_for_each_reference() {
+    async fn each_reference_is_granted_once() {
         let app = app().await;
-        let first = run(&app, granting(1, 50, "promo")).await;
+        let first = app.invoke(handle, grant(1, 50, "promo")).await;
         assert_eq!(
             (&first["amount"], &first["balance"], &first["replayed"]),
             (&json!(50), &json!(50), &json!(false))
         );
-        let again = run(&app, granting(1, 50, "promo")).await;
+        let again = app.invoke(handle, grant(1, 50, "promo")).await;
         assert_eq!((&again["transaction_id"], &again["replayed"]), (&first["transaction_id"], &json!(true)));
-        let other = try_run(&app, granting(1, 60, "promo")).await.unwrap_err();
+        let other = app.try_invoke(handle, grant(1, 60, "promo")).await.unwrap_err();
         assert!(other.to_string().contains("another"), "{other}");
-        let _ = run(&app, granting(2, 50, "promo")).await;
-        assert_eq!(app.app.store.wallet(UserId(1)).await.unwrap().balance, 50);
+        app.invoke(handle, grant(2, 50, "promo")).await;
+        assert_eq!((balance(&app, 1).await, balance(&app, 2).await), (50, 50));
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn the_same_grant_many_times_at_once_is_one() {
-        let app = Arc::new(app().await);
-        at_once(20, |_| {
-            let app = Arc::clone(&app);
-            async move { run(&app, granting(1, 50, "promo")).await }
+    async fn twenty_concurrent_grants_with_one_reference_grant_once() {
+        let app = app().await;
+        concurrently(20, |_| {
+            let app = app.clone();
+            async move { app.invoke(handle, grant(1, 50, "promo")).await }
         })
         .await;
-        assert_eq!(app.app.store.wallet(UserId(1)).await.unwrap().balance, 50);
+        assert_eq!(balance(&app, 1).await, 50);
     }
 
     #[tokio::test]
-    async fn nonsense_is_refused() {
+    async fn invalid_payloads_fail_with_the_reason_and_change_nothing() {
         let app = app().await;
-        for (order, word) in [
+        for (payload, reason) in [
             (json!({}), "payload"),
             (json!({ "grant": {} }), "payload"),
             (json!({ "audit": { "resume": [] } }), "resume"),
-            (granting(1, 0, "r"), "amount"),
-            (granting(1, 1_000_001, "r"), "amount"),
-            (granting(1, -5, "r"), "amount"),
-            (granting(1, 5, ""), "reference_id"),
-            (granting(99, 5, "r"), "no user 99"),
+            (grant(1, 0, "r"), "amount"),
+            (grant(1, 1_000_001, "r"), "amount"),
+            (grant(1, -5, "r"), "amount"),
+            (grant(1, 5, ""), "reference_id"),
+            (grant(99, 5, "r"), "no user 99"),
         ] {
-            let error = try_run(&app, order.clone()).await.unwrap_err().to_string();
-            assert!(error.contains(word), "{order}: {error}");
+            let error = app.try_invoke(handle, payload.clone()).await.unwrap_err().to_string();
+            assert!(error.contains(reason), "{payload}: {error}");
         }
-        assert_eq!(run(&app, json!({ "audit": {} })).await["wallets"], 0);
+        assert_eq!(audit(&app).await["wallets"], 0);
     }
 
-    async fn set(app: &TestApp, user: u32, what: &str, value: i64) {
-        use aws_sdk_dynamodb::types::AttributeValue as Value;
+    /// Overwrites an attribute of a user's wallet.
+    async fn tamper(app: &TestApp, user: u32, attribute: &str, value: i64) {
         let update = app
             .client()
             .update_item()
-            .table_name(&app.app.config.tables.wallets)
-            .key("pk", Value::S(format!("user#{user}")))
-            .key("sk", Value::S("balance".into()))
-            .update_expression("SET #what = :value")
-            .expression_attribute_names("#what", what)
-            .expression_attribute_values(":value", Value::N(value.to_string()));
+            .table_name(&app.config.tables.wallets)
+            .key("pk", AttributeValue::S(format!("user#{user}")))
+            .key("sk", AttributeValue::S("balance".into()))
+            .update_expression("SET #attribute = :value")
+            .expression_attribute_names("#attribute", attribute)
+            .expression_attribute_values(":value", AttributeValue::N(value.to_string()));
         update.send().await.unwrap();
     }
 
     #[tokio::test]
-    async fn an_audit_finds_the_wallet_that_lies() {
+    async fn an_audit_finds_the_wallet_that_was_tampered_with() {
         let app = app().await;
         for user in 1..=3 {
             for n in 0..5 {
-                let _ = run(&app, granting(user, 10 + n, &format!("r{n}"))).await;
+                app.invoke(handle, grant(user, 10 + n, &format!("r{n}"))).await;
             }
         }
         let sound = json!({ "wallets": 3, "entries": 15, "faulty": 0, "faults": [], "resume": null });
-        assert_eq!(run(&app, json!({ "audit": {} })).await, sound);
-        set(&app, 2, "balance", 61).await;
-        let report = run(&app, json!({ "audit": {} })).await;
+        assert_eq!(audit(&app).await, sound);
+
+        tamper(&app, 2, "balance", 61).await;
+        let report = audit(&app).await;
         let fault = json!([{ "user_id": 2, "fault": "sum", "sum": 60, "balance": 61 }]);
         assert_eq!(
             (&report["wallets"], &report["faulty"], &report["faults"]),
             (&json!(3), &json!(1), &fault)
         );
-        assert_eq!(run(&app, json!({ "audit": { "user_id": 2 } })).await["faults"], fault);
-        assert_eq!(run(&app, json!({ "audit": { "user_id": 1 } })).await["faults"], json!([]));
-        set(&app, 2, "balance", 60).await;
-        // One that cannot be read is told, and keeps nobody from the rest.
-        set(&app, 1, "claimed_on", 7).await;
-        let report = run(&app, json!({ "audit": {} })).await;
+        for (user, faults) in [(2, fault), (1, json!([]))] {
+            let report = app.invoke(handle, json!({ "audit": { "user_id": user } })).await;
+            assert_eq!(report["faults"], faults);
+        }
+        tamper(&app, 2, "balance", 60).await;
+
+        // A wallet that cannot be read is reported, and the audit continues with the others.
+        tamper(&app, 1, "claimed_on", 7).await;
+        let report = audit(&app).await;
         let fault = json!([{ "user_id": 1, "fault": "unreadable" }]);
         assert_eq!((&report["wallets"], &report["faults"]), (&json!(3), &fault));
-        set(&app, 3, "entries", 6).await;
-        let report = run(&app, json!({ "audit": {} })).await;
+
+        tamper(&app, 3, "entries", 6).await;
+        let report = audit(&app).await;
         let fault = json!({ "user_id": 3, "fault": "count", "counted": 6, "found": 5 });
         assert!(report["faults"].as_array().unwrap().contains(&fault), "{report}");
     }
 
-    /// The time is up after every page; each run goes on where the last one was, and finds what is wrong.
+    /// Each run reads one page before its time is up.
     #[tokio::test]
-    async fn an_audit_stops_in_time_and_goes_on() {
+    async fn an_audit_stops_before_the_deadline_and_resumes() {
         let app = app().await;
         for user in 4..=40 {
-            app.register(user).await;
-            let _ = run(&app, granting(user, 10, "r")).await;
+            app.user(&format!("fan.{user}")).await;
+            app.invoke(handle, grant(user, 10, "r")).await;
         }
-        set(&app, 17, "balance", -10).await;
+        tamper(&app, 17, "balance", -10).await;
         let (mut wallets, mut faults, mut runs, mut resume) = (0, Vec::new(), 0, Value::Null);
         loop {
-            // The clock runs out after some reads.
+            // Each scan takes a second.
             let clock = Arc::clone(&app.clock);
             app.faults.set(move |attempt| {
                 if attempt.operation == "Scan" {
@@ -242,9 +249,9 @@ mod tests {
                 }
                 Fault::None
             });
-            let deadline = app.app.clock.now() + TimeDelta::seconds(13);
-            let order = json!({ "audit": { "resume": resume } });
-            let report = handle(app.app.clone(), order, deadline).await.unwrap();
+            let deadline = app.clock.now() + TimeDelta::seconds(13);
+            let payload = json!({ "audit": { "resume": resume } });
+            let report = handle(App::clone(&app), payload, deadline).await.unwrap();
             app.faults.clear();
             runs += 1;
             wallets += report["wallets"].as_u64().unwrap();

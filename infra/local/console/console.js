@@ -33,8 +33,7 @@ const state = {
 /** An error response of the API. */
 class ApiError extends Error {
   constructor(status, body) {
-    const reasons = Object.entries(body.errors ?? {}).map(([field, problems]) => `${field} ${problems[0]}`);
-    super(reasons.length && body.code === "validation_error" ? reasons.join("; ") : body.message);
+    super(body.message);
     Object.assign(this, { status, code: body.code });
   }
 }

@@ -12,6 +12,8 @@ use touchline_local::{Command, LocalStack, Options, demo_league, registration};
 /// How long a stop waits for requests in progress.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
+const NO_HOMESERVER: &str = "rooms without messages; docs/chat.md explains how to add a homeserver";
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let options = match Options::try_parse() {
@@ -80,12 +82,7 @@ fn print_banner(stack: &LocalStack, options: &Options) {
     println!("  Explorer   http://{api}/docs");
     println!("  API        http://{api}");
     println!("  SMS log    http://{api}{}", ListSmsLogs::PATH);
-    match &options.homeserver {
-        Some(url) => println!("  Chat       {url}"),
-        None => {
-            println!("  Chat       rooms without messages; docs/chat.md explains how to add a homeserver")
-        }
-    }
+    println!("  Chat       {}", options.homeserver.as_deref().unwrap_or(NO_HOMESERVER));
     println!("  DynamoDB   {} ({data}; tables {})", stack.dynamodb, stack.tables.join(", "));
     println!("  Invoke     aws lambda invoke --endpoint-url http://{api} --function-name NAME out.json");
     println!("             ({})", stack.functions.join(", "));

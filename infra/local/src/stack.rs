@@ -157,7 +157,7 @@ fn host_functions(
         let variables = settings::environment(&function.environment, dynamodb, options, registration);
         let config = Config::read(|name| variables.get(name).cloned())?;
         shared = Some((config.aws.clone(), config.tables.clone()));
-        let app = App::over(config, recorder.client(&function.name, http.clone()));
+        let app = App::with_http_client(config, recorder.client(&function.name, http.clone()));
         stores.push(app.store.clone());
         let timeout = Duration::from_secs(function.timeout_seconds);
         let handler = functions::handler(&function.name, timeout, app)

@@ -38,7 +38,7 @@ fn to_json(node: YamlOwned) -> Result<Value, YamlError> {
             }
             Value::Object(map)
         }
-        YamlOwned::Tagged(tag, inner) => long_form(&tag.suffix, to_json(*inner)?),
+        YamlOwned::Tagged(tag, inner) => long_form(&tag.suffix, &to_json(*inner)?),
         YamlOwned::Representation(text, ..) => text.into(),
         YamlOwned::Alias(_) | YamlOwned::BadValue => {
             return Err(YamlError::Invalid("it contains an alias or an unreadable value".into()));
@@ -47,7 +47,7 @@ fn to_json(node: YamlOwned) -> Result<Value, YamlError> {
 }
 
 /// The long form of a short intrinsic function: `!Sub x` becomes `{"Fn::Sub": "x"}`.
-fn long_form(tag: &str, argument: Value) -> Value {
+fn long_form(tag: &str, argument: &Value) -> Value {
     match tag {
         "Ref" => json!({ "Ref": argument }),
         "Condition" => json!({ "Condition": argument }),

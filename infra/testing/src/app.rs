@@ -24,9 +24,8 @@ use touchline_stack::streams::{StreamReader, sequence};
 use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
 
 use crate::chat::NoChat;
-use crate::{
-    Api, Faults, Function, Persona, RawRequest, Response, SeededRandom, SignIn, SnsStandIn, TestClock, User,
-};
+use crate::persona::{Persona, SignIn, User};
+use crate::{Api, Faults, Function, RawRequest, Response, SeededRandom, SnsStandIn, TestClock};
 
 /// The token that the homeserver sends to a [`TestApp`].
 pub const HS_TOKEN: &str = "hs-token-of-the-tests";
@@ -155,19 +154,19 @@ impl TestApp {
 
     /// A caller without a token.
     #[must_use]
-    pub fn anonymous(&self) -> Persona {
+    pub fn anonymous(&self) -> Persona<Self> {
         Persona::anonymous(self)
     }
 
     /// A caller with this token, valid or not.
     #[must_use]
-    pub fn with_token(&self, token: &str) -> Persona {
+    pub fn with_token(&self, token: &str) -> Persona<Self> {
         Persona::with_token(self, token)
     }
 
     /// The homeserver of the chat network.
     #[must_use]
-    pub fn homeserver(&self) -> Persona {
+    pub fn homeserver(&self) -> Persona<Self> {
         self.with_token(HS_TOKEN)
     }
 
@@ -292,7 +291,7 @@ impl NewUserBuilder {
         self
     }
 
-    async fn store(self) -> User {
+    async fn store(self) -> User<TestApp> {
         let (app, now) = (&self.app, self.app.clock.now());
         let id = match self.id {
             Some(id) => UserId(id),
@@ -320,8 +319,8 @@ impl NewUserBuilder {
 }
 
 impl IntoFuture for NewUserBuilder {
-    type Output = User;
-    type IntoFuture = Pin<Box<dyn Future<Output = User> + Send>>;
+    type Output = User<TestApp>;
+    type IntoFuture = Pin<Box<dyn Future<Output = User<TestApp>> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.store())

@@ -44,7 +44,7 @@
 //! | `lists_events()`, `views_event(id)` | `.status(…)` `.tournament(id)` `.team(id)` `.date(…)` `.page(n)` `.per_page(n)` |
 //! | `deducts(amount)`, `claims_daily_coins()`, `views_coins()` | `.reason(…)` `.reference(…)`; `.per_page(n)` `.cursor(…)` |
 //! | `lists_teams()`, `saves_primary_team(id)`, `saves_other_teams(&ids)` | `.sport(id)` `.search(…)` `.page(n)` `.per_page(n)` |
-//! | `lists_sms_logs()` | `.phone(…)` `.date(…)` `.status(…)` `.per_page(n)` |
+//! | `lists_sms_logs()` | `.phone(…)` `.date(…)` `.status(…)` `.per_page(n)` `.cursor(…)` |
 //! | `get(path)`, `post(path, body)`, `put(path, body)`, `request(method, path)` | |
 //!
 //! Every request also has `.field(name, value)`, `.without(name)`, `.body(value)`, `.bytes(content_type, bytes)`,
@@ -68,7 +68,8 @@ mod chat;
 mod clock;
 mod faults;
 mod function;
-mod persona;
+mod homeserver;
+pub mod persona;
 mod random;
 mod request;
 mod response;
@@ -81,7 +82,8 @@ pub use app::{Builder, HS_TOKEN, NewUserBuilder, TestApp};
 pub use clock::TestClock;
 pub use faults::{Attempt, Fault, Faults};
 pub use function::Function;
-pub use persona::{Persona, SignIn, User};
+pub use homeserver::HomeserverStandIn;
+pub use persona::SignIn;
 pub use random::SeededRandom;
 pub use request::{Plain, Request};
 pub use response::Response;
@@ -113,6 +115,12 @@ where
     results.sort_by_key(|(n, _)| *n);
     results.into_iter().map(|(_, result)| result).collect()
 }
+
+/// A caller of the API: of a [`TestApp`] unless said otherwise.
+pub type Persona<A = TestApp> = persona::Persona<A>;
+
+/// A persona with an account: of a [`TestApp`] unless said otherwise.
+pub type User<A = TestApp> = persona::User<A>;
 
 /// The older name of [`Response`].
 pub type Answer = Response;

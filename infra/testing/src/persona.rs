@@ -6,13 +6,13 @@ use lambda_http::http::Method;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Api, Request, TestApp};
+use crate::{Api, Request};
 
 /// A caller of the API, with a token or without. The verbs in [`crate::verbs`] are its methods.
 #[derive(Debug, Clone)]
-pub struct Persona<A = TestApp> {
-    pub(crate) api: A,
-    pub(crate) token: Option<String>,
+pub struct Persona<A> {
+    api: A,
+    token: Option<String>,
 }
 
 impl<A: Api> Persona<A> {
@@ -48,7 +48,7 @@ impl<A: Api> Persona<A> {
     }
 
     pub(crate) fn verb<V>(&self, method: Method, path: impl Into<String>) -> Request<A, V> {
-        Request::new(self, method, path)
+        Request::new(&self.api, self.token.as_deref(), method, path)
     }
 }
 
@@ -58,7 +58,7 @@ fn json(body: impl Serialize) -> Value {
 
 /// A persona with an account: alice, bob and the others.
 #[derive(Debug, Clone)]
-pub struct User<A = TestApp> {
+pub struct User<A> {
     persona: Persona<A>,
     pub id: u32,
     pub username: String,

@@ -7,7 +7,7 @@ use lambda_http::http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::{Api, Persona, RawRequest, Response};
+use crate::{Api, RawRequest, Response};
 
 /// The verb of requests that have no options of their own.
 #[derive(Debug, Clone, Copy)]
@@ -36,14 +36,14 @@ enum Body {
 }
 
 impl<A: Api, V> Request<A, V> {
-    pub(crate) fn new(persona: &Persona<A>, method: Method, path: impl Into<String>) -> Self {
-        let bearer = persona.token.iter().map(|token| ("authorization".into(), format!("Bearer {token}")));
+    pub(crate) fn new(api: &A, token: Option<&str>, method: Method, path: impl Into<String>) -> Self {
+        let bearer = token.map(|token| ("authorization".into(), format!("Bearer {token}")));
         Self {
-            api: persona.api.clone(),
+            api: api.clone(),
             method,
             path: path.into(),
             query: String::new(),
-            headers: bearer.collect(),
+            headers: bearer.into_iter().collect(),
             body: Body::None,
             address: None,
             verb: PhantomData,

@@ -11,9 +11,13 @@ pub struct Response {
     pub body: Value,
 }
 
-/// The fields that an error body can have. Each error code has its own facts, such as the balance.
-const ERROR_FIELDS: [&str; 7] =
-    ["message", "code", "errors", "balance", "required", "next_claim_at", "retry_after"];
+/// The facts that error bodies can have beside `message`, `code` and `errors`, and the code that each belongs to.
+/// `retry_after` belongs to statuses instead.
+const FACTS: [(&str, &str); 3] = [
+    ("balance", "insufficient_balance"),
+    ("required", "insufficient_balance"),
+    ("next_claim_at", "already_claimed"),
+];
 
 impl Response {
     /// Checks the status; returns the body.
@@ -65,35 +69,35 @@ impl Response {
 
     fn error_shape(&self) -> Result<(), String> {
         let body = self.body.as_object().ok_or("the body is not an object")?;
-        if let Some(unknown) = body.keys().find(|name| !ERROR_FIELDS.contains(&name.as_str())) {
-            return Err(format!("errors have no field {unknown}"));
+        let text = |name: &str| body.get(name).and_then(Value::as_str);
+        let code = text("code").ok_or("code is not a string")?;
+        let message =
+            text("message").filter(|message| message.len() > 10).ok_or("message is not a sentence")?;
+        for name in body.keys() {
+            let fact = FACTS.iter().find(|(fact, _)| fact == name);
+            if fact.is_none() && !["message", "code", "errors", "retry_after"].contains(&name.as_str()) {
+                return Err(format!("errors have no field {name}"));
+            }
         }
-        if !body.get("code").is_some_and(Value::is_string) {
-            return Err("code is not a string".into());
+        if let Some((fact, of)) = FACTS.iter().find(|(fact, of)| body.contains_key(*fact) != (*of == code)) {
+            return Err(format!("{fact} is for {of}, and only for {of}"));
         }
-        if body.get("message").and_then(Value::as_str).is_none_or(|message| message.len() <= 10) {
-            return Err("message is not a sentence".into());
-        }
-        if body.contains_key("errors") != (self.status == 422) {
+        let is_invalid = self.status == 422;
+        if body.contains_key("errors") != is_invalid {
             return Err("errors is for 422, and only for 422".into());
         }
-        for (field, sentences) in body.get("errors").and_then(Value::as_object).into_iter().flatten() {
-            let are_sentences =
-                sentences.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_string));
-            if !are_sentences {
-                return Err(format!("errors.{field} is not a list of sentences"));
-            }
+        if is_invalid {
+            check_sentences(&body["errors"], message)?;
         }
         if self.headers.contains_key("www-authenticate") != (self.status == 401) {
             return Err("the header WWW-Authenticate is for 401, and only for 401".into());
         }
-        let header = self.headers.get("retry-after").map(|value| value.to_str().unwrap_or_default());
-        if header.is_some() != (self.status == 429 || self.status == 503) {
-            return Err("the header Retry-After is for 429 and 503, and only for them".into());
+        let is_temporary = self.status == 429 || self.status == 503;
+        let (field, header) = (body.get("retry_after"), self.header("retry-after"));
+        if field.is_some() != is_temporary || header.is_some() != is_temporary {
+            return Err("retry_after and Retry-After are for 429 and 503, and only for them".into());
         }
-        if let Some(seconds) = body.get("retry_after")
-            && header != Some(seconds.to_string().as_str())
-        {
+        if field.map(Value::to_string).as_deref() != header {
             return Err("retry_after differs from the header Retry-After".into());
         }
         Ok(())
@@ -121,5 +125,100 @@ impl Response {
     #[track_caller]
     fn expect_status(&self, status: u16) {
         assert_eq!(self.status, status, "{} returned {}", self.request, self.body);
+    }
+}
+
+/// Checks that `errors` has a list of sentences for each field, and that the message is one of the first sentences.
+/// Which one is lost in parsing: JSON objects have no order.
+fn check_sentences(errors: &Value, message: &str) -> Result<(), String> {
+    let fields = errors.as_object().filter(|fields| !fields.is_empty()).ok_or("errors has no fields")?;
+    for (field, sentences) in fields {
+        let are_sentences =
+            sentences.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_string));
+        if !are_sentences {
+            return Err(format!("errors.{field} is not a list of sentences"));
+        }
+    }
+    if !fields.values().any(|sentences| sentences[0] == message) {
+        return Err("message is not the first sentence of errors".into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use lambda_http::http::HeaderValue;
+    use serde_json::json;
+
+    use super::*;
+
+    fn problem(status: u16, headers: &[(&'static str, &'static str)], body: Value) -> Option<String> {
+        let headers = headers.iter().map(|(name, value)| {
+            (lambda_http::http::HeaderName::from_static(name), HeaderValue::from_static(value))
+        });
+        let response = Response {
+            request: "GET /".into(),
+            status: StatusCode::from_u16(status).unwrap(),
+            headers: headers.collect(),
+            body,
+        };
+        response.error_shape().err()
+    }
+
+    #[test]
+    fn errors_of_the_right_shape_pass() {
+        let body = json!({ "message": "This room does not exist.", "code": "room_not_found" });
+        assert_eq!(problem(404, &[], body), None);
+        let sentence = "Include the country code.";
+        let body =
+            json!({ "message": sentence, "code": "validation_error", "errors": { "phone": [sentence] } });
+        assert_eq!(problem(422, &[], body), None);
+        let body = json!({ "message": "Try again in a moment.", "code": "busy", "retry_after": 1 });
+        assert_eq!(problem(503, &[("retry-after", "1")], body), None);
+    }
+
+    #[test]
+    fn each_difference_from_the_shape_is_found() {
+        let message = "A sentence for the user.";
+        for (status, headers, body, expected) in [
+            (404, vec![], json!({ "code": "x" }), "message is not a sentence"),
+            (
+                404,
+                vec![],
+                json!({ "message": message, "code": "x", "trace": "y" }),
+                "errors have no field trace",
+            ),
+            (404, vec![], json!({ "message": message, "code": "x", "balance": 1 }), "balance is for"),
+            (400, vec![], json!({ "message": message, "code": "already_claimed" }), "next_claim_at is for"),
+            (422, vec![], json!({ "message": message, "code": "x" }), "errors is for 422"),
+            (
+                422,
+                vec![],
+                json!({ "message": message, "code": "x", "errors": { "a": ["Another sentence."] } }),
+                "message is not the first sentence of errors",
+            ),
+            (
+                422,
+                vec![],
+                json!({ "message": message, "code": "x", "errors": { "a": [] } }),
+                "errors.a is not a list of sentences",
+            ),
+            (
+                401,
+                vec![],
+                json!({ "message": message, "code": "x" }),
+                "the header WWW-Authenticate is for 401",
+            ),
+            (503, vec![("retry-after", "1")], json!({ "message": message, "code": "x" }), "retry_after and"),
+            (
+                429,
+                vec![("retry-after", "2")],
+                json!({ "message": message, "code": "x", "retry_after": 1 }),
+                "retry_after differs",
+            ),
+        ] {
+            let found = problem(status, &headers, body.clone()).unwrap_or_default();
+            assert!(found.starts_with(expected), "{body}: {found}");
+        }
     }
 }

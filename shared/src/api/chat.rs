@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::endpoint::{Kind, PathParameter};
-use super::{
-    Cursor, Data, Id, Listing, Message, Nothing, PerPage, Position, SearchText, SignedIn, endpoint, input,
-};
+use super::endpoint::{PathParameter, Resource};
+use super::{Cursor, CursorPage, Data, Message, NoInput, PerPage, Position, SignedIn, endpoint, input};
 use crate::domain::catalog::Catalog;
 use crate::domain::chat::Credentials;
 use crate::domain::room::{Membership, Room, RoomId, RoomName, Topic};
-use crate::domain::{Timestamp, UserId, Username};
+use crate::domain::{Id, SearchText, Timestamp, UserId, Username};
 
 endpoint! {
     /// Create a room
     ///
-    /// A private room is encrypted and joined by invitation. The creator is its first member. A retry with the same
+    /// A private room is encrypted and needs an invitation. The creator is the first member. A retry with the same
     /// `Idempotency-Key` returns the same room (200).
     CreateRoom: POST "/api/auth/chat-room", in "chat", by SignedIn, RoomInput => Message<RoomView>,
         status [200, 201], errors [EventNotFound, NoCatalogue, ReferenceReused, ChatUnavailable],
@@ -27,7 +25,7 @@ endpoint! {
     /// List rooms
     ///
     /// The caller's private rooms first, then the public rooms.
-    ListRooms: GET "/api/auth/chat-rooms", in "chat", by SignedIn, RoomsQuery => Listing<ListedRoom>
+    ListRooms: GET "/api/auth/chat-rooms", in "chat", by SignedIn, RoomsQuery => CursorPage<ListedRoom>
 }
 
 endpoint! {
@@ -35,7 +33,7 @@ endpoint! {
     ///
     /// A private room needs an invitation.
     JoinRoom { matrix_room_id: RoomId }: POST "/api/auth/chat-rooms/{matrixRoomId}/join", in "chat", by SignedIn,
-        Nothing => Message<MembershipView>,
+        NoInput => Message<MembershipView>,
         errors [RoomNotFound, NotAllowed, AlreadyAMember, ChatUnavailable]
 }
 
@@ -44,7 +42,7 @@ endpoint! {
     ///
     /// Also declines an invitation.
     LeaveRoom { matrix_room_id: RoomId }: POST "/api/auth/chat-rooms/{matrixRoomId}/leave", in "chat", by SignedIn,
-        Nothing => Message<MembershipView>,
+        NoInput => Message<MembershipView>,
         errors [RoomNotFound, NotAMember, ChatUnavailable]
 }
 
@@ -60,9 +58,9 @@ endpoint! {
 endpoint! {
     /// Read member statistics of a room
     ///
-    /// Only members see those of a private room.
+    /// Only members can read those of a private room.
     MemberStats { chat_room: RoomId }: GET "/api/auth/chat-rooms/{chatRoom}/member-stats", in "chat", by SignedIn,
-        Nothing => Data<MemberStatsView>,
+        NoInput => Data<MemberStatsView>,
         errors [RoomNotFound, NotAMember, NoCatalogue]
 }
 
@@ -70,7 +68,7 @@ endpoint! {
     /// Request chat credentials again
     ///
     /// For a login that returned `matrix_credentials: null` because the homeserver did not respond.
-    ChatCredentials: POST "/api/auth/chat/credentials", in "chat", by SignedIn, Nothing => Data<Credentials>,
+    ChatCredentials: POST "/api/auth/chat/credentials", in "chat", by SignedIn, NoInput => Data<Credentials>,
         errors [ChatUnavailable, ChatLoginUnsupported]
 }
 
@@ -80,7 +78,7 @@ input! {
         topic: Option<Topic>,
         /// The id of the match that the room is about.
         event_id: Option<Id>,
-        /// Whether the room is joined by invitation only, and encrypted.
+        /// Whether the room is encrypted and needs an invitation. The default is `false`.
         is_private: Option<bool>,
     }
 }
@@ -93,7 +91,7 @@ input! {
         event_id: Option<Id>,
         /// Only rooms with this text in their name, in any case.
         search: Option<SearchText>,
-        per_page: PerPage,
+        per_page: PerPage<50>,
         cursor: Option<Cursor<RoomsPosition>>,
     }
 }
@@ -108,7 +106,7 @@ input! {
 }
 
 impl PathParameter for RoomId {
-    const KIND: Kind = Kind::Room;
+    const RESOURCE: Resource = Resource::Room;
 
     fn parse(text: &str) -> Option<Self> {
         Self::parse(text)
@@ -126,9 +124,9 @@ impl PathParameter for RoomId {
 /// A position in a list of rooms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoomsPosition {
-    /// Among the caller's rooms: after this one.
+    /// In the caller's own rooms: after this one.
     Own(RoomId),
-    /// Among the public rooms: after this sort key of the directory.
+    /// In the directory of public rooms: after this sort key.
     Directory(String),
 }
 
@@ -281,7 +279,7 @@ pub struct MemberStatsView {
     pub total_members: i64,
     /// How many of them joined, wrote or predicted the room's match in the last 7 days.
     pub active_members: i64,
-    /// How many of them predict the room's match.
+    /// How many of them have predicted the room's match.
     pub predictions_made: i64,
     /// Members by their primary team: the team's slug in snake case, and `neutral` for the others.
     pub team_distribution: BTreeMap<String, i64>,

@@ -1,8 +1,8 @@
-//! Coins: deduct some, claim the daily coins, read the balance and the history.
+//! Coins: deductions, the daily coins, the balance and the history.
 
 use serde::Serialize;
 
-use super::{Cursor, Message, NextPage, Nothing, PerPage, Position, SignedIn, endpoint, input};
+use super::{Cursor, Message, NextPage, NoInput, PerPage, Position, SignedIn, endpoint, input};
 use crate::domain::coins::{Amount, Entry, EntryKind, ReferenceId, Wallet, midnight_after};
 use crate::domain::{Field, Raw, Reason, Timestamp};
 
@@ -10,8 +10,8 @@ endpoint! {
     /// Deduct coins for a purchase or a wager
     ///
     /// `reference_id` is the idempotency key: a retry with the same values returns the first result with
-    /// `Idempotency-Replayed: true` and deducts nothing. Without it, the header `Idempotency-Key` serves. With neither,
-    /// each call deducts.
+    /// `Idempotency-Replayed: true` and deducts nothing. Without `reference_id`, the header `Idempotency-Key` has this role.
+    /// Without both, every call deducts.
     Deduct: POST "/api/auth/coins/deduct", in "coins", by SignedIn, DeductInput => Message<Deduction>,
         errors [InsufficientBalance, ReferenceReused], idempotent by "Idempotency-Key"
 }
@@ -19,8 +19,8 @@ endpoint! {
 endpoint! {
     /// Claim the daily coins
     ///
-    /// Once per UTC day. Each further day of a streak adds a bonus, up to a maximum. A missed day ends the streak.
-    ClaimDaily: POST "/api/auth/daily-coins", in "coins", by SignedIn, Nothing => Message<DailyClaim>,
+    /// Once per UTC day. Every further day of a streak adds a bonus, up to a maximum. A missed day ends the streak.
+    ClaimDaily: POST "/api/auth/daily-coins", in "coins", by SignedIn, NoInput => Message<DailyClaim>,
         errors [AlreadyClaimed, RateLimited]
 }
 
@@ -36,10 +36,10 @@ input! {
 }
 
 input! {
-    CoinsQuery { per_page: PerPage, cursor: Option<Cursor<BelowEntry>> }
+    CoinsQuery { per_page: PerPage<50>, cursor: Option<Cursor<BelowEntry>> }
 }
 
-/// Why coins are deducted. The allowed words are configuration, so the handler checks them.
+/// Why coins are deducted. The allowed words are a setting, so the handler checks them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReasonWord(pub String);
 
@@ -57,7 +57,7 @@ impl Field for ReasonWord {
     }
 }
 
-/// In a wallet's history: below the entry with this sequence number.
+/// A position in a wallet's history: below the entry with this sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BelowEntry(pub u64);
 
@@ -144,7 +144,7 @@ pub struct CoinsView {
     pub balance: i64,
     /// How many days in a row the daily coins were claimed; 0 once a day was missed.
     pub streak_days: u32,
-    /// When the next daily coins can be claimed: now or earlier if they are available.
+    /// When the next daily coins can be claimed: the time of this response if they are available.
     pub next_claim_at: Timestamp,
     /// The entries of this page, the newest first.
     pub entries: Vec<EntryView>,
@@ -175,9 +175,9 @@ pub struct EntryView {
     pub amount: i64,
     /// The balance after.
     pub balance: i64,
-    /// The reason that the call gave.
+    /// The reason of a deduction or grant; `null` for daily coins.
     pub reason: Option<String>,
-    /// The caller's idempotency key, if the call had one.
+    /// The `reference_id` of the call; `null` if it had none.
     pub reference_id: Option<ReferenceId>,
     /// When the coins moved.
     pub created_at: Timestamp,

@@ -1,4 +1,4 @@
-//! What an endpoint is, and how one is declared.
+//! The endpoint trait, the macro that declares endpoints, and their routes.
 
 use lambda_http::http::Method;
 use serde::Serialize;
@@ -12,40 +12,41 @@ pub trait Endpoint: Sized + Send + Sync + 'static {
     const METHOD: Method;
     /// Segments in braces are parameters.
     const PATH: &'static str;
-    /// The names of the fields that hold the path's parameters, in the order of the path.
+    /// The fields of this type, in the order of the path's parameters.
     const PARAMETERS: &'static [&'static str];
-    /// The function that serves it: a folder under `functions/`, a binary, a resource of the template.
+    /// The function that serves it: the name of its folder under `functions/`, and of its binary.
     const FUNCTION: &'static str;
     /// What it does, in a few words.
     const SUMMARY: &'static str;
-    /// What a client has to know beyond the summary.
+    /// What a client must know beyond the summary.
     const DESCRIPTION: &'static str;
 
     type Caller: Caller;
     /// Body fields of a POST or PUT, query parameters of a GET.
     type Input: Input;
-    /// The whole body of a success.
+    /// The body of a success.
     type Output: Serialize + Send;
 
     /// The statuses of a success.
     const STATUSES: &'static [u16];
-    /// The errors of this endpoint, beside those that every endpoint of its kind has.
+    /// The errors that are specific to this endpoint. [`Route::errors`] adds the general ones.
     const ERRORS: &'static [ErrorCode];
-    /// The header that makes retries safe, if it reads one.
+    /// The header with the caller's idempotency key, if the endpoint reads one.
     const IDEMPOTENCY_HEADER: Option<&'static str>;
 
     /// Parses the parameters of the path.
-    fn from_path(values: &[String]) -> Result<Self, UnknownId>;
+    fn from_path(values: PathValues<'_>) -> Result<Self, UnknownId>;
 
+    /// The JSON Schemas of the path's parameters, in the order of the path.
     #[cfg(feature = "openapi")]
     fn path_schemas() -> Vec<serde_json::Value>;
 }
 
 /// A parameter of a path.
 pub trait PathParameter: Sized {
-    /// The kind of thing it identifies. Text that cannot be an id gives its 404.
-    const KIND: Kind;
+    const RESOURCE: Resource;
 
+    /// `None` if the text cannot be an id of the resource. The response is then the same 404 as for an unknown id.
     fn parse(text: &str) -> Option<Self>;
 
     /// Its JSON Schema, with a description.
@@ -53,40 +54,53 @@ pub trait PathParameter: Sized {
     fn schema() -> serde_json::Value;
 }
 
-/// What a parameter of a path identifies.
+/// What a path parameter identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Resource {
     Event,
     Room,
     User,
     Transaction,
 }
 
-/// A parameter of a path that cannot be an id of its kind.
+/// A path parameter that cannot be an id of its resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a path parameter is not the id of a {0:?}")]
-pub struct UnknownId(pub Kind);
+pub struct UnknownId(pub Resource);
 
-/// Parses one parameter of a path.
-pub fn path_parameter<T: PathParameter>(values: &[String], at: usize) -> Result<T, UnknownId> {
-    values.get(at).and_then(|text| T::parse(text)).ok_or(UnknownId(T::KIND))
+/// The decoded values of a path's parameters, in the order of the path.
+#[derive(Debug, Clone)]
+pub struct PathValues<'a>(std::slice::Iter<'a, String>);
+
+impl<'a> PathValues<'a> {
+    #[must_use]
+    pub fn new(values: &'a [String]) -> Self {
+        Self(values.iter())
+    }
+
+    /// Parses the next value.
+    pub fn parse_next<T: PathParameter>(&mut self) -> Result<T, UnknownId> {
+        self.0.next().and_then(|text| T::parse(text)).ok_or(UnknownId(T::RESOURCE))
+    }
 }
 
-/// An endpoint as a row of the table.
+/// An endpoint as data: a row of [`super::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     pub method: Method,
     pub path: &'static str,
-    /// The fields that hold the path's parameters.
+    /// The fields of the endpoint's type, in the order of the path's parameters.
     pub parameters: &'static [&'static str],
     pub function: &'static str,
     pub summary: &'static str,
     pub description: &'static str,
+    /// Whether it needs a user's token.
     pub needs_token: bool,
     pub statuses: &'static [u16],
     pub idempotency_header: Option<&'static str>,
     /// The names of its body fields or query parameters.
     pub fields: &'static [&'static str],
+    caller_errors: &'static [ErrorCode],
     own_errors: &'static [ErrorCode],
 }
 
@@ -104,11 +118,12 @@ impl Route {
             statuses: E::STATUSES,
             idempotency_header: E::IDEMPOTENCY_HEADER,
             fields: E::Input::NAMES,
+            caller_errors: E::Caller::ERRORS,
             own_errors: E::ERRORS,
         }
     }
 
-    /// Whether it takes a body.
+    /// Whether requests can have a body.
     #[must_use]
     pub fn has_body(&self) -> bool {
         self.method != Method::GET
@@ -117,19 +132,20 @@ impl Route {
     /// Every error code that it can respond with.
     pub fn errors(&self) -> impl Iterator<Item = ErrorCode> {
         use ErrorCode as E;
-        let token: &[_] =
-            if self.needs_token { &[E::TokenMissing, E::TokenInvalid, E::TokenExpired] } else { &[] };
         let body: &[_] =
             if self.has_body() { &[E::MalformedJson, E::BodyTooLarge, E::UnsupportedMediaType] } else { &[] };
-        // A body that is not an object is invalid, even for an endpoint without fields.
+        // A body must be a JSON object, even if the endpoint has no fields.
         let has_input = self.has_body() || !self.fields.is_empty() || self.idempotency_header.is_some();
         let input: &[_] = if has_input { &[E::ValidationError] } else { &[] };
-        [token, body, input, self.own_errors, &[E::Busy, E::Internal]].into_iter().flatten().copied()
+        [self.caller_errors, body, input, self.own_errors, &[E::Busy, E::Internal]]
+            .into_iter()
+            .flatten()
+            .copied()
     }
 }
 
-/// A path with numbers in place of its parameters' names. The interface gives one segment several names, but a
-/// router needs one.
+/// A path with numbers instead of parameter names. Endpoints can name the same segment differently, but a router
+/// needs one name.
 #[must_use]
 pub fn shape(path: &str) -> String {
     let mut next = 0;
@@ -144,7 +160,7 @@ pub fn shape(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// The names of a path's parameters, in their order.
+/// The names of a path's parameters, in the order of the path.
 pub fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
 }
@@ -161,8 +177,8 @@ pub fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
 /// }
 /// ```
 ///
-/// `{ parameter: Type }` is for paths with parameters, in the order of the path. `status`, `errors` and
-/// `idempotent by` are optional; a success is 200 by default.
+/// `{ parameter: Type }` lists the parameters of the path, in its order. `status`, `errors` and `idempotent by` are
+/// optional. The default status of a success is 200.
 macro_rules! endpoint {
     (@statuses) => { &[200] };
     (@statuses $($status:literal),+) => { &[$($status),+] };
@@ -198,13 +214,11 @@ macro_rules! endpoint {
             const ERRORS: &'static [$crate::api::ErrorCode] = &[$($($crate::api::ErrorCode::$code),+)?];
             const IDEMPOTENCY_HEADER: Option<&'static str> = endpoint!(@header $($header)?);
 
-            fn from_path(values: &[String]) -> Result<Self, $crate::api::endpoint::UnknownId> {
-                let mut _parameters = 0_usize..;
-                let mut _next = || _parameters.next().unwrap_or_default();
-                let _ = values;
-                Ok(Self {
-                    $($($parameter: $crate::api::endpoint::path_parameter(values, _next())?),+)?
-                })
+            #[allow(unused_mut, unused_variables, reason = "most paths have no parameters")]
+            fn from_path(
+                mut values: $crate::api::endpoint::PathValues<'_>,
+            ) -> Result<Self, $crate::api::endpoint::UnknownId> {
+                Ok(Self { $($($parameter: values.parse_next()?),+)? })
             }
 
             #[cfg(feature = "openapi")]
@@ -215,3 +229,27 @@ macro_rules! endpoint {
     };
 }
 pub(crate) use endpoint;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::chat::JoinRoom;
+    use crate::api::{matches, meta};
+
+    #[test]
+    fn a_shape_has_numbers_for_names() {
+        assert_eq!(shape("/api/{room}/members/{userId}"), "/api/{1}/members/{2}");
+        assert_eq!(parameter_names("/api/{room}/members/{userId}").collect::<Vec<_>>(), ["room", "userId"]);
+    }
+
+    #[test]
+    fn path_parameters_are_parsed_in_the_order_of_the_path() {
+        let values = ["9".to_owned()];
+        assert_eq!(
+            matches::OneEvent::from_path(PathValues::new(&values)).unwrap().event,
+            matches::EventId(9)
+        );
+        assert_eq!(JoinRoom::from_path(PathValues::new(&values)).unwrap_err(), UnknownId(Resource::Room));
+        assert!(meta::Health::from_path(PathValues::new(&[])).is_ok());
+    }
+}

@@ -1,11 +1,11 @@
-//! The error codes of the API: one row each. Statuses, the OpenAPI document and `docs/api.md` derive from them.
+//! The error codes of the API, one row each. The OpenAPI document and `docs/api.md` are generated from them.
 
 use std::fmt;
 
 /// Declares the codes: `Name = "code", status, "meaning";`.
 macro_rules! error_codes {
     ($($name:ident = $code:literal, $status:literal, $meaning:literal;)*) => {
-        /// A stable word for programs. Every error response carries one as `code`.
+        /// A stable word for programs. Every error response has one as its `code`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ErrorCode {
             $(#[doc = $meaning] $name),*

@@ -1,10 +1,10 @@
-//! What the homeserver calls: the application service API of the Matrix specification.
+//! The endpoints that the homeserver calls: the application service API of the Matrix specification.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::endpoint::{Kind, PathParameter};
-use super::{Homeserver, Nothing, endpoint, input};
+use super::endpoint::{PathParameter, Resource};
+use super::{Homeserver, NoInput, endpoint, input};
 use crate::domain::{Field, Raw, Reason};
 
 endpoint! {
@@ -12,42 +12,41 @@ endpoint! {
     ///
     /// The homeserver pushes membership changes and messages in transactions. A repeated transaction changes nothing.
     Transaction { txn_id: TransactionId }: PUT "/_matrix/app/v1/transactions/{txnId}", in "chat", by Homeserver,
-        Pushed => Empty, errors [TokenMissing, NotTheHomeserver]
+        TransactionInput => Empty
 }
 
 endpoint! {
     /// Tell the homeserver whether a user exists
     ///
-    /// The homeserver asks for users of our namespace that it does not know yet.
+    /// The homeserver sends this for users of our namespace that it does not know yet.
     QueryUser { user_id: ChatUserId }: GET "/_matrix/app/v1/users/{userId}", in "chat", by Homeserver,
-        Nothing => Empty, errors [TokenMissing, NotTheHomeserver, UserNotFound, ChatUnavailable]
+        NoInput => Empty, errors [UserNotFound, ChatUnavailable]
 }
 
 endpoint! {
     /// Tell the homeserver whether a room alias exists
     ///
-    /// Rooms get their aliases when they are created, so an alias that the homeserver does not know does not exist.
+    /// Always 404. A room gets its alias when it is created, so the homeserver knows every alias.
     QueryRoom { room_alias: RoomAlias }: GET "/_matrix/app/v1/rooms/{roomAlias}", in "chat", by Homeserver,
-        Nothing => Empty, errors [TokenMissing, NotTheHomeserver, RoomNotFound]
+        NoInput => Empty, errors [RoomNotFound]
 }
 
 endpoint! {
     /// Respond to the homeserver's ping
     ///
     /// The homeserver checks that it can reach the application service.
-    Ping: POST "/_matrix/app/v1/ping", in "chat", by Homeserver, Nothing => Empty,
-        errors [TokenMissing, NotTheHomeserver]
+    Ping: POST "/_matrix/app/v1/ping", in "chat", by Homeserver, NoInput => Empty
 }
 
 input! {
-    Pushed { events: Events }
+    TransactionInput { events: MatrixEvents }
 }
 
-/// Unparsed Matrix events, so that one malformed event does not reject the others.
+/// Unparsed Matrix events: one malformed event must not reject the others.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Events(pub Vec<Value>);
+pub struct MatrixEvents(pub Vec<Value>);
 
-impl Field for Events {
+impl Field for MatrixEvents {
     fn read(raw: Raw<'_>) -> Result<Self, Reason> {
         raw.array().map(|events| Self(events.to_vec()))
     }
@@ -58,15 +57,15 @@ impl Field for Events {
     }
 }
 
-/// Declares a path parameter that is any text.
+/// Declares a path parameter that accepts any text.
 macro_rules! text_parameter {
-    ($(#[doc = $doc:literal])+ $name:ident, $kind:ident, $description:literal) => {
+    ($(#[doc = $doc:literal])+ $name:ident, $resource:ident, $description:literal) => {
         $(#[doc = $doc])+
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name(pub String);
 
         impl PathParameter for $name {
-            const KIND: Kind = Kind::$kind;
+            const RESOURCE: Resource = Resource::$resource;
 
             fn parse(text: &str) -> Option<Self> {
                 Some(Self(text.to_owned()))

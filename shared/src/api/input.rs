@@ -1,11 +1,11 @@
-//! The body fields or query parameters of a request, parsed into typed values. Every invalid field is reported.
+//! Parses the body fields or query parameters of a request into typed values, and reports every invalid field.
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::domain::{Field, Raw, Reason};
 
-/// The invalid fields of a request, in the order in which the endpoint declares them: the `errors` of a 422.
+/// The invalid fields of a request, each with a sentence for the user. A 422 response has them as `errors`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{} invalid field(s)", fields.len())]
 pub struct Invalid {
@@ -13,6 +13,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
+    /// One invalid field.
     #[must_use]
     pub fn field(name: &str, reason: impl Into<Reason>) -> Self {
         let mut invalid = Self::default();
@@ -24,7 +25,7 @@ impl Invalid {
         self.fields.push((name.to_owned(), reason.sentence(name)));
     }
 
-    /// The sentence of the first invalid field.
+    /// The sentence of the first invalid field, in the order in which the endpoint declares its fields.
     #[must_use]
     pub fn first_sentence(&self) -> &str {
         self.fields.first().map_or("The request is invalid.", |(_, sentence)| sentence)
@@ -42,28 +43,30 @@ impl Invalid {
 }
 
 impl Serialize for Invalid {
-    /// An object from field to a list of sentences.
+    /// Writes an object from field names to lists of sentences.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.fields.iter().map(|(name, sentence)| (name, [sentence])))
     }
 }
 
-/// The input of one endpoint. Declared with `input!`.
+/// The input of an endpoint: body fields or query parameters. `input!` declares one.
 pub trait Input: Sized + Send {
     /// The names of its fields.
     const NAMES: &'static [&'static str];
 
+    /// Its fields with their JSON Schemas.
     #[cfg(feature = "openapi")]
     fn fields() -> Vec<super::schema::InputField>;
 
-    fn read(from: &mut Fields<'_>) -> Option<Self>;
+    /// Reads every field. `None` if one is invalid; `fields` then knows which.
+    fn read(fields: &mut Fields<'_>) -> Option<Self>;
 }
 
-/// The input of endpoints without fields.
+/// The input of an endpoint without fields.
 #[derive(Debug, Clone, Copy)]
-pub struct Nothing;
+pub struct NoInput;
 
-impl Input for Nothing {
+impl Input for NoInput {
     const NAMES: &'static [&'static str] = &[];
 
     #[cfg(feature = "openapi")]
@@ -76,7 +79,7 @@ impl Input for Nothing {
     }
 }
 
-/// Declares an input: a struct whose fields parse themselves from the request, by their own names.
+/// Declares an input: a struct whose fields parse themselves from the fields of the same names in a request.
 macro_rules! input {
     ($(#[$meta:meta])* $name:ident { $($(#[doc = $doc:literal])* $field:ident: $kind:ty),* $(,)? }) => {
         $(#[$meta])*
@@ -93,9 +96,9 @@ macro_rules! input {
                 vec![$($crate::api::schema::InputField::of::<$kind>(stringify!($field), concat!($($doc),*))),*]
             }
 
-            fn read(from: &mut $crate::api::Fields<'_>) -> Option<Self> {
-                // Reads every field before it stops at a missing one, so that the response reports all of them.
-                $(let $field = from.take::<$kind>(stringify!($field));)*
+            fn read(fields: &mut $crate::api::Fields<'_>) -> Option<Self> {
+                // Reads all fields before it returns, so that the response reports every invalid one.
+                $(let $field = fields.read::<$kind>(stringify!($field));)*
                 Some(Self { $($field: $field?),* })
             }
         }
@@ -103,7 +106,7 @@ macro_rules! input {
 }
 pub(crate) use input;
 
-/// The fields of a request while they are parsed, and the invalid ones so far.
+/// The unparsed fields of a request, and the invalid ones found so far.
 #[derive(Debug)]
 pub struct Fields<'a> {
     values: std::collections::BTreeMap<&'a str, Raw<'a>>,
@@ -111,7 +114,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Parses a whole input, or returns everything that is invalid.
+    /// Parses a whole input. The error lists every invalid field.
     pub fn parse<I: Input>(mut self) -> Result<I, Invalid> {
         match I::read(&mut self) {
             Some(input) if self.invalid.is_empty() => Ok(input),
@@ -134,7 +137,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The parameters of a query string. The last of several equal names counts.
+    /// The parameters of a query string. The last of several parameters with the same name counts.
     pub fn of_query(parameters: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         Self {
             values: parameters.map(|(name, value)| (name, Raw::Text(value))).collect(),
@@ -142,13 +145,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// One field. `None` if it is invalid.
-    pub fn take<T: Field>(&mut self, name: &str) -> Option<T> {
-        let read = match self.values.get(name) {
+    /// Parses one field. `None` if it is invalid.
+    pub fn read<T: Field>(&mut self, name: &str) -> Option<T> {
+        let result = match self.values.get(name) {
             None | Some(Raw::Json(Value::Null)) => T::absent(),
             Some(raw) => T::read(*raw),
         };
-        read.map_err(|reason| self.invalid.add(name, &reason)).ok()
+        result.map_err(|reason| self.invalid.add(name, &reason)).ok()
     }
 }
 
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_sentence_is_that_of_the_first_declared_field() {
+    fn the_first_sentence_belongs_to_the_first_declared_field() {
         let invalid = Fields::of_body(&json!({ "code": "1", "phone": 7 })).parse::<Sample>().unwrap_err();
         assert_eq!(invalid.first_sentence(), "The field phone must be a string.");
     }
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_carries_booleans_as_words() {
+    fn a_query_has_booleans_as_words() {
         let query = [("phone", "+447700900123"), ("code", "123456"), ("loud", "true")];
         assert_eq!(Fields::of_query(query.into_iter()).parse::<Sample>().unwrap().loud, Some(true));
     }

@@ -1,17 +1,17 @@
-//! Log in, log out, and choose a username.
+//! Login, logout and usernames.
 
 use serde::Serialize;
 
-use super::{Anyone, Data, Message, MessageOnly, Nothing, SignedIn, endpoint, input};
+use super::{Anyone, Data, Message, MessageOnly, NoInput, SignedIn, endpoint, input};
 use crate::domain::chat::Credentials;
-use crate::domain::username::{Base, ChosenUsername};
+use crate::domain::username::{ChosenUsername, UsernameBase};
 use crate::domain::{OneTimeCode, Phone, Timestamp, UserId, Username};
 
 endpoint! {
     /// Request a login code by SMS
     ///
     /// Sends a code of 6 digits that is valid for 5 minutes. A new code replaces the previous one.
-    RequestCode: POST "/api/code/request", in "login", by Anyone, PhoneOnly => Message<CodeSent>,
+    RequestCode: POST "/api/code/request", in "login", by Anyone, PhoneInput => Message<CodeSent>,
         errors [RateLimited, SmsUnavailable]
 }
 
@@ -19,7 +19,7 @@ endpoint! {
     /// Verify a code and log in
     ///
     /// The first login of a phone number creates the user. Each code works once and allows 5 attempts.
-    VerifyCode: POST "/api/code/verify", in "login", by Anyone, PhoneAndCode => LoggedIn,
+    VerifyCode: POST "/api/code/verify", in "login", by Anyone, LoginInput => LoggedIn,
         errors [InvalidCode]
 }
 
@@ -27,7 +27,7 @@ endpoint! {
     /// Log in
     ///
     /// The same as `POST /api/code/verify`.
-    Login: POST "/api/auth/login", in "login", by Anyone, PhoneAndCode => LoggedIn,
+    Login: POST "/api/auth/login", in "login", by Anyone, LoginInput => LoggedIn,
         errors [InvalidCode]
 }
 
@@ -35,43 +35,43 @@ endpoint! {
     /// Check whether a username is free
     ///
     /// Taken and reserved usernames give `available: false` with suggestions.
-    CheckUsername: POST "/api/auth/username/check", in "login", by Anyone, WantedUsername => Availability
+    CheckUsername: POST "/api/auth/username/check", in "login", by Anyone, UsernameInput => Availability
 }
 
 endpoint! {
     /// Generate username suggestions
     ///
     /// All suggestions are free at the time of the request.
-    GenerateUsernames: POST "/api/auth/username/generate", in "login", by Anyone, SuggestionsWanted => Suggestions
+    GenerateUsernames: POST "/api/auth/username/generate", in "login", by Anyone, SuggestionsInput => Suggestions
 }
 
 endpoint! {
     /// Log out
     ///
-    /// Ends the session of the token and its chat device.
-    Logout: POST "/api/auth/logout", in "login", by SignedIn, Nothing => MessageOnly
+    /// Ends the session of the token and removes its chat device.
+    Logout: POST "/api/auth/logout", in "login", by SignedIn, NoInput => MessageOnly
 }
 
 input! {
-    PhoneOnly { phone: Phone }
+    PhoneInput { phone: Phone }
 }
 
 input! {
-    PhoneAndCode {
+    LoginInput {
         phone: Phone,
         code: OneTimeCode,
-        /// The username that a new user wants. Without it, one is generated. Known users keep theirs.
+        /// The username of a new user. Without it, the service generates one. Existing users keep theirs.
         username: Option<ChosenUsername>,
     }
 }
 
 input! {
-    WantedUsername { username: Username }
+    UsernameInput { username: Username }
 }
 
 input! {
-    SuggestionsWanted {
-        base: Base,
+    SuggestionsInput {
+        base: UsernameBase,
         /// Whether the suggestions end in numbers.
         include_numbers: Option<bool>,
     }
@@ -89,7 +89,7 @@ pub struct CodeSent {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LoggedIn {
-    /// A sentence for the user, only if there are no chat credentials or the wanted username was taken.
+    /// A sentence for the user. Only present if there are no chat credentials or the wanted username was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     #[serde(flatten)]
@@ -130,7 +130,7 @@ pub struct Availability {
     pub available: bool,
     /// A sentence for the user.
     pub message: String,
-    /// Free usernames, only if this one is not free.
+    /// Free usernames. Only present if this one is not free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestions: Option<Vec<Username>>,
 }

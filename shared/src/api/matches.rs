@@ -3,16 +3,16 @@
 use chrono::NaiveDate;
 use serde::Serialize;
 
-use super::endpoint::{Kind, PathParameter};
-use super::{Data, Id, Nothing, PageNumber, PageSize, Paged, SignedIn, endpoint, input};
-use crate::domain::Timestamp;
+use super::endpoint::{PathParameter, Resource};
+use super::{Data, NoInput, NumberedPage, PageNumber, PerPage, SignedIn, endpoint, input};
 use crate::domain::catalog::{Catalog, Match, ShownStatus};
+use crate::domain::{Id, Timestamp};
 
 endpoint! {
     /// List matches
     ///
-    /// Live matches first, then scheduled ones by start time, then finished ones, the newest first.
-    ListEvents: GET "/api/auth/events", in "matches", by SignedIn, EventQuery => Paged<EventView>,
+    /// Live matches come first, then scheduled ones by start time, then finished ones, the newest first.
+    ListEvents: GET "/api/auth/events", in "matches", by SignedIn, EventQuery => NumberedPage<EventView>,
         errors [NoCatalogue]
 }
 
@@ -20,7 +20,7 @@ endpoint! {
     /// Read one match
     ///
     /// The match with its tournament, teams, score and chat room.
-    OneEvent { event: EventId }: GET "/api/auth/events/{event}", in "matches", by SignedIn, Nothing => Data<EventView>,
+    OneEvent { event: EventId }: GET "/api/auth/events/{event}", in "matches", by SignedIn, NoInput => Data<EventView>,
         errors [EventNotFound, NoCatalogue]
 }
 
@@ -35,7 +35,7 @@ input! {
         /// Only matches with this status.
         status: Option<ShownStatus>,
         page: PageNumber,
-        per_page: PageSize,
+        per_page: PerPage<20>,
     }
 }
 
@@ -44,7 +44,7 @@ input! {
 pub struct EventId(pub u32);
 
 impl PathParameter for EventId {
-    const KIND: Kind = Kind::Event;
+    const RESOURCE: Resource = Resource::Event;
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok().map(Self)
@@ -72,7 +72,7 @@ pub struct EventView {
     pub away_team: Named,
     /// Kick-off.
     pub start_time: Timestamp,
-    /// Whether it is still to come, being played, or over.
+    /// Whether the match is scheduled, live or finished.
     pub status: ShownStatus,
     /// Where it is played, or else the home team's ground; empty if unknown.
     pub venue: String,
@@ -82,11 +82,11 @@ pub struct EventView {
     pub away_score: Option<u16>,
     /// The id of its chat room.
     pub chat_room_id: String,
-    /// How many users predict it.
+    /// How many users have predicted it.
     pub predictions_count: u64,
 }
 
-/// A team or tournament in another object.
+/// A team or a tournament, as part of another object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Named {
@@ -114,7 +114,7 @@ impl Named {
 }
 
 impl EventView {
-    /// `None` if the catalog lacks one of the teams or the tournament. Imports reject such a match.
+    /// `None` if the catalog does not have the match's teams and tournament. An import always adds all of them.
     #[must_use]
     pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         Some(Self {
@@ -131,5 +131,63 @@ impl EventView {
             chat_room_id: event.room.to_string(),
             predictions_count,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use chrono::DateTime;
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::catalog::{Chunk, ChunkName, Key, Status, Team, Tournament};
+
+    #[test]
+    fn an_unknown_venue_is_empty_and_an_unknown_logo_is_absent() {
+        let (key, as_of) = (Key(1), DateTime::UNIX_EPOCH);
+        let team = |id: u32| Team {
+            id,
+            name: format!("Team {id}"),
+            slug: format!("team-{id}"),
+            sport_id: 1,
+            logo: None,
+            country: None,
+            founded: None,
+            venue: None,
+            key,
+            as_of,
+        };
+        let tournament = Tournament { id: 3, name: "League".into(), logo: None, featured: false, key, as_of };
+        let event = Match {
+            id: 9,
+            tournament_id: 3,
+            home_team_id: 1,
+            away_team_id: 2,
+            start: as_of,
+            status: Status::Scheduled,
+            venue: None,
+            score: None,
+            room: "!match9:touchline.local".into(),
+            room_name_hash: 0,
+            shards: 4,
+            revision: 0,
+            key,
+            as_of,
+        };
+        let chunk =
+            Chunk { teams: vec![team(1), team(2)], tournaments: vec![tournament], ..Chunk::default() };
+        let catalog = Catalog::new([(ChunkName::Base, Arc::new(chunk))].into());
+        assert_eq!(
+            json!(EventView::of(&event, &catalog, 5).unwrap()),
+            json!({
+                "id": 9, "tournament_id": 3, "tournament": { "id": 3, "name": "League" },
+                "home_team": { "id": 1, "name": "Team 1" }, "away_team": { "id": 2, "name": "Team 2" },
+                "start_time": "1970-01-01T00:00:00Z", "status": "scheduled", "venue": "",
+                "home_score": null, "away_score": null, "chat_room_id": "!match9:touchline.local",
+                "predictions_count": 5,
+            })
+        );
     }
 }

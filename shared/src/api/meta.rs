@@ -3,20 +3,20 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Anyone, Data, Nothing, endpoint};
+use super::{Anyone, Data, NoInput, endpoint};
 
 endpoint! {
     /// Check the service's health
     ///
     /// 200 if the function and the store respond.
-    Health: GET "/api/health", in "meta", by Anyone, Nothing => Data<Healthy>
+    Health: GET "/api/health", in "meta", by Anyone, NoInput => Data<Healthy>
 }
 
 endpoint! {
     /// Read this OpenAPI document
     ///
     /// The document that describes the API.
-    Description: GET "/api/openapi.json", in "meta", by Anyone, Nothing => Document
+    Description: GET "/api/openapi.json", in "meta", by Anyone, NoInput => Document
 }
 
 /// A JSON document, sent unchanged.

@@ -1,7 +1,7 @@
 //! The API as data: one type per endpoint, and [`ALL`], the table of them.
 //!
-//! A path is written here and nowhere else in the product. Functions register handlers by these types. The
-//! contract tests compare `template.yaml`, `events/` and the functions with the table.
+//! Functions register handlers by these types, so no other source file repeats a path. Contract tests compare the table
+//! with `template.yaml`, with the functions, with the samples in `events/` and with the documents.
 
 mod body;
 mod caller;
@@ -19,8 +19,6 @@ pub mod predictions;
 pub mod profile;
 #[cfg(feature = "openapi")]
 pub mod schema;
-#[cfg(all(test, feature = "openapi"))]
-mod schema_tests;
 pub mod sms_logs;
 mod table;
 pub mod teams;
@@ -31,10 +29,8 @@ pub(crate) use endpoint::endpoint;
 pub use endpoint::{Endpoint, Route, parameter_names, shape};
 pub use error_code::ErrorCode;
 pub(crate) use input::input;
-pub use input::{Fields, Input, Invalid, Nothing};
-pub use page::{
-    Cursor, Id, Listing, NextPage, PageMeta, PageNumber, PageSize, Paged, PerPage, Position, SearchText,
-};
+pub use input::{Fields, Input, Invalid, NoInput};
+pub use page::{Cursor, CursorPage, NextPage, NumberedPage, PageMeta, PageNumber, PerPage, Position};
 pub use table::ALL;
 #[cfg(feature = "openapi")]
 pub use table::OPERATIONS;

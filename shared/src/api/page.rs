@@ -1,4 +1,4 @@
-//! Lists in pages: by page number, or by an opaque cursor.
+//! Pages of lists: with page numbers, or with cursors.
 
 use std::fmt;
 
@@ -7,13 +7,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::Invalid;
 use crate::domain::catalog::Page;
-use crate::domain::text::line;
 use crate::domain::{Field, Raw, Reason};
 
-/// One page of a list, with the cursor of the next.
+/// A page of a list with cursors.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(inline))]
-pub struct Listing<T> {
+pub struct CursorPage<T> {
     /// The rows of this page.
     pub data: Vec<T>,
     /// How to get the next page.
@@ -28,10 +27,10 @@ pub struct NextPage {
     pub next_cursor: Option<String>,
 }
 
-/// One page of a list with page numbers.
+/// A page of a list with page numbers.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(inline))]
-pub struct Paged<T> {
+pub struct NumberedPage<T> {
     /// The rows of this page.
     pub data: Vec<T>,
     /// Which page this is, and how many there are.
@@ -48,7 +47,7 @@ pub struct PageMeta {
     pub last_page: usize,
     /// Rows per page.
     pub per_page: usize,
-    /// Rows in all pages.
+    /// Rows on all pages together.
     pub total: usize,
 }
 
@@ -71,7 +70,7 @@ pub struct PageNumber(pub usize);
 impl Field for PageNumber {
     fn read(raw: Raw<'_>) -> Result<Self, Reason> {
         match usize::try_from(raw.integer()?) {
-            Ok(page) if page >= 1 => Ok(Self(page)),
+            Ok(page @ 1..) => Ok(Self(page)),
             _ => Err("Page numbers start at 1.".into()),
         }
     }
@@ -89,96 +88,31 @@ impl Field for PageNumber {
     }
 }
 
-/// Rows per page: 1 to 100.
-fn rows(raw: Raw<'_>) -> Result<usize, Reason> {
-    let rows = usize::try_from(raw.integer()?).ok();
-    rows.filter(|rows| (1..=100).contains(rows)).ok_or_else(|| "A page has 1 to 100 rows.".into())
-}
-
-#[cfg(feature = "openapi")]
-fn rows_schema(default: usize) -> serde_json::Value {
-    serde_json::json!({
-        "type": "integer", "minimum": 1, "maximum": 100, "default": default, "description": "Rows per page.",
-    })
-}
-
-/// Rows per page of a list with page numbers, 20 by default.
+/// Rows per page: 1 to 100, with a default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageSize(pub usize);
+pub struct PerPage<const DEFAULT: usize>(pub usize);
 
-impl PageSize {
-    const DEFAULT: usize = 20;
-}
-
-impl Field for PageSize {
+impl<const DEFAULT: usize> Field for PerPage<DEFAULT> {
     fn read(raw: Raw<'_>) -> Result<Self, Reason> {
-        rows(raw).map(Self)
+        match usize::try_from(raw.integer()?) {
+            Ok(rows @ 1..=100) => Ok(Self(rows)),
+            _ => Err("A page has 1 to 100 rows.".into()),
+        }
     }
 
     fn absent() -> Result<Self, Reason> {
-        Ok(Self(Self::DEFAULT))
+        Ok(Self(DEFAULT))
     }
 
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
-        rows_schema(Self::DEFAULT)
+        serde_json::json!({
+            "type": "integer", "minimum": 1, "maximum": 100, "default": DEFAULT, "description": "Rows per page.",
+        })
     }
 }
 
-/// Rows per page of a list with cursors, 50 by default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PerPage(pub usize);
-
-impl PerPage {
-    const DEFAULT: usize = 50;
-}
-
-impl Field for PerPage {
-    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
-        rows(raw).map(Self)
-    }
-
-    fn absent() -> Result<Self, Reason> {
-        Ok(Self(Self::DEFAULT))
-    }
-
-    #[cfg(feature = "openapi")]
-    fn schema() -> serde_json::Value {
-        rows_schema(Self::DEFAULT)
-    }
-}
-
-/// What a user types into a search box.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchText(pub String);
-
-impl Field for SearchText {
-    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
-        line(raw.text()?, 100).map(Self)
-    }
-
-    #[cfg(feature = "openapi")]
-    fn schema() -> serde_json::Value {
-        crate::domain::text::schema::line(100, "rovers")
-    }
-}
-
-/// An id in a body or query. Out-of-range ids are accepted and match nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Id(pub u32);
-
-impl Field for Id {
-    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
-        raw.id().map(Self)
-    }
-
-    #[cfg(feature = "openapi")]
-    fn schema() -> serde_json::Value {
-        crate::domain::field::id_schema()
-    }
-}
-
-/// A position in a list: what a [`Cursor`] carries.
+/// A position in a list, which a [`Cursor`] contains.
 pub trait Position: Sized {
     /// The name of the list. A cursor of one list is invalid in another.
     const LIST: &'static str;
@@ -188,35 +122,35 @@ pub trait Position: Sized {
     fn decode(text: &str) -> Option<Self>;
 }
 
-/// Where the next page of a list begins, as clients carry it: opaque, and valid only for the list that issued it.
+/// Where the next page of a list begins. Clients treat it as opaque text, and it is valid only for its own list.
 ///
 /// The text is hexadecimal: 8 digits that identify the list, then the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor<P> {
-    list: [u8; 4],
+    list_id: [u8; 4],
     position: P,
 }
 
-/// The longest position that any list issues, in bytes.
-const MAX_POSITION: usize = 1_000;
-
 impl<P: Position> Cursor<P> {
-    /// A cursor of the list of `owner`: of one user, match or room. Empty if there is only one such list.
+    /// The maximum length of a cursor: no list has positions of more than 1,000 bytes.
+    const MAX_LENGTH: usize = 8 + 2 * 1_000;
+
+    const WRONG_LIST: &'static str = "This cursor does not belong to this list. Start from the first page.";
+
+    /// A cursor of the list that belongs to `owner`: a user, a match or a room. Empty if there is only one list.
     #[must_use]
     pub fn new(owner: impl fmt::Display, position: P) -> Self {
-        Self { list: Self::list_id(owner), position }
+        Self { list_id: Self::list_id(owner), position }
     }
 
-    /// The position, if the cursor belongs to the list of `owner`.
+    /// The position, if the cursor is of the list that belongs to `owner`.
     pub fn position_in(self, owner: impl fmt::Display) -> Result<P, Invalid> {
-        if self.list == Self::list_id(owner) {
+        if self.list_id == Self::list_id(owner) {
             Ok(self.position)
         } else {
-            Err(Invalid::field("cursor", Self::FOREIGN))
+            Err(Invalid::field("cursor", Self::WRONG_LIST))
         }
     }
-
-    const FOREIGN: &'static str = "This cursor does not belong to this list. Start from the first page.";
 
     fn list_id(owner: impl fmt::Display) -> [u8; 4] {
         let digest = Sha256::digest(format!("{}\u{0}{owner}", P::LIST).as_bytes());
@@ -224,38 +158,34 @@ impl<P: Position> Cursor<P> {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let (list, position) = text.split_at_checked(8)?;
-        let list = u32::from_str_radix(list, 16).ok()?.to_be_bytes();
-        if position.len() > 2 * MAX_POSITION {
+        if text.len() > Self::MAX_LENGTH {
             return None;
         }
-        let bytes = (0..position.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(position.get(at..at + 2)?, 16).ok())
-            .collect::<Option<Vec<u8>>>()?;
-        let position = P::decode(std::str::from_utf8(&bytes).ok()?)?;
-        let cursor = Self { list, position };
-        // Accepts only the form that `Display` writes: no capitals, signs or leading zeros.
+        let bytes = base16ct::lower::decode_vec(text).ok()?;
+        let (list_id, position) = bytes.split_first_chunk()?;
+        let position = P::decode(std::str::from_utf8(position).ok()?)?;
+        let cursor = Self { list_id: *list_id, position };
+        // Accepts only the form that `Display` writes: no signs or leading zeros.
         (cursor.to_string() == text).then_some(cursor)
     }
 }
 
 impl<P: Position> fmt::Display for Cursor<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let position = self.position.encode();
-        self.list.iter().chain(position.as_bytes()).try_for_each(|byte| write!(f, "{byte:02x}"))
+        let bytes = [&self.list_id, self.position.encode().as_bytes()].concat();
+        f.write_str(&base16ct::lower::encode_string(&bytes))
     }
 }
 
 impl<P: Position> Field for Cursor<P> {
     fn read(raw: Raw<'_>) -> Result<Self, Reason> {
-        Self::parse(raw.text()?).ok_or_else(|| Self::FOREIGN.into())
+        Self::parse(raw.text()?).ok_or_else(|| Self::WRONG_LIST.into())
     }
 
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
         serde_json::json!({
-            "type": "string", "pattern": "^[0-9a-f]{8}([0-9a-f]{2})+$",
+            "type": "string", "maxLength": Self::MAX_LENGTH, "pattern": "^[0-9a-f]{8}([0-9a-f]{2})+$",
             "description": "`meta.next_cursor` of the previous page.",
         })
     }
@@ -296,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_reads_back_in_its_own_list_only() {
+    fn cursors_round_trip_and_are_valid_only_in_their_own_list() {
         let text = Cursor::new("user 7", After(42)).to_string();
         let cursor: Cursor<After> = Cursor::parse(&text).unwrap();
         assert_eq!(cursor.clone().position_in("user 7"), Ok(After(42)));
@@ -309,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_may_hold_any_text() {
+    fn positions_can_be_any_text() {
         let text = Cursor::new("", Name("føroyar · 2–1".into())).to_string();
         assert!(text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
         assert_eq!(Cursor::parse(&text).unwrap().position_in(""), Ok(Name("føroyar · 2–1".into())));

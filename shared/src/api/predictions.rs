@@ -1,22 +1,22 @@
-//! Predictions: make one, and list those of a match, of a room, or of the caller.
+//! Predictions: make one, and list those of the caller, of a match or of a room.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
 use super::matches::{EventId, EventView};
-use super::{Cursor, Id, Listing, Message, PerPage, Position, SignedIn, endpoint, input};
+use super::{Cursor, CursorPage, Message, PerPage, Position, SignedIn, endpoint, input};
 use crate::domain::catalog::{Catalog, Score};
 use crate::domain::prediction::{Confidence, Stamp};
 use crate::domain::profile::Person;
 use crate::domain::tally::{EventCounts, RoomCounts};
-use crate::domain::{Pick, Prediction, RoomId, Timestamp, UserId};
+use crate::domain::{Id, Pick, Prediction, RoomId, Timestamp, UserId};
 
 endpoint! {
     /// Predict a match
     ///
-    /// Creates the caller's prediction for a match, or replaces it (200). Both are possible until kick-off. A score
-    /// must agree with the pick.
+    /// Creates the caller's prediction for a match (201) or replaces it (200). Both are possible until kick-off. A score
+    /// must agree with the predicted outcome.
     Predict: POST "/api/auth/predictions", in "predictions", by SignedIn,
         PredictionInput => Message<PredictionView>, status [200, 201],
         errors [EventNotFound, EventStarted, NoCatalogue]
@@ -27,14 +27,14 @@ endpoint! {
     ///
     /// The caller's predictions with their matches, the newest first.
     OwnPredictions: GET "/api/auth/predictions", in "predictions", by SignedIn,
-        OwnPredictionsQuery => Listing<OwnPrediction>, errors [NoCatalogue]
+        OwnPredictionsQuery => CursorPage<OwnPrediction>, errors [NoCatalogue]
 }
 
 endpoint! {
     /// List the predictions for a match
     ///
-    /// `meta` describes the whole match, whatever the filters. A deployment may hide the picks of other users until
-    /// kick-off; the list then holds only the caller's own prediction.
+    /// `meta` counts all predictions for the match, whatever the filters. A deployment can hide the predictions of other
+    /// users until kick-off. The list then has only the caller's own.
     EventPredictions { event: EventId }: GET "/api/auth/events/{event}/predictions", in "predictions", by SignedIn,
         EventPredictionsQuery => EventPredictionList, errors [EventNotFound, NoCatalogue]
 }
@@ -42,7 +42,7 @@ endpoint! {
 endpoint! {
     /// List the predictions in a room
     ///
-    /// The predictions of the room's members for the room's match. Empty for a room without a match. Only members see
+    /// The predictions of the room's members for the room's match. A room without a match has none. Only members can read
     /// those of a private room.
     RoomPredictions { chat_room: RoomId }: GET "/api/auth/chat-rooms/{chatRoom}/predictions", in "predictions",
         by SignedIn, RoomPredictionsQuery => RoomPredictionList, errors [RoomNotFound, NotAMember, NoCatalogue]
@@ -66,20 +66,20 @@ input! {
         user_id: Option<UserId>,
         /// Only predictions of this outcome.
         prediction: Option<Pick>,
-        per_page: PerPage,
+        per_page: PerPage<50>,
         cursor: Option<Cursor<AfterPredictor>>,
     }
 }
 
 input! {
-    OwnPredictionsQuery { per_page: PerPage, cursor: Option<Cursor<BeforePrediction>> }
+    OwnPredictionsQuery { per_page: PerPage<50>, cursor: Option<Cursor<BeforePrediction>> }
 }
 
 input! {
-    RoomPredictionsQuery { per_page: PerPage, cursor: Option<Cursor<AfterMember>> }
+    RoomPredictionsQuery { per_page: PerPage<50>, cursor: Option<Cursor<AfterMember>> }
 }
 
-/// Among the predictions for a match: after that of this user.
+/// A position in the predictions for a match: after the one of this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AfterPredictor(pub UserId);
 
@@ -95,7 +95,7 @@ impl Position for AfterPredictor {
     }
 }
 
-/// Among a user's own predictions: before the one created then.
+/// A position in a user's own predictions: before the one with this creation stamp.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BeforePrediction(pub Stamp);
 
@@ -111,7 +111,7 @@ impl Position for BeforePrediction {
     }
 }
 
-/// Among a room's members: after this user.
+/// A position in the predictions in a room: after the one of this member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AfterMember(pub UserId);
 
@@ -127,7 +127,7 @@ impl Position for AfterMember {
     }
 }
 
-/// A prediction, as its own user sees it.
+/// A prediction of the caller.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct PredictionView {
@@ -176,7 +176,7 @@ pub struct OwnPrediction {
 }
 
 impl OwnPrediction {
-    /// `None` if the match is not in the catalog. Imports never remove one.
+    /// `None` if the catalog does not have the match. Imports never remove matches.
     #[must_use]
     pub fn of(row: &Prediction, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         let event = EventView::of(catalog.event(row.event_id)?, catalog, predictions_count)?;
@@ -184,7 +184,7 @@ impl OwnPrediction {
     }
 }
 
-/// A prediction in a list of several users' predictions.
+/// A prediction in a list, with its user.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ListedPrediction {
@@ -217,7 +217,7 @@ pub struct PersonView {
 }
 
 impl ListedPrediction {
-    /// The rows in their order, each with its user.
+    /// The predictions in their order, each with its user. Predictions of unknown users are left out.
     #[must_use]
     pub fn all(rows: &[Prediction], people: &HashMap<UserId, Person>) -> Vec<Self> {
         let view = |row: &Prediction| {
@@ -248,11 +248,11 @@ impl ListedPrediction {
 pub struct EventPredictionList {
     /// The predictions of this page.
     pub data: Vec<ListedPrediction>,
-    /// Counts over the whole match, whatever the filters.
+    /// Counts of all predictions for the match, whatever the filters.
     pub meta: EventPredictionMeta,
 }
 
-/// Counts over the whole match.
+/// Counts of all predictions for a match.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct EventPredictionMeta {
@@ -296,11 +296,11 @@ impl EventPredictionMeta {
 pub struct RoomPredictionList {
     /// The predictions of this page.
     pub data: Vec<ListedPrediction>,
-    /// Counts over the whole room.
+    /// Counts of all predictions in the room.
     pub meta: RoomPredictionMeta,
 }
 
-/// Counts over the whole room.
+/// Counts of all predictions in a room.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoomPredictionMeta {

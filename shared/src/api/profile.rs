@@ -1,11 +1,11 @@
-//! The caller's own record, and phone verification.
+//! The caller's own user record, and phone verification.
 
 use chrono::NaiveDate;
 use serde::Serialize;
 
-use super::login::{CodeSent, PhoneOnly};
+use super::login::{CodeSent, PhoneInput};
 use super::matches::Named;
-use super::{Data, Message, Nothing, SignedIn, endpoint, input};
+use super::{Data, Message, NoInput, SignedIn, endpoint, input};
 use crate::domain::catalog::Catalog;
 use crate::domain::username::ChosenUsername;
 use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Timestamp, User, UserId, Username};
@@ -13,8 +13,8 @@ use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Timestamp, User,
 endpoint! {
     /// Read the caller's own record
     ///
-    /// The whole user with their favourite teams.
-    Me: GET "/api/auth/me", in "profile", by SignedIn, Nothing => Data<WholeUser>,
+    /// The user with their favourite teams.
+    Me: GET "/api/auth/me", in "profile", by SignedIn, NoInput => Data<WholeUser>,
         errors [NoCatalogue]
 }
 
@@ -22,7 +22,7 @@ endpoint! {
     /// Update the caller's own record
     ///
     /// Absent fields keep their values. The username can change until the user joins their first chat room.
-    UpdateUserInfo: POST "/api/auth/update-user-info", in "profile", by SignedIn, UserInfo => Message<UpdatedUser>,
+    UpdateUserInfo: POST "/api/auth/update-user-info", in "profile", by SignedIn, UserInfoInput => Message<UpdatedUser>,
         errors [UsernameTaken, UsernameLocked]
 }
 
@@ -31,15 +31,15 @@ endpoint! {
     ///
     /// Sends a code to the given phone number.
     InitiateVerification:
-        POST "/api/auth/verify-phone/initiate", in "profile", by SignedIn, PhoneOnly => Message<VerificationStarted>,
+        POST "/api/auth/verify-phone/initiate", in "profile", by SignedIn, PhoneInput => Message<VerificationStarted>,
         errors [PhoneTaken, RateLimited, SmsUnavailable]
 }
 
 endpoint! {
     /// Complete phone verification
     ///
-    /// With the right code, the phone number becomes the caller's. Their other sessions end.
-    VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationCode => Message<Verified>,
+    /// With the right code, the phone number replaces the caller's. The caller's sessions continue.
+    VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationInput => Message<Verified>,
         errors [InvalidCode, PhoneTaken, PhoneMismatch]
 }
 
@@ -47,13 +47,12 @@ endpoint! {
     /// Send a new verification code
     ///
     /// Only while a verification of this phone number is pending.
-    ResendCode: POST "/api/auth/resend-code", in "profile", by SignedIn, PhoneOnly => Message<CodeSent>,
+    ResendCode: POST "/api/auth/resend-code", in "profile", by SignedIn, PhoneInput => Message<CodeSent>,
         errors [NoPendingVerification, RateLimited, SmsUnavailable]
 }
 
 input! {
-    /// Absent fields keep their values.
-    UserInfo {
+    UserInfoInput {
         name: Option<Name>,
         email: Option<Email>,
         date_of_birth: Option<BirthDate>,
@@ -62,10 +61,10 @@ input! {
 }
 
 input! {
-    VerificationCode { phone: Phone, code: OneTimeCode }
+    VerificationInput { phone: Phone, code: OneTimeCode }
 }
 
-/// A user, as they see themselves.
+/// The caller's own user record.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct WholeUser {
@@ -90,7 +89,7 @@ pub struct WholeUser {
 }
 
 impl WholeUser {
-    /// The teams have their current names. A team that is no longer in the catalog is left out.
+    /// Teams have their current names. Teams that the catalog does not have are left out.
     #[must_use]
     pub fn of(user: User, catalog: Option<&Catalog>) -> Self {
         let named = |id: u32| catalog.and_then(|catalog| Named::team(catalog, id));
@@ -126,7 +125,7 @@ pub struct UpdatedUser {
 pub struct VerificationStarted {
     /// How long the code is valid, in seconds.
     pub expires_in: i64,
-    /// Where it was sent.
+    /// The phone number that it was sent to.
     pub phone: Phone,
 }
 

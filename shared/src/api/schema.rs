@@ -1,4 +1,4 @@
-//! Endpoints with their JSON Schemas, for the OpenAPI document. Not in a Lambda binary.
+//! Endpoints with their JSON Schemas, for the OpenAPI document. Lambda binaries do not contain this.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Caller as _, Endpoint, ErrorFormat, Input as _, Route};
 use crate::domain::Field;
 
-/// An endpoint with all that the OpenAPI document says of it.
+/// An endpoint with everything that the OpenAPI document contains about it.
 #[derive(Debug)]
 pub struct Operation {
     /// The name of the endpoint's type.
@@ -53,3 +53,6 @@ impl InputField {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,9 @@
-//! The development log of SMS messages.
+//! The SMS log, for development.
 
 use chrono::NaiveDate;
 use serde::Serialize;
 
-use super::{Anyone, Cursor, Listing, PerPage, Position, endpoint, input};
+use super::{Anyone, Cursor, CursorPage, PerPage, Position, endpoint, input};
 use crate::domain::code::VALID_FOR;
 use crate::domain::sms::{LogPosition, SmsLogEntry, SmsStatus};
 use crate::domain::{Phone, Timestamp};
@@ -11,19 +11,20 @@ use crate::domain::{Phone, Timestamp};
 endpoint! {
     /// List SMS attempts
     ///
-    /// The newest first, with their codes. For development only: 404 in production.
-    ListSmsLogs: GET "/api/logs/sms", in "sms-logs", by Anyone, SmsLogFilter => Listing<SmsLogView>,
+    /// The newest attempts first, with their codes. For development only: 404 in production.
+    ListSmsLogs: GET "/api/logs/sms", in "sms-logs", by Anyone, SmsLogsQuery => CursorPage<SmsLogView>,
         errors [NotFound]
 }
 
 input! {
-    SmsLogFilter {
+    SmsLogsQuery {
+        /// Only attempts to this phone number.
         phone: Option<Phone>,
-        /// Only attempts of this UTC day. Without it: all days that the log still holds.
+        /// Only attempts on this UTC day. Without it, the whole log.
         date: Option<NaiveDate>,
         /// Only attempts with this status.
         status: Option<SmsStatus>,
-        per_page: PerPage,
+        per_page: PerPage<50>,
         cursor: Option<Cursor<LogPosition>>,
     }
 }
@@ -46,7 +47,7 @@ impl Position for LogPosition {
 pub struct SmsLogView {
     /// The entry's id.
     pub id: u64,
-    /// Where the code was sent.
+    /// The phone number.
     pub phone: Phone,
     /// The code in clear text.
     pub code: Option<String>,
@@ -54,12 +55,12 @@ pub struct SmsLogView {
     pub status: SmsStatus,
     /// The SMS provider.
     pub provider: String,
-    /// What the provider reported, only on failure.
+    /// The provider's error. Only present for failed messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// When the message was sent.
     pub created_at: Timestamp,
-    /// When the code expires, only for sent messages.
+    /// When the code expires. Only present for sent messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// How many times the provider was called.

@@ -1,4 +1,4 @@
-//! The table of endpoints.
+//! The table of all endpoints.
 
 use super::endpoint::Route;
 use super::{chat, coins, homeserver, login, matches, meta, predictions, profile, sms_logs, teams};
@@ -8,7 +8,7 @@ macro_rules! endpoints {
         /// Every endpoint.
         pub const ALL: &[Route] = &[$(Route::of::<$endpoint>()),*];
 
-        /// Every endpoint, with its schemas.
+        /// Every endpoint with its JSON Schemas. The generator collects the schemas that they share.
         #[cfg(feature = "openapi")]
         pub const OPERATIONS: &[fn(&mut schemars::SchemaGenerator) -> super::schema::Operation] =
             &[$(super::schema::Operation::of::<$endpoint>),*];
@@ -53,4 +53,41 @@ endpoints! {
     sms_logs::ListSmsLogs,
     meta::Health,
     meta::Description,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+    use crate::api::{ErrorCode, parameter_names};
+
+    /// Paths use camelCase, fields snake_case.
+    #[test]
+    fn endpoint_fields_are_named_like_the_path_parameters() {
+        let snake_case = |name: &str| {
+            name.chars().fold(String::new(), |text, c| {
+                let separator = if c.is_ascii_uppercase() { "_" } else { "" };
+                format!("{text}{separator}{}", c.to_ascii_lowercase())
+            })
+        };
+        for route in ALL {
+            let names: Vec<String> = parameter_names(route.path).map(snake_case).collect();
+            assert_eq!(names, route.parameters, "{} {}", route.method, route.path);
+        }
+    }
+
+    #[test]
+    fn every_error_code_belongs_to_an_endpoint() {
+        for code in ErrorCode::ALL {
+            assert!(ALL.iter().any(|route| route.errors().any(|declared| declared == *code)), "{code}");
+        }
+    }
+
+    #[test]
+    fn no_endpoint_declares_an_error_code_twice() {
+        for route in ALL {
+            let mut codes: Vec<ErrorCode> = route.errors().collect();
+            codes.sort_unstable();
+            assert!(codes.is_sorted_by(|a, b| a < b), "{} {}: {codes:?}", route.method, route.path);
+        }
+    }
 }

@@ -1,17 +1,17 @@
-//! Teams, and the favourites of a user.
+//! Teams and favourite teams.
 
 use serde::Serialize;
 
 use super::matches::Named;
-use super::{Id, Message, PageNumber, PageSize, Paged, SearchText, SignedIn, endpoint, input};
+use super::{Message, NumberedPage, PageNumber, PerPage, SignedIn, endpoint, input};
 use crate::domain::catalog::{Catalog, Team};
-use crate::domain::{Field, Raw, Reason};
+use crate::domain::{Field, Id, Raw, Reason, SearchText};
 
 endpoint! {
     /// List teams
     ///
     /// Sorted by name.
-    ListTeams: GET "/api/auth/teams", in "teams", by SignedIn, TeamQuery => Paged<TeamView>,
+    ListTeams: GET "/api/auth/teams", in "teams", by SignedIn, TeamQuery => NumberedPage<TeamView>,
         errors [NoCatalogue]
 }
 
@@ -19,7 +19,7 @@ endpoint! {
     /// Save the caller's primary team
     ///
     /// Replaces the previous one.
-    SavePrimaryTeam: POST "/api/auth/teams/primary", in "teams", by SignedIn, PrimaryTeam => Message<SavedTeam>,
+    SavePrimaryTeam: POST "/api/auth/teams/primary", in "teams", by SignedIn, PrimaryTeamInput => Message<SavedTeam>,
         errors [TeamNotFound, NoCatalogue]
 }
 
@@ -27,7 +27,7 @@ endpoint! {
     /// Save the caller's other favourite teams
     ///
     /// Replaces the previous selection.
-    SaveOtherTeams: POST "/api/auth/teams/other", in "teams", by SignedIn, OtherTeams => Message<SavedTeams>,
+    SaveOtherTeams: POST "/api/auth/teams/other", in "teams", by SignedIn, OtherTeamsInput => Message<SavedTeams>,
         errors [NoCatalogue]
 }
 
@@ -38,19 +38,19 @@ input! {
         /// Only teams with this text in their name, in any case.
         search: Option<SearchText>,
         page: PageNumber,
-        per_page: PageSize,
+        per_page: PerPage<20>,
     }
 }
 
 input! {
-    PrimaryTeam {
+    PrimaryTeamInput {
         /// The id of the team.
         team_id: Id,
     }
 }
 
 input! {
-    OtherTeams { team_ids: TeamIds }
+    OtherTeamsInput { team_ids: TeamIds }
 }
 
 /// The ids of up to 5 teams, each at most once.
@@ -81,7 +81,7 @@ impl Field for TeamIds {
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
         serde_json::json!({
-            "type": "array", "items": crate::domain::field::id_schema(), "maxItems": Self::MAX, "uniqueItems": true,
+            "type": "array", "items": Id::schema(), "maxItems": Self::MAX, "uniqueItems": true,
             "description": "The ids of up to 5 teams.",
         })
     }
@@ -95,7 +95,7 @@ pub struct TeamView {
     pub id: u32,
     /// The team's name.
     pub name: String,
-    /// The team's name for URLs.
+    /// The team's name in URLs.
     pub slug: String,
     /// The id of its sport.
     pub sport_id: u32,
@@ -118,12 +118,12 @@ pub struct SportView {
     pub id: u32,
     /// The sport's name.
     pub name: String,
-    /// The sport's name for URLs.
+    /// The sport's name in URLs.
     pub slug: String,
 }
 
 impl TeamView {
-    /// `None` if the catalog lacks the team's sport. Imports reject such a team.
+    /// `None` if the catalog does not have the team's sport. An import always adds both.
     #[must_use]
     pub fn of(team: &Team, catalog: &Catalog) -> Option<Self> {
         let sport = catalog.sport(team.sport_id)?;

@@ -1,13 +1,13 @@
 use chrono::TimeDelta;
 
 use super::variables::{ConfigError, Variables};
-use crate::domain::{CodeKey, Limit};
+use crate::domain::{CodePepper, Limit};
 
 /// Settings of the one-time codes.
 #[derive(Debug, Clone)]
 pub struct CodeSettings {
-    /// Only the functions that send or check codes have the key.
-    pub key: Option<CodeKey>,
+    /// Only the functions that send or check codes have it.
+    pub pepper: Option<CodePepper>,
     pub per_phone: [Limit; 2],
     pub per_address: Limit,
     /// Codes go only to phones that start with one of these. An empty list allows every phone.
@@ -17,7 +17,7 @@ pub struct CodeSettings {
 impl CodeSettings {
     pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
-            key: key(vars)?,
+            pepper: pepper(vars)?,
             per_phone: [
                 Limit { count: vars.count("CODES_PER_10_MINUTES", 5)?, window: TimeDelta::minutes(10) },
                 Limit { count: vars.count("CODES_PER_DAY", 10)?, window: TimeDelta::days(1) },
@@ -31,10 +31,11 @@ impl CodeSettings {
     }
 }
 
-fn key(vars: &Variables<'_>) -> Result<Option<CodeKey>, ConfigError> {
+fn pepper(vars: &Variables<'_>) -> Result<Option<CodePepper>, ConfigError> {
     const VARIABLE: &str = "CODE_PEPPER";
-    let key = vars.get(VARIABLE).map(|pepper| CodeKey::parse(&pepper)).transpose();
-    key.map_err(|_| ConfigError::new(VARIABLE, "is too short", "a random text of 16 characters or more"))
+    let Some(text) = vars.get(VARIABLE) else { return Ok(None) };
+    let too_short = || ConfigError::new(VARIABLE, "is too short", "a random text of 16 characters or more");
+    CodePepper::parse(&text).map(Some).ok_or_else(too_short)
 }
 
 fn prefixes(vars: &Variables<'_>) -> Result<Vec<String>, ConfigError> {

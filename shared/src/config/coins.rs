@@ -20,8 +20,8 @@ impl CoinSettings {
             reasons: reasons(vars)?,
             daily: DailyRules {
                 base: vars.within("DAILY_COINS", 10, 0..=1_000_000)?,
-                step: vars.within("DAILY_COINS_STEP", 5, 0..=1_000_000)?,
-                most: vars.within("DAILY_COINS_MOST", 30, 0..=1_000_000)?,
+                streak_step: vars.within("DAILY_COINS_STEP", 5, 0..=1_000_000)?,
+                max_streak_bonus: vars.within("DAILY_COINS_MOST", 30, 0..=1_000_000)?,
             },
             claims: Limit { count: vars.count("CLAIMS_PER_MINUTE", 10)?, window: TimeDelta::minutes(1) },
         })

@@ -1,15 +1,15 @@
+//! Network addresses, for rate limits.
+
 use std::net::IpAddr;
 
-use super::Reason;
-
-/// Where a request came from, at the grain that limits are counted by.
+/// The network that a request came from: an IPv4 address or an IPv6 /64. Rate limits count per network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address(String);
 
 impl Address {
-    /// `None` for loopback, which is never limited: it is a developer, not a stranger.
+    /// `None` for loopback, which has no rate limit: only local development uses it.
     ///
-    /// An IPv6 customer commonly holds a whole /64, so the limit is counted for that network.
+    /// An IPv6 customer usually has a whole /64, so its addresses share one limit.
     #[must_use]
     pub fn of(source: IpAddr) -> Option<Self> {
         let source = source.to_canonical();
@@ -25,10 +25,6 @@ impl Address {
         }))
     }
 
-    pub fn parse(text: &str) -> Result<Option<Self>, Reason> {
-        text.parse().map(Self::of).map_err(|_| "is not an IP address".into())
-    }
-
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -40,18 +36,18 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Option<String> {
-        Address::parse(text).unwrap().map(|address| address.0)
+        Address::of(text.parse().unwrap()).map(|address| address.0)
     }
 
     #[test]
-    fn loopback_is_not_limited() {
+    fn loopback_has_no_limit() {
         assert_eq!(of("127.0.0.1"), None);
         assert_eq!(of("::1"), None);
         assert_eq!(of("::ffff:127.0.0.1"), None);
     }
 
     #[test]
-    fn neighbours_in_one_ipv6_network_count_together() {
+    fn addresses_of_one_ipv6_network_share_a_limit() {
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
         assert_eq!(of("203.0.113.9").unwrap(), "203.0.113.9");

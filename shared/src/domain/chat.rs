@@ -1,10 +1,10 @@
-//! The chat network, as users see it.
+//! Chat credentials.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What a chat client logs in with. `Debug` hides the token.
+/// The credentials of a chat client.
 #[derive(Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Credentials {
@@ -16,6 +16,7 @@ pub struct Credentials {
     pub device_id: String,
 }
 
+/// Hides the token.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Credentials({}, hidden)", self.user_id)

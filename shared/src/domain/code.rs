@@ -1,3 +1,5 @@
+//! One-time codes for login and phone verification.
+
 use std::fmt;
 
 use chrono::TimeDelta;
@@ -7,16 +9,16 @@ use subtle::ConstantTimeEq;
 
 use super::{Field, Phone, Raw, Reason, UserId};
 
-/// How long a code can be used.
+/// How long a code is valid.
 pub const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
 
-/// How often one code may be guessed.
+/// How many attempts a code allows.
 pub const MAX_ATTEMPTS: u32 = 5;
 
-/// How long after the last code a verification counts as pending, and can be sent again.
+/// How long a verification is pending after its last code. Until then the code can be resent.
 pub const PENDING_FOR: TimeDelta = TimeDelta::days(1);
 
-/// What a code is for. A code for one purpose never serves the other.
+/// What a code is for. A code for one purpose is invalid for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Login,
@@ -33,39 +35,39 @@ impl Purpose {
     }
 }
 
-/// Why a code is sent.
+/// What a code is requested for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sending {
+pub enum CodeRequest {
     Login,
     /// A user starts to verify a phone.
-    Initiate(UserId),
-    /// A user whose verification is pending wants another code for it.
-    Resend(UserId),
+    StartVerification(UserId),
+    /// A user requests a new code for a pending verification.
+    ResendVerification(UserId),
 }
 
-impl Sending {
+impl CodeRequest {
     #[must_use]
     pub fn purpose(self) -> Purpose {
         match self {
             Self::Login => Purpose::Login,
-            Self::Initiate(_) | Self::Resend(_) => Purpose::Verify,
+            Self::StartVerification(_) | Self::ResendVerification(_) => Purpose::Verify,
         }
     }
 
-    /// Whom the code is for, where it is for one user alone.
+    /// The user whom the code belongs to. A login code belongs to a phone only.
     #[must_use]
     pub fn user(self) -> Option<UserId> {
         match self {
             Self::Login => None,
-            Self::Initiate(user) | Self::Resend(user) => Some(user),
+            Self::StartVerification(user) | Self::ResendVerification(user) => Some(user),
         }
     }
 }
 
-/// The mark of one sending of a code; see [`super::limit::mark`].
+/// The id of one issued code: the [`super::limit::request_id`] of the request that sent it.
 pub type IssueId = String;
 
-/// The six digits that a person types.
+/// The six digits of a code. `Debug` hides them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OneTimeCode(String);
 
@@ -79,7 +81,7 @@ impl OneTimeCode {
         }
     }
 
-    /// A code from a number that is uniform below a million.
+    /// The code with this number, of which the last six digits count.
     #[must_use]
     pub fn from_number(number: u32) -> Self {
         Self(format!("{:06}", number % 1_000_000))
@@ -112,19 +114,19 @@ impl fmt::Debug for OneTimeCode {
     }
 }
 
-/// The secret pepper under which codes are kept: a stolen table alone does not reveal a code.
+/// The secret key of the HMAC that codes are stored as. Without it, a copy of the table does not reveal a code.
 #[derive(Clone)]
-pub struct CodeKey(Hmac<Sha256>);
+pub struct CodePepper(Hmac<Sha256>);
 
-impl CodeKey {
-    pub fn parse(pepper: &str) -> Result<Self, Reason> {
-        if pepper.len() < 16 {
-            return Err("must be at least 16 characters".into());
-        }
-        Hmac::new_from_slice(pepper.as_bytes()).map(Self).map_err(|_| "is not usable as a key".into())
+impl CodePepper {
+    /// `None` if the text has fewer than 16 bytes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let key = Some(text.as_bytes()).filter(|key| key.len() >= 16)?;
+        Hmac::new_from_slice(key).ok().map(Self)
     }
 
-    /// The keeping form of a code, bound to its phone, purpose and sending.
+    /// The digest to store. It depends on the phone, the purpose and the id of the issued code too.
     #[must_use]
     pub fn digest(&self, phone: &Phone, purpose: Purpose, issue: &str, code: &OneTimeCode) -> CodeDigest {
         let mut mac = self.0.clone();
@@ -132,17 +134,17 @@ impl CodeKey {
             mac.update(part.as_bytes());
             mac.update(&[0]);
         }
-        CodeDigest(hex(&mac.finalize().into_bytes()))
+        CodeDigest(base16ct::lower::encode_string(&mac.finalize().into_bytes()))
     }
 }
 
-impl fmt::Debug for CodeKey {
+impl fmt::Debug for CodePepper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CodeKey(hidden)")
+        f.write_str("CodePepper(hidden)")
     }
 }
 
-/// A code as it is stored. Comparison takes the same time wherever the first difference lies.
+/// The stored form of a code.
 #[derive(Debug, Clone)]
 pub struct CodeDigest(String);
 
@@ -152,34 +154,27 @@ impl CodeDigest {
         &self.0
     }
 
+    /// Compares in constant time.
     #[must_use]
     pub fn matches(&self, stored: &str) -> bool {
         self.0.as_bytes().ct_eq(stored.as_bytes()).into()
     }
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Why a code was not accepted. One word for wrong, expired, used and guessed too often: telling them
-/// apart would help only someone who guesses.
+/// The code is wrong, expired, used, or has no attempts left. One error for all of them, because more detail would help
+/// only an attacker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the code is invalid or expired")]
 pub struct WrongCode;
 
-/// Why a phone verification could not go on.
+/// Why a phone verification fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum VerificationError {
     #[error("another user owns the phone")]
     PhoneTaken,
-    #[error("the phone is not the pending one")]
+    #[error("the phone is not the one being verified")]
     PhoneMismatch,
-    #[error("nothing is pending for the phone")]
+    #[error("no verification of the phone is pending")]
     NothingPending,
 }
 
@@ -187,8 +182,8 @@ pub enum VerificationError {
 mod tests {
     use super::*;
 
-    fn key() -> CodeKey {
-        CodeKey::parse("a pepper for the tests").unwrap()
+    fn pepper() -> CodePepper {
+        CodePepper::parse("a pepper for the tests").unwrap()
     }
 
     #[test]
@@ -201,24 +196,25 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_bound_to_everything_it_was_made_for() {
+    fn a_digest_depends_on_phone_purpose_id_code_and_pepper() {
         let (a, b) = (Phone::parse("+447700900001").unwrap(), Phone::parse("+447700900002").unwrap());
         let code = OneTimeCode::from_number(123_456);
-        let stored = key().digest(&a, Purpose::Login, "1", &code);
-        assert!(key().digest(&a, Purpose::Login, "1", &code).matches(stored.as_str()));
+        let stored = pepper().digest(&a, Purpose::Login, "1", &code);
+        assert!(pepper().digest(&a, Purpose::Login, "1", &code).matches(stored.as_str()));
         for other in [
-            key().digest(&b, Purpose::Login, "1", &code),
-            key().digest(&a, Purpose::Verify, "1", &code),
-            key().digest(&a, Purpose::Login, "2", &code),
-            key().digest(&a, Purpose::Login, "1", &OneTimeCode::from_number(123_457)),
-            CodeKey::parse("another pepper altogether").unwrap().digest(&a, Purpose::Login, "1", &code),
+            pepper().digest(&b, Purpose::Login, "1", &code),
+            pepper().digest(&a, Purpose::Verify, "1", &code),
+            pepper().digest(&a, Purpose::Login, "2", &code),
+            pepper().digest(&a, Purpose::Login, "1", &OneTimeCode::from_number(123_457)),
+            CodePepper::parse("another pepper altogether").unwrap().digest(&a, Purpose::Login, "1", &code),
         ] {
             assert!(!other.matches(stored.as_str()));
         }
     }
 
     #[test]
-    fn a_short_pepper_is_refused() {
-        assert!(CodeKey::parse("short").is_err());
+    fn short_peppers_are_rejected() {
+        assert!(CodePepper::parse("fifteen letters").is_none());
+        assert!(CodePepper::parse("sixteen letters!").is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Reading one value of a request. A type that a request can carry implements [`Field`] beside its rules.
+//! Parsing one value of a request. A type that a request can carry implements [`Field`] beside its rules.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +19,7 @@ enum Text {
 impl Reason {
     const REQUIRED: Self = Self(Text::AboutField("is required."));
 
-    /// A mistake of the client, not of its user: the sentence names the field.
+    /// For mistakes of the client program, such as a wrong type. The sentence names the field.
     const fn about_field(rest: &'static str) -> Self {
         Self(Text::AboutField(rest))
     }
@@ -74,7 +74,7 @@ impl<'a> Raw<'a> {
     pub fn integer(self) -> Result<i64, Reason> {
         match self {
             Self::Text(text) => text.parse().ok(),
-            // Some clients write whole numbers as 32.0, and JSON makes no difference.
+            // Some clients write whole numbers as 32.0, which is the same number in JSON.
             Self::Json(value) => value.as_i64().or_else(|| whole(value.as_f64()?)),
         }
         .ok_or(Reason::about_field("must be an integer."))
@@ -116,7 +116,7 @@ impl<'a> Raw<'a> {
 /// A float without a fraction, within the range where floats hold every integer.
 fn whole(number: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    #[expect(clippy::cast_possible_truncation, reason = "it is whole, and within range")]
+    #[expect(clippy::cast_possible_truncation, reason = "the number is whole and in range")]
     (number.fract() == 0.0 && number.abs() < EXACT).then_some(number as i64)
 }
 
@@ -160,16 +160,24 @@ impl Field for bool {
     }
 }
 
-/// The schema of [`Raw::id`].
-#[cfg(feature = "openapi")]
-#[must_use]
-pub fn id_schema() -> Value {
-    serde_json::json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX })
+/// The id of a team, tournament, sport or match in a body or a query. Out-of-range ids are accepted and match nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Id(pub u32);
+
+impl Field for Id {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        raw.id().map(Self)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> Value {
+        serde_json::json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX })
+    }
 }
 
-/// Implements `schemars::JsonSchema` for a type that responses show as a plain string or number.
+/// Implements `schemars::JsonSchema` for a type that is a plain string or number in responses.
 #[cfg(feature = "openapi")]
-macro_rules! shown_as {
+macro_rules! response_schema {
     ($kind:ident, $schema:tt) => {
         impl schemars::JsonSchema for $kind {
             fn inline_schema() -> bool {
@@ -187,7 +195,7 @@ macro_rules! shown_as {
     };
 }
 #[cfg(feature = "openapi")]
-pub(crate) use shown_as;
+pub(crate) use response_schema;
 
 #[cfg(test)]
 mod tests {
@@ -196,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_are_integers_with_or_without_a_fraction() {
+    fn whole_numbers_are_integers_in_either_notation() {
         let read = |value: Value| Raw::Json(&value).integer().ok();
         assert_eq!((read(json!(32)), read(json!(32.0)), read(json!(-0.0))), (Some(32), Some(32), Some(0)));
         for value in [json!(32.5), json!(1e300), json!("32"), json!(null), json!(u64::MAX)] {

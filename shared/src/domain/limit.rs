@@ -1,36 +1,36 @@
 //! Rate limits over a sliding window.
 //!
-//! An item holds the ids of the last N admitted requests, newest first. "At most 5 in 10 minutes" then means:
-//! the fifth newest is absent or older than 10 minutes. That is exact (no window edges), and one conditional
-//! write both checks and records, without a read before it.
+//! An item holds the ids of the last N admitted requests, newest first. A limit of 5 in 10 minutes admits a request if
+//! the fifth newest id is absent or at least 10 minutes old. This is exact for every window, not only for fixed ones.
+//! One conditional write checks the limit and records the request; it needs no read.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// At most `count` in `window`.
+/// At most `count` requests in any period of length `window`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     pub count: usize,
     pub window: TimeDelta,
 }
 
-/// A limit is exceeded.
+/// A rate limit is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("rate limited for {} s", retry_after.num_seconds())]
 pub struct Limited {
     pub retry_after: TimeDelta,
 }
 
-/// A request's id: its time, then a nonce that makes it unique within the millisecond.
+/// A request's id: its time in milliseconds, and a nonce that makes it unique within the millisecond.
 ///
-/// Ids sort as text in the order of their times, until the year 2286.
+/// Ids sort as text by their time, until the year 2286.
 #[must_use]
 pub fn request_id(at: DateTime<Utc>, nonce: u32) -> String {
     format!("{:013}-{nonce:08x}", at.timestamp_millis())
 }
 
-/// The greatest id that lies outside a window that ends at `now`.
+/// An upper bound of the ids that are too old to count: those outside the window that ends at `now`.
 ///
-/// `~` sorts after every digit, so all ids of that last millisecond are outside too.
+/// `~` sorts after `-`, so all ids of the boundary's millisecond are outside.
 #[must_use]
 pub fn outside(window: TimeDelta, now: DateTime<Utc>) -> String {
     format!("{:013}~", (now - window).timestamp_millis())
@@ -40,13 +40,13 @@ pub(super) fn time_of(id: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp_millis(id.get(..13)?.parse().ok()?)
 }
 
-/// How many ids the register must keep for `limits`.
+/// How many ids must be stored to check `limits`.
 #[must_use]
 pub fn depth(limits: &[Limit]) -> usize {
     limits.iter().map(|limit| limit.count).max().unwrap_or(0)
 }
 
-/// How long until the next request is admitted, given the ids of the latest ones, newest first.
+/// The time until the next request is admitted. `ids` are those of the latest requests, newest first.
 #[must_use]
 pub fn retry_after(ids: &[String], limits: &[Limit], now: DateTime<Utc>) -> TimeDelta {
     limits
@@ -74,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_the_fifth_newest_to_leave_the_window() {
+    fn the_wait_ends_when_the_fifth_newest_id_leaves_the_window() {
         let ids: Vec<_> = (0..5).rev().map(|n| request_id(at(n * 60), 0)).collect();
         assert_eq!(retry_after(&ids, &LIMITS, at(300)), TimeDelta::seconds(300));
     }
 
     #[test]
-    fn the_longest_wait_counts() {
+    fn the_longest_wait_of_several_limits_applies() {
         let ids: Vec<_> = (0..10).rev().map(|n| request_id(at(n), 0)).collect();
         assert_eq!(retry_after(&ids, &LIMITS, at(10)), TimeDelta::days(1) - TimeDelta::seconds(10));
     }

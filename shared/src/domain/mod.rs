@@ -22,28 +22,27 @@ pub mod username;
 use sha2::{Digest as _, Sha256};
 
 pub use address::Address;
-pub use code::{CodeKey, IssueId, OneTimeCode, Purpose, Sending};
-pub use field::{Field, Raw, Reason};
+pub use code::{CodePepper, CodeRequest, IssueId, OneTimeCode, Purpose};
+pub use field::{Field, Id, Raw, Reason};
 pub use limit::{Limit, Limited};
 pub use phone::Phone;
 pub use prediction::{Pick, Prediction};
 pub use profile::{BirthDate, Email, Name, User, UserId};
 pub use room::{Room, RoomId};
 pub use session::Token;
+pub use text::SearchText;
 pub use time::Timestamp;
 pub use username::Username;
 
-/// A short hash of a list of texts.
+/// A hash of a list of texts: 32 hexadecimal digits.
 #[must_use]
 pub fn digest(parts: &[impl AsRef<str>]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         let part = part.as_ref();
-        // The length is hashed too, so that ["ab", "c"] and ["a", "bc"] differ.
+        // With the length, ["ab", "c"] and ["a", "bc"] have different hashes.
         hash.update(part.len().to_be_bytes());
         hash.update(part);
     }
-    let digest = hash.finalize();
-    let half: [u8; 16] = std::array::from_fn(|at| digest[at]);
-    format!("{:032x}", u128::from_be_bytes(half))
+    base16ct::lower::encode_string(&hash.finalize()[..16])
 }

@@ -1,18 +1,18 @@
-//! What a prediction earns. The rules are data: a change of them is a new version beside the old one.
+//! The points of a prediction. The rules are data with a version number: to change them, add a version.
 
 use super::catalog::Score;
 use super::prediction::{Forecast, Pick};
 
-/// How many points each kind of hit earns.
+/// How many points each kind of correct prediction earns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Kept with each settlement, so that it can be told later how its points came about.
+    /// Stored with each settlement, so that its points can be explained later.
     pub version: u32,
-    /// The score to the goal.
+    /// The exact score.
     pub exact: u32,
-    /// The winner and by how many goals. Not for draws: there each score has the same difference.
+    /// The winner and the goal difference. Not for draws: every draw has the same difference.
     pub difference: u32,
-    /// The winner, or that there is none.
+    /// The winner, or a draw.
     pub outcome: u32,
 }
 
@@ -20,7 +20,7 @@ pub struct Rules {
 pub const RULES: Rules = Rules { version: 1, exact: 4, difference: 3, outcome: 2 };
 
 impl Rules {
-    /// What `forecast` earns when the match ends in `result`, after 90 minutes.
+    /// The points of `forecast` for a match with this `result` after 90 minutes.
     #[must_use]
     pub fn points(&self, forecast: &Forecast, result: Score) -> u32 {
         if forecast.pick() != Pick::of(result) {
@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn points_come_with_the_right_outcome_and_only_with_it(predicted in scores(), result in scores()) {
+        fn only_the_right_outcome_earns_points(predicted in scores(), result in scores()) {
             let earned = RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result);
             prop_assert_eq!(earned > 0, Pick::of(predicted) == Pick::of(result));
             prop_assert_eq!(earned == 4, predicted == result);
@@ -100,7 +100,7 @@ mod tests {
         }
 
         #[test]
-        fn three_is_for_the_same_margin_of_the_same_winner(predicted in scores(), result in scores()) {
+        fn the_right_winner_and_difference_earn_three_points(predicted in scores(), result in scores()) {
             let earned = RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result);
             let margin = |s: Score| i32::from(s.home) - i32::from(s.away);
             let same = margin(predicted) == margin(result) && margin(result) != 0 && predicted != result;
@@ -108,22 +108,21 @@ mod tests {
         }
 
         #[test]
-        fn without_a_score_it_is_two_or_nothing(predicted in scores(), result in scores()) {
+        fn a_pick_without_a_score_earns_two_points_or_none(predicted in scores(), result in scores()) {
             let pick = Pick::of(predicted);
             let earned = RULES.points(&forecast(pick, None), result);
             prop_assert_eq!(earned, if pick == Pick::of(result) { 2 } else { 0 });
         }
 
-        /// A score can be worth more than the bare pick, never less.
         #[test]
-        fn a_score_never_costs_points(predicted in scores(), result in scores()) {
+        fn a_score_never_earns_less_than_the_pick_alone(predicted in scores(), result in scores()) {
             let pick = Pick::of(predicted);
             let with = RULES.points(&forecast(pick, Some(predicted)), result);
             prop_assert!(with >= RULES.points(&forecast(pick, None), result));
         }
 
         #[test]
-        fn home_and_away_are_treated_alike(predicted in scores(), result in scores()) {
+        fn home_and_away_earn_the_same(predicted in scores(), result in scores()) {
             let here = RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result);
             let (predicted, result) = (mirrored(predicted), mirrored(result));
             prop_assert_eq!(here, RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result));

@@ -1,4 +1,4 @@
-//! One prediction per user and match, open until kick-off.
+//! Predictions: one per user and match, until kick-off.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use super::catalog::{Match, Score, Status};
 use super::{Field, Raw, Reason, UserId, limit};
 
-/// Who wins, or that nobody does.
+/// The outcome of a match: a home win, a draw or an away win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -36,7 +36,7 @@ impl Pick {
         }
     }
 
-    /// What a score amounts to.
+    /// The outcome that a score means.
     #[must_use]
     pub fn of(score: Score) -> Self {
         match score.home.cmp(&score.away) {
@@ -58,7 +58,7 @@ impl Field for Pick {
     }
 }
 
-/// A pick, and a score that agrees with it.
+/// A pick, and optionally a score that agrees with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forecast {
     pick: Pick,
@@ -154,21 +154,22 @@ impl Field for Confidence {
     }
 }
 
+/// A user's prediction for a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
     pub event_id: u32,
     pub user_id: UserId,
     pub forecast: Forecast,
     pub confidence: Confidence,
-    /// When it was first made, with a nonce that tells it from every other of the same user.
+    /// When it was created. The nonce makes it unique among the predictions of the user.
     pub created: Stamp,
     /// When its user last changed it.
     pub changed: Stamp,
-    /// Grows with every change by its user.
+    /// How many times the user saved it.
     pub edits: u32,
-    /// `None` until the match is over and points are calculated, and where it has no result that counts.
+    /// `None` until points are calculated after the match, and for a match without a valid result.
     pub points: Option<u32>,
-    /// The match's revision under which the points were calculated last; 0 before that.
+    /// The revision of the match that the points were calculated from; 0 before the first calculation.
     pub revision: u32,
 }
 
@@ -179,7 +180,7 @@ impl Prediction {
     }
 }
 
-/// A prediction's id: the same for ever, without a counter. 53 bits, because JavaScript holds no more.
+/// A prediction's id: a hash of match and user, so it needs no counter. It fits in 53 bits, as JavaScript needs.
 #[must_use]
 pub fn id(event: u32, user: UserId) -> u64 {
     let digest = Sha256::digest(format!("prediction\u{0}{event}\u{0}{user}").as_bytes());
@@ -220,20 +221,20 @@ impl Stamp {
     }
 }
 
-/// The match has started, is over, or will not be played.
+/// The match has started, is over, or is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("predictions are closed")]
-pub struct Closed;
+pub struct PredictionsClosed;
 
 impl Match {
-    /// Whether predictions are taken. A postponed match has its new start, or its old one until the feed
-    /// knows better.
-    pub fn admits_predictions(&self, now: DateTime<Utc>) -> Result<(), Closed> {
-        let waits = matches!(self.status, Status::Scheduled | Status::Postponed);
-        if waits && now < self.start { Ok(()) } else { Err(Closed) }
+    /// Checks that predictions can still be made. For a postponed match, the start in the feed counts, even if it is
+    /// still the old one.
+    pub fn admits_predictions(&self, now: DateTime<Utc>) -> Result<(), PredictionsClosed> {
+        let is_to_come = matches!(self.status, Status::Scheduled | Status::Postponed);
+        if is_to_come && now < self.start { Ok(()) } else { Err(PredictionsClosed) }
     }
 
-    /// Whether play has begun, or never will: nothing is given away by showing who picked what.
+    /// Whether play has begun or never will, so that other users can see the picks.
     #[must_use]
     pub fn has_kicked_off(&self, now: DateTime<Utc>) -> bool {
         match self.status {
@@ -243,17 +244,17 @@ impl Match {
         }
     }
 
-    /// The result that counts, where there is one.
+    /// The final score of a finished match. Other matches have no result that earns points.
     #[must_use]
     pub fn result(&self) -> Option<Score> {
         self.score.filter(|_| self.status == Status::Finished)
     }
 }
 
-/// The partition of a user's predictions among a match's `shards`. Never changes: rows are found by it.
+/// The shard of a user's prediction among the `shards` of a match. Stored rows depend on it, so it must never change.
 #[must_use]
 pub fn shard(user: UserId, shards: u8) -> u8 {
-    // SplitMix64's finalizer: neighbouring ids, which users have who registered together, part ways.
+    // SplitMix64's finalizer spreads consecutive ids, which users who register together have, over the shards.
     let mut hash = u64::from(user.0).wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -292,27 +293,27 @@ mod tests {
     }
 
     #[test]
-    fn open_until_the_millisecond_of_the_start() {
+    fn predictions_are_open_until_the_millisecond_of_the_start() {
         let start = game(Status::Scheduled).start;
         let last = start - TimeDelta::milliseconds(1);
         for status in [Status::Scheduled, Status::Postponed] {
             assert_eq!(game(status).admits_predictions(last), Ok(()));
-            assert_eq!(game(status).admits_predictions(start), Err(Closed));
+            assert_eq!(game(status).admits_predictions(start), Err(PredictionsClosed));
         }
         let over = [Status::Live, Status::Finished, Status::Cancelled, Status::Abandoned, Status::Awarded];
         for status in over {
-            assert_eq!(game(status).admits_predictions(last), Err(Closed), "{status:?}");
+            assert_eq!(game(status).admits_predictions(last), Err(PredictionsClosed), "{status:?}");
         }
     }
 
     #[test]
-    fn picks_are_secret_until_play_begins() {
+    fn a_match_has_kicked_off_when_play_began_or_never_will() {
         let start = game(Status::Scheduled).start;
         let last = start - TimeDelta::milliseconds(1);
         assert!(!game(Status::Scheduled).has_kicked_off(last));
         assert!(game(Status::Scheduled).has_kicked_off(start));
         assert!(game(Status::Live).has_kicked_off(last));
-        assert!(!game(Status::Postponed).has_kicked_off(start), "it will open again");
+        assert!(!game(Status::Postponed).has_kicked_off(start), "a new start follows");
     }
 
     #[test]
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_score_agrees_with_its_pick() {
+    fn a_score_must_agree_with_the_pick() {
         let score = |home, away| Some(Score { home, away });
         assert!(Forecast::new(Pick::Home, score(99, 0)).is_ok());
         assert!(Forecast::new(Pick::Draw, None).is_ok());
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_stable_and_even() {
+    fn shards_are_stable_and_of_even_size() {
         let found: Vec<u8> = (1..=8).map(|user| shard(UserId(user), 64)).collect();
         assert_eq!(found, [1, 14, 45, 10, 26, 0, 23, 54]);
         for shards in [1, 4, 64] {
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_read_back_and_sort_by_time() {
+    fn stamps_round_trip_and_sort_by_time() {
         let (early, late) = (at("2026-11-15T12:00:00Z"), at("2026-11-15T12:00:00.001Z"));
         let stamp = Stamp::new(early, u32::MAX);
         assert_eq!(Stamp::parse(stamp.as_str()), Some(stamp.clone()));

@@ -1,3 +1,5 @@
+//! Users and their profiles.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -8,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::text::line;
 use super::{Field, Phone, Raw, Reason, Username, text, time};
 
-/// The least age to use the service.
+/// The minimum age of a user.
 const MIN_AGE: u32 = 13;
 
-/// A user's number: small and sequential, because phones read 32-bit integers.
+/// A user's id. Ids are small and sequential, because some clients read 32-bit integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UserId(pub u32);
@@ -37,14 +39,14 @@ impl Field for UserId {
 
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
-        super::field::id_schema()
+        super::Id::schema()
     }
 }
 
 #[cfg(feature = "openapi")]
-super::field::shown_as!(UserId, { "type": "integer", "format": "int64", "minimum": 1 });
+super::field::response_schema!(UserId, { "type": "integer", "format": "int64", "minimum": 1 });
 
-/// A user as the service knows them.
+/// A user with their whole profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     pub id: UserId,
@@ -54,15 +56,15 @@ pub struct User {
     pub name: Option<Name>,
     pub email: Option<Email>,
     pub date_of_birth: Option<NaiveDate>,
-    /// Phones that verifications were started for, and not completed.
+    /// Phones with a verification that was started but not completed.
     pub pending_phones: BTreeSet<Phone>,
     pub primary_team: Option<u32>,
     pub other_teams: Vec<u32>,
-    /// Since when the username is known in rooms, and stays.
+    /// When the username was locked: other members of a chat room know it since then.
     pub chat_since: Option<DateTime<Utc>>,
 }
 
-/// What other users see of a user.
+/// The part of a user that other users see.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Person {
     pub id: UserId,
@@ -98,9 +100,9 @@ impl Field for Name {
 }
 
 #[cfg(feature = "openapi")]
-super::field::shown_as!(Name, { "type": "string" });
+super::field::response_schema!(Name, { "type": "string" });
 
-/// An e-mail address. Hidden in `Debug` output, as a phone number is.
+/// An e-mail address. `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Email(String);
@@ -110,8 +112,7 @@ const NOT_AN_EMAIL: &str = "Enter an e-mail address, for example ada@example.org
 impl Email {
     pub fn parse(text: &str) -> Result<Self, Reason> {
         let text = line(text, 254)?;
-        // Addresses with a quoted or display part, or at a bare host or an IP address, are legal,
-        // but in a form they are mistakes.
+        // A quoted part, a display name, a bare host and an IP address are valid in e-mail, but typing errors in a form.
         if text.contains('"') {
             return Err(NOT_AN_EMAIL.into());
         }
@@ -145,7 +146,7 @@ impl Field for Email {
 }
 
 #[cfg(feature = "openapi")]
-super::field::shown_as!(Email, { "type": "string", "format": "idn-email" });
+super::field::response_schema!(Email, { "type": "string", "format": "idn-email" });
 
 impl fmt::Debug for Email {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,7 +154,7 @@ impl fmt::Debug for Email {
     }
 }
 
-/// A date of birth as given; whether it is old enough depends on today.
+/// A date of birth. Whether the user is old enough depends on the current date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BirthDate(NaiveDate);
 
@@ -162,7 +163,7 @@ impl BirthDate {
         time::parse_date(text).map(Self)
     }
 
-    /// The date, if it is a plausible one for someone at least 13 years old on `today`.
+    /// The date, if it is 1900 or later and the user is at least 13 years old on `today`.
     pub fn accepted_on(self, today: NaiveDate) -> Result<NaiveDate, Reason> {
         if self.0 >= today {
             return Err("The date of birth must be in the past.".into());
@@ -194,7 +195,7 @@ impl Field for BirthDate {
 pub enum RenameError {
     #[error("the username is taken")]
     Taken,
-    #[error("the username is a chat identity by now")]
+    #[error("the username can no longer change")]
     Locked,
 }
 
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn emails_are_addresses() {
+    fn only_plain_addresses_are_emails() {
         for text in ["a@b.co", "first.last+tag@sub.example.org", "müller@bücher.example"] {
             assert!(Email::parse(text).is_ok(), "{text}");
         }
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn thirteen_is_counted_in_birthdays() {
+    fn the_minimum_age_is_reached_on_the_thirteenth_birthday() {
         let today = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
         let accepted = |text| BirthDate::parse(text).unwrap().accepted_on(today).is_ok();
         assert!(accepted("2013-11-15"));

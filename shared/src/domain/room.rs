@@ -1,4 +1,4 @@
-//! Chat rooms, as far as this service keeps them.
+//! Chat rooms and their members.
 
 use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
@@ -8,13 +8,13 @@ use sha2::{Digest as _, Sha256};
 use super::text::line;
 use super::{Field, Pick, Raw, Reason, UserId, text};
 
-/// The chat network's id of a room: `!<local part>:<server>`.
+/// The Matrix id of a room: `!<local part>:<server>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RoomId(String);
 
 impl RoomId {
-    /// `None` for anything that cannot be one.
+    /// `None` if the text is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (local, server) = text.strip_prefix('!')?.split_once(':')?;
@@ -38,7 +38,7 @@ impl RoomId {
 }
 
 #[cfg(feature = "openapi")]
-super::field::shown_as!(RoomId, { "type": "string", "pattern": "^!" });
+super::field::response_schema!(RoomId, { "type": "string", "pattern": "^!" });
 
 /// A room's name, 1 to 100 characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,45 +104,44 @@ pub struct Room {
     pub name: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub topic: String,
-    /// The match that it is about, if any.
+    /// The match that the room is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<u32>,
-    /// A match's own room has nobody for it.
+    /// `None` for the room that every match has: the service creates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creator_id: Option<UserId>,
-    /// Joined by invitation alone, and encrypted.
+    /// Private rooms are encrypted and need an invitation.
     pub is_private: bool,
-    /// Over how many partitions its members are spread: a stadium joins a match's room at once.
+    /// How many partitions hold its members. A match's room has many, because thousands can join it in a moment.
     pub shards: u8,
     #[serde(with = "ts_milliseconds")]
     pub created_at: DateTime<Utc>,
-    /// When somebody last wrote, or when it was made.
+    /// The time of the last message, or of the creation.
     #[serde(with = "ts_milliseconds")]
     pub last_activity: DateTime<Utc>,
 }
 
 impl Room {
-    /// How the chat network says who may come in.
+    /// The join rule, as Matrix names it.
     #[must_use]
     pub fn join_rule(&self) -> &'static str {
         if self.is_private { "invite" } else { "public" }
     }
 
-    /// A private room is found by the people in it alone.
+    /// The name in the public directory. `None` for private rooms, which are not listed there.
     #[must_use]
     pub fn listed_name(&self) -> Option<&str> {
         (!self.is_private).then_some(&self.name)
     }
 }
 
-/// Over how many partitions the members of a room that a user makes are spread. Into a private one people
-/// come one by one.
+/// How many partitions hold the members of a room that a user creates. One is enough for a private room.
 #[must_use]
-pub fn shards(is_private: bool) -> u8 {
+pub fn member_shards(is_private: bool) -> u8 {
     if is_private { 1 } else { 4 }
 }
 
-/// A day, counted from 1970: as fine as "seen lately" has to be.
+/// A UTC day, counted from 1970-01-01.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Day(pub i64);
@@ -153,13 +152,14 @@ impl Day {
         Self(moment.timestamp().div_euclid(86_400))
     }
 
-    /// The first day of the last seven, counting this one.
+    /// The first of the seven days that end with this one.
     #[must_use]
-    pub fn week_began(self) -> Self {
+    pub fn week_start(self) -> Self {
         Self(self.0 - 6)
     }
 }
 
+/// A user's relation to a room, as Matrix names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -180,7 +180,7 @@ impl Membership {
     }
 }
 
-/// Somebody in a room, or who was, or who may be.
+/// A current, invited or former member of a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     pub room_id: RoomId,
@@ -191,16 +191,16 @@ pub struct Member {
     pub event_id: Option<u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_private: bool,
-    /// What they predict for it, as far as `tally` has got.
+    /// Their prediction for the room's match. `tally` copies it, a few seconds late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pick: Option<Pick>,
-    /// Which version of their prediction that is.
+    /// The `edits` of the copied prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<u32>,
-    /// The team they are for, as far as `tally` has got.
+    /// Their primary team. `tally` copies it, a few seconds late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<u32>,
-    /// When they last joined, wrote, or predicted the room's match.
+    /// The last day on which they joined, wrote, or predicted the room's match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Day>,
 }
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_rooms() {
+    fn malformed_room_ids_are_rejected() {
         for text in ["!match1:touchline.local", "!a:b", "!kzFV_x-1:example.org:8448"] {
             assert_eq!(RoomId::parse(text).unwrap().as_str(), text);
         }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_topics() {
+    fn names_and_topics_are_trimmed_and_bounded() {
         assert_eq!(RoomName::parse(" Corner ").unwrap().as_str(), "Corner");
         assert_eq!(RoomName::parse(&"é".repeat(100)).unwrap().as_str().chars().count(), 100);
         for text in ["", "  ", "a\u{0}b", "a\nb", &"x".repeat(101)] {
@@ -244,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn a_week_is_seven_days_with_today() {
+    fn a_week_is_seven_days_including_today() {
         let noon = DateTime::from_timestamp(1_794_744_000, 0).unwrap();
         let today = Day::of(noon);
-        assert_eq!(today.0 - today.week_began().0, 6);
+        assert_eq!(today.0 - today.week_start().0, 6);
         assert_eq!(Day::of(DateTime::from_timestamp(-1, 0).unwrap()), Day(-1));
     }
 }

@@ -1,18 +1,19 @@
+//! Sessions: bearer tokens, their expiry and renewal.
+
 use std::fmt;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 
 use super::UserId;
-use super::code::hex;
 
-/// Renewing more often would cost a write for each request and gain nothing.
+/// The age at which use renews a session. Renewing on every request would cost a write each time.
 pub const RENEW_AFTER: TimeDelta = TimeDelta::days(1);
 
 /// A bearer token: `tl_<user id>_<64 hex digits>`.
 ///
-/// The prefix lets secret scanners spot a leak; the user id makes the lookup a single read; the 256
-/// random bits make it a secret. Only its SHA-256 is stored.
+/// Secret scanners recognise the prefix. The user id makes the lookup a single read. The digits are 256 random bits.
+/// Only the token's SHA-256 is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     user: UserId,
@@ -22,18 +23,17 @@ pub struct Token {
 impl Token {
     #[must_use]
     pub fn new(user: UserId, secret: [u8; 32]) -> Self {
-        Self { user, text: format!("tl_{user}_{}", hex(&secret)) }
+        Self { user, text: format!("tl_{user}_{}", base16ct::lower::encode_string(&secret)) }
     }
 
-    /// `None` for anything this service did not write.
+    /// Parses a token in exactly the form that [`Self::new`] writes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (user, secret) = text.strip_prefix("tl_")?.split_once('_')?;
-        let secret_is_ours =
-            secret.len() == 64 && secret.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        // Only the canonical spelling: no sign, no leading zero.
+        let is_secret = secret.len() == 64 && secret.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        // Only the canonical number: no sign, no leading zero.
         let user_id: UserId = user.parse().ok().filter(|id: &UserId| id.to_string() == user)?;
-        secret_is_ours.then(|| Self { user: user_id, text: text.to_owned() })
+        is_secret.then(|| Self { user: user_id, text: text.to_owned() })
     }
 
     #[must_use]
@@ -43,7 +43,7 @@ impl Token {
 
     #[must_use]
     pub fn digest(&self) -> String {
-        hex(&Sha256::digest(self.text.as_bytes()))
+        base16ct::lower::encode_string(&Sha256::digest(self.text.as_bytes()))
     }
 
     #[must_use]
@@ -58,12 +58,12 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Why a caller is not let in.
+/// Why a caller is not authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unauthenticated {
     #[error("no token was sent")]
     Missing,
-    #[error("the token is not one of ours, or was logged out")]
+    #[error("the token is unknown or logged out")]
     Unknown,
     #[error("the token has expired")]
     Expired,
@@ -94,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_reads_back() {
+    fn tokens_round_trip() {
         let token = Token::new(UserId(7), [0xab; 32]);
         assert!(token.as_str().starts_with("tl_7_abab"));
         assert_eq!(Token::parse(token.as_str()), Some(token));
     }
 
     #[test]
-    fn nonsense_is_no_token() {
+    fn malformed_tokens_are_rejected() {
         let secret = "a".repeat(64);
         for text in [
             String::new(),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_on_time_and_renews_once_a_day() {
+    fn sessions_expire_on_time_and_renew_once_a_day() {
         let start = DateTime::from_timestamp(1_763_000_000, 0).unwrap();
         let end = start + TimeDelta::days(30);
         let ms = TimeDelta::milliseconds(1);

@@ -1,3 +1,5 @@
+//! The SMS log, and the text of a message.
+
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::{Field, IssueId, OneTimeCode, Phone, Raw, Reason, code};
@@ -8,24 +10,25 @@ pub struct SmsLogEntry {
     pub id: u64,
     pub issue: IssueId,
     pub phone: Phone,
-    /// Kept only where the environment shows it; see [`crate::config::Environment::shows_codes`].
+    /// Only outside production. The configuration decides, with `Environment::shows_codes`.
     pub code: Option<OneTimeCode>,
     pub status: SmsStatus,
     pub provider: String,
     pub error: Option<String>,
     pub created_at: DateTime<Utc>,
-    /// How often the provider was asked.
+    /// How many times the provider was called.
     pub attempts: u32,
 }
 
 impl SmsLogEntry {
-    /// An id that grows with time and fits a JavaScript number: milliseconds, then ten random bits.
+    /// An id that grows with time: milliseconds, then ten random bits. It fits in 53 bits, as JavaScript needs.
     #[must_use]
     pub fn id(at: DateTime<Utc>, random: u32) -> u64 {
         (u64::try_from(at.timestamp_millis()).unwrap_or(0) << 10) | u64::from(random & 0x3ff)
     }
 }
 
+/// Whether the provider accepted a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -55,7 +58,7 @@ impl Field for SmsStatus {
     }
 }
 
-/// A position in the log. Entries sort by id, then by the code they belong to.
+/// A position in the log. Entries sort by id, then by the id of the code.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPosition(String);
 
@@ -89,7 +92,7 @@ impl LogPosition {
     }
 }
 
-/// What the message says.
+/// The text of the message.
 #[must_use]
 pub fn text(code: &OneTimeCode) -> String {
     let minutes = code::VALID_FOR.num_minutes();
@@ -101,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_reads_back_and_knows_its_day() {
+    fn positions_round_trip_and_have_a_day() {
         let at = DateTime::from_timestamp_millis(1_763_171_495_678).unwrap();
         let entry = SmsLogEntry {
             id: SmsLogEntry::id(at, 7),

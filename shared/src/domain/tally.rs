@@ -1,5 +1,7 @@
-//! What is counted, as differences: a change of a row takes back what the old one added and adds what the
-//! new one does. Whoever applies each change once has the same counts as whoever counts all rows.
+//! Counters that are kept up to date from changes of rows.
+//!
+//! The difference of a change is what the new row adds minus what the old row added. Applying the difference of every
+//! change once gives the same counts as counting all rows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +12,7 @@ use serde::Deserialize;
 use super::prediction::{Pick, Prediction};
 use super::room::{Day, Member};
 
-/// Declares a set of counters: a struct, and its fields by name for whoever stores them.
+/// Declares a struct of counters that is stored by the names of its fields.
 macro_rules! counters {
     ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident),* $(,)? }) => {
         $(#[$meta])*
@@ -42,14 +44,14 @@ macro_rules! counters {
     };
 }
 
-/// Counters that can be added up and stored.
+/// A set of counters that can be added up and stored.
 pub trait Counters: Clone + Default + PartialEq + AddAssign + Sub<Output = Self> {
-    /// Each counter by its name. One that is missing is zero.
+    /// Each counter with the name that it is stored under. A missing counter is zero.
     fn fields(&self) -> Vec<(Cow<'static, str>, i64)>;
 }
 
 counters! {
-    /// What is counted of a match.
+    /// The predictions for a match.
     EventCounts {
         predictions,
         home,
@@ -61,18 +63,18 @@ counters! {
 }
 
 counters! {
-    /// What is counted of a user, over all matches.
+    /// The predictions of a user for all matches.
     UserRecord {
-        /// Predictions that got their points.
+        /// Predictions with points, even 0.
         settled,
-        /// Those of them with the right outcome.
+        /// Settled predictions with the right outcome.
         correct,
         points,
     }
 }
 
 counters! {
-    /// What is counted of a room's members.
+    /// The members of a room.
     RoomTotals {
         members,
         /// Members who predict the room's match.
@@ -83,11 +85,11 @@ counters! {
     }
 }
 
-/// What is counted of a room.
+/// The members of a room, also by team and by day.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoomCounts {
     pub totals: RoomTotals,
-    /// Members by the team they are for. Those without one are the rest.
+    /// Members by their primary team. Members without one are not in it.
     pub teams: BTreeMap<u32, i64>,
     /// Members by the day on which they were last seen.
     pub days: BTreeMap<Day, i64>,
@@ -97,7 +99,7 @@ impl RoomCounts {
     const TEAM: &str = "team:";
     const DAY: &str = "day:";
 
-    /// What one member adds.
+    /// What one member adds to the counters.
     #[must_use]
     pub fn of(member: &Member) -> Self {
         if !member.has_joined() {
@@ -118,8 +120,8 @@ impl RoomCounts {
         }
     }
 
-    /// Takes in a counter that is stored under a name of [`Counters::fields`], if it is one of teams or days.
-    pub fn take_in(&mut self, name: &str, count: i64) {
+    /// Sets the counter of a team or a day that is stored under `name`. Ignores other names.
+    pub fn set_stored(&mut self, name: &str, count: i64) {
         if let Some(team) = name.strip_prefix(Self::TEAM).and_then(|team| team.parse().ok()) {
             self.teams.insert(team, count);
         } else if let Some(day) = name.strip_prefix(Self::DAY).and_then(|day| day.parse().ok()) {
@@ -127,21 +129,22 @@ impl RoomCounts {
         }
     }
 
-    /// Whether a stored counter is of a day that nobody will ask for again.
+    /// Whether `name` is the stored counter of a day that [`Self::active`] no longer needs. It stays for another week,
+    /// because clocks differ and changes can be delivered late.
     #[must_use]
-    pub fn is_of_old(name: &str, today: Day) -> bool {
+    pub fn is_outdated(name: &str, today: Day) -> bool {
         let day = name.strip_prefix(Self::DAY).and_then(|day| day.parse().ok()).map(Day);
-        day.is_some_and(|day| day.0 < today.week_began().0 - 7)
+        day.is_some_and(|day| day.0 < today.week_start().0 - 7)
     }
 
     /// Members seen in the last seven days.
     #[must_use]
     pub fn active(&self, today: Day) -> i64 {
-        self.days.range(today.week_began()..).map(|(_, members)| members).sum()
+        self.days.range(today.week_start()..).map(|(_, members)| members).sum()
     }
 }
 
-/// Adds a map to a map, entry by entry; what cancels out is left out.
+/// Adds `sign` times `from` to `to`, key by key, and removes counts that become 0.
 fn add<K: Ord>(to: &mut BTreeMap<K, i64>, from: BTreeMap<K, i64>, sign: i64) {
     for (key, count) in from {
         *to.entry(key).or_default() += sign * count;
@@ -177,7 +180,7 @@ impl Counters for RoomCounts {
 }
 
 impl EventCounts {
-    /// What one row adds.
+    /// What one prediction adds to the counters.
     #[must_use]
     pub fn of(row: &Prediction) -> Self {
         let pick = row.forecast.pick();
@@ -190,20 +193,19 @@ impl EventCounts {
         }
     }
 
-    /// 0 where there is nothing to average.
+    /// The average confidence in percent, to two decimals. 0 without predictions.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "sums stay far below 2^52")]
     pub fn average_confidence(&self) -> f64 {
         if self.predictions <= 0 {
             return 0.0;
         }
-        // Two decimals: more would suggest a precision that percentages do not have.
         (self.confidence as f64 / self.predictions as f64 * 100.0).round() / 100.0
     }
 }
 
 impl UserRecord {
-    /// The part of the settled predictions that were right, to four decimals.
+    /// The fraction of settled predictions with the right outcome, to four decimals. 0 without settled predictions.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     pub fn accuracy(&self) -> f64 {
@@ -213,13 +215,13 @@ impl UserRecord {
         (self.correct as f64 / self.settled as f64 * 10_000.0).round() / 10_000.0
     }
 
-    /// By what people are ranked: right predictions, then accuracy. `None` before the first result.
+    /// The sort key of a ranking: correct predictions, then accuracy. `None` without settled predictions.
     #[must_use]
-    pub fn standing(&self) -> Option<i64> {
+    pub fn ranking_key(&self) -> Option<i64> {
         (self.settled > 0).then(|| self.correct * 1_000_001 + self.correct * 1_000_000 / self.settled)
     }
 
-    /// What one row adds.
+    /// What one prediction adds to the counters.
     #[must_use]
     pub fn of(row: &Prediction) -> Self {
         match row.points {
@@ -229,9 +231,9 @@ impl UserRecord {
     }
 }
 
-/// What a change of a row adds to counters that a row adds `of` to.
+/// What a change from row `old` to row `new` adds to counters. `of` is what one row adds.
 #[must_use]
-pub fn change<C: Counters, R>(of: impl Fn(&R) -> C, old: Option<&R>, new: Option<&R>) -> C {
+pub fn difference<C: Counters, R>(of: impl Fn(&R) -> C, old: Option<&R>, new: Option<&R>) -> C {
     new.map_or_else(C::default, &of) - old.map_or_else(C::default, &of)
 }
 
@@ -256,30 +258,30 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_mind_moves_one_count_to_another() {
+    fn a_changed_pick_moves_from_one_counter_to_another() {
         let (old, new) = (row(Pick::Home, 80, None), row(Pick::Draw, 30, None));
         assert_eq!(
-            change(EventCounts::of, Some(&old), Some(&new)),
+            difference(EventCounts::of, Some(&old), Some(&new)),
             EventCounts { predictions: 0, home: -1, draw: 1, away: 0, confidence: -50 }
         );
-        assert_eq!(change(UserRecord::of, Some(&old), Some(&new)), UserRecord::default());
+        assert_eq!(difference(UserRecord::of, Some(&old), Some(&new)), UserRecord::default());
     }
 
     #[test]
-    fn points_count_for_the_user_and_a_correction_by_its_difference() {
+    fn corrected_points_add_their_difference() {
         let open = row(Pick::Home, 50, None);
         let right = row(Pick::Home, 50, Some(4));
         let wrong = row(Pick::Home, 50, Some(0));
-        let settled = change(UserRecord::of, Some(&open), Some(&right));
+        let settled = difference(UserRecord::of, Some(&open), Some(&right));
         assert_eq!(settled, UserRecord { settled: 1, correct: 1, points: 4 });
-        let corrected = change(UserRecord::of, Some(&right), Some(&wrong));
+        let corrected = difference(UserRecord::of, Some(&right), Some(&wrong));
         assert_eq!(corrected, UserRecord { settled: 0, correct: -1, points: -4 });
-        let void = change(UserRecord::of, Some(&wrong), Some(&open));
+        let void = difference(UserRecord::of, Some(&wrong), Some(&open));
         assert_eq!(void, UserRecord { settled: -1, correct: 0, points: 0 });
     }
 
     #[test]
-    fn averages_have_two_decimals_and_nothing_averages_to_nothing() {
+    fn the_average_has_two_decimals_and_is_0_without_predictions() {
         let counts = |predictions, confidence| EventCounts { predictions, confidence, ..Default::default() };
         assert!((counts(3, 200).average_confidence() - 66.67).abs() < 1e-9);
         assert!((counts(0, 0).average_confidence() - 0.0).abs() < 1e-9);

@@ -1,8 +1,8 @@
-//! Short text that a person typed.
+//! Short text that a person types.
 
-use super::Reason;
+use super::{Field, Raw, Reason};
 
-/// One line for others to read: trimmed, 1 to `max` characters, without control characters.
+/// Parses one line: trimmed, 1 to `max` characters, without control characters.
 pub fn line(text: &str, max: usize) -> Result<String, Reason> {
     let text = text.trim();
     if text.is_empty() {
@@ -17,12 +17,27 @@ pub fn line(text: &str, max: usize) -> Result<String, Reason> {
     Ok(text.to_owned())
 }
 
-/// JSON Schemas of text, with the patterns that [`line`] and its callers accept.
+/// The text of a search box, 1 to 100 characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchText(pub String);
+
+impl Field for SearchText {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        line(raw.text()?, 100).map(Self)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        schema::line(100, "rovers")
+    }
+}
+
+/// JSON Schemas of text. The patterns match exactly the texts that the parsers accept.
 #[cfg(feature = "openapi")]
 pub mod schema {
     use serde_json::{Value, json};
 
-    /// What `str::trim` removes, any number of times.
+    /// Any number of the characters that `str::trim` removes.
     pub const SPACE: &str = r"[\u0009-\u000D \u0085\u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]*";
     /// A character that is not a control character.
     pub const PRINTABLE: &str = r"[^\u0000-\u001F\u007F-\u009F]";
@@ -30,15 +45,17 @@ pub mod schema {
     pub const VISIBLE: &str =
         r"[^\u0000-\u001F\u007F-\u009F \u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]";
 
+    /// The schema of [`super::line`].
     #[must_use]
     pub fn line(max: usize, example: &str) -> Value {
         let pattern = format!("^{SPACE}{VISIBLE}({PRINTABLE}{{0,{}}}{VISIBLE})?{SPACE}$", max - 2);
-        json!({ "type": "string", "minLength": 1, "pattern": pattern, "examples": [example],
+        json!({
+            "type": "string", "minLength": 1, "pattern": pattern, "examples": [example],
             "description": format!("1 to {max} characters after trimming, without control characters."),
         })
     }
 
-    /// Exactly one of these words.
+    /// One of a fixed set of words.
     #[must_use]
     pub fn one_of(words: &[&str]) -> Value {
         json!({ "type": "string", "enum": words })

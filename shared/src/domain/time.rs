@@ -1,11 +1,13 @@
+//! Timestamps and dates, as the API writes and reads them.
+
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 
 use super::{Field, Raw, Reason};
 
-/// A moment as the API shows it: ISO 8601 in UTC, whole seconds.
+/// A time in a response: ISO 8601 in UTC, in whole seconds.
 ///
-/// Fractions are left out because the date parsers of some phone platforms refuse them by default.
+/// The date parsers of some phone platforms reject fractions by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub DateTime<Utc>);
 
@@ -16,7 +18,7 @@ impl Serialize for Timestamp {
 }
 
 #[cfg(feature = "openapi")]
-super::field::shown_as!(Timestamp, { "type": "string", "format": "date-time", "pattern": "Z$" });
+super::field::response_schema!(Timestamp, { "type": "string", "format": "date-time", "pattern": "Z$" });
 
 impl From<DateTime<Utc>> for Timestamp {
     fn from(at: DateTime<Utc>) -> Self {
@@ -24,14 +26,14 @@ impl From<DateTime<Utc>> for Timestamp {
     }
 }
 
-/// Reads `YYYY-MM-DD` and nothing else; chrono alone would also take `2026-1-5` and `+2026-01-05`.
+/// Parses `YYYY-MM-DD`. Stricter than chrono, which also accepts `2026-1-5` and `+2026-01-05`.
 pub fn parse_date(text: &str) -> Result<NaiveDate, Reason> {
-    let shaped = text.len() == 10
+    let well_formed = text.len() == 10
         && text
             .bytes()
             .enumerate()
             .all(|(at, b)| if at == 4 || at == 7 { b == b'-' } else { b.is_ascii_digit() });
-    if !shaped {
+    if !well_formed {
         return Err("Enter the date as YYYY-MM-DD.".into());
     }
     text.parse().map_err(|_| "This date does not exist.".into())
@@ -53,13 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_whole_seconds_in_utc() {
+    fn timestamps_are_whole_seconds_in_utc() {
         let at = DateTime::from_timestamp_millis(1_763_171_495_678).unwrap();
         assert_eq!(serde_json::to_string(&Timestamp(at)).unwrap(), "\"2025-11-15T01:51:35Z\"");
     }
 
     #[test]
-    fn dates_are_strict() {
+    fn only_existing_dates_in_the_full_form_are_accepted() {
         assert!(parse_date("2024-02-29").is_ok());
         for text in ["2026-1-5", "2026-02-30", "+026-01-05", "2026/01/05", "", "２０２６-01"] {
             assert!(parse_date(text).is_err(), "{text}");

@@ -1,7 +1,6 @@
-//! Usernames: their form, and suggestions when the wanted one is not free.
+//! Usernames and suggestions for them.
 //!
-//! A username is also the local part of the chat identity, so its alphabet is one that the chat network
-//! takes as it is.
+//! A username is also the local part of the Matrix user id, so it uses only characters that Matrix allows there.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +9,7 @@ use super::{Field, Raw, Reason, text};
 const MIN: usize = 3;
 const MAX: usize = 30;
 
-/// Names that would let somebody pass for the service itself.
+/// Names that could be mistaken for the service or its staff.
 const RESERVED: &[&str] = &[
     "admin",
     "administrator",
@@ -35,7 +34,7 @@ const RESERVED: &[&str] = &[
     "webmaster",
 ];
 
-/// 3 to 30 of `a-z 0-9 _ .`; capitals are folded.
+/// 3 to 30 of `a-z 0-9 _ .`. Capital letters become small ones.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Username(String);
@@ -57,10 +56,16 @@ impl Username {
         &self.0
     }
 
-    /// Valid, but no user may take it.
+    /// Whether no user can choose it, although it is valid.
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         RESERVED.contains(&self.0.as_str())
+    }
+}
+
+impl Field for Username {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
     }
 
     #[cfg(feature = "openapi")]
@@ -73,21 +78,10 @@ impl Username {
     }
 }
 
-impl Field for Username {
-    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
-        Self::parse(raw.text()?)
-    }
-
-    #[cfg(feature = "openapi")]
-    fn schema() -> serde_json::Value {
-        Username::schema()
-    }
-}
-
 #[cfg(feature = "openapi")]
-super::field::shown_as!(Username, { "type": "string", "pattern": "^[a-z0-9_.]{3,30}$" });
+super::field::response_schema!(Username, { "type": "string", "pattern": "^[a-z0-9_.]{3,30}$" });
 
-/// A username that a person may take.
+/// A username that a user can choose: one that is not reserved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenUsername(pub Username);
 
@@ -113,33 +107,33 @@ impl Field for ChosenUsername {
     }
 }
 
-/// What suggestions are made from: the usable part of whatever a person typed.
+/// The text that suggestions are derived from, reduced to the characters of a username.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Base(String);
+pub struct UsernameBase(String);
 
-impl Base {
-    /// `José García` becomes `jose_garcia`; text without any letter or digit is refused.
+impl UsernameBase {
+    /// Transliterates the text: `José García` becomes `jose_garcia`. Text without a letter or digit is invalid.
     pub fn parse(text: &str) -> Result<Self, Reason> {
         let text = text::line(text, 100)?;
         let mut base = String::new();
         for c in deunicode::deunicode(&text).chars() {
             match c.to_ascii_lowercase() {
                 c @ ('a'..='z' | '0'..='9' | '.') => base.push(c),
-                // Runs of anything else become one separator.
+                // Every run of other characters becomes one underscore.
                 _ if !base.ends_with('_') => base.push('_'),
                 _ => {}
             }
         }
-        base.truncate(MAX);
         let base = base.trim_matches(['_', '.']);
         if base.is_empty() {
             return Err("Enter at least one letter or digit.".into());
         }
-        Ok(Self(base.to_owned()))
+        let start = &base[..base.len().min(MAX)];
+        Ok(Self(start.trim_end_matches(['_', '.']).to_owned()))
     }
 }
 
-impl Field for Base {
+impl Field for UsernameBase {
     fn read(raw: Raw<'_>) -> Result<Self, Reason> {
         Self::parse(raw.text()?)
     }
@@ -147,23 +141,29 @@ impl Field for Base {
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
         let mut schema = text::schema::line(100, "José García");
-        schema["description"] = "Any text with at least one letter or digit of any script.".into();
+        schema["description"] =
+            "Up to 100 characters, with at least one letter or digit of any script.".into();
+        // Rejects ASCII texts without a letter or digit. A pattern cannot tell which other characters have a
+        // transliteration.
+        schema["allOf"] = serde_json::json!([{ "pattern": "[A-Za-z0-9]|[^\\u0000-\\u00A0]" }]);
         schema
     }
 }
 
-impl From<&Username> for Base {
+impl From<&Username> for UsernameBase {
     fn from(name: &Username) -> Self {
         Self(name.as_str().to_owned())
     }
 }
 
-/// A name for somebody who asked for none, from a range wide enough to be free.
-pub fn for_a_newcomer(mut draw: impl FnMut(u32) -> u32) -> Username {
+/// A random username for a new user who did not choose one. `draw` returns a random number below its argument.
+///
+/// The range is so large that most of its names are free.
+pub fn random(mut draw: impl FnMut(u32) -> u32) -> Username {
     Username(format!("fan{}", 1_000_000 + draw(99_000_000)))
 }
 
-/// How a candidate differs from its base.
+/// What a candidate without numbers has before and after its base.
 const AFFIXES: &[(&str, &str)] = &[
     ("", "_fc"),
     ("the_", ""),
@@ -177,14 +177,18 @@ const AFFIXES: &[(&str, &str)] = &[
     ("", "_home"),
 ];
 
-/// Candidates derived from `base`, all different, none of them `base` itself nor reserved.
+/// Suggestions derived from `base`: all different, not reserved, and different from `base`.
 ///
-/// `draw` gives a number below its argument. The candidates may be taken: the caller keeps the free ones.
-pub fn candidates(base: &Base, with_numbers: bool, mut draw: impl FnMut(u32) -> u32) -> Vec<Username> {
+/// `draw` returns a random number below its argument. The caller checks which candidates are free.
+pub fn candidates(
+    base: &UsernameBase,
+    with_numbers: bool,
+    mut draw: impl FnMut(u32) -> u32,
+) -> Vec<Username> {
     let mut names: Vec<Username> = Vec::with_capacity(AFFIXES.len());
     for (at, (before, after)) in AFFIXES.iter().enumerate() {
         let number = if with_numbers {
-            // Later candidates draw from a wider range, so that some are free for a popular base.
+            // Later candidates have larger numbers, so that some are free for a popular base.
             let range = 10_u32.pow(2 + u32::try_from(at / 3).unwrap_or(0));
             format!("{}", 1 + draw(range))
         } else {
@@ -211,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_form_is_strict_and_capitals_fold() {
+    fn usernames_are_bounded_and_become_lower_case() {
         assert_eq!(Username::parse("Alice.B_9").unwrap().as_str(), "alice.b_9");
         for text in ["", "ab", &"a".repeat(31), "al ice", "alice!", "älice", "alice\u{0}", "a-b-c"] {
             assert!(Username::parse(text).is_err(), "{text:?}");
@@ -219,26 +223,29 @@ mod tests {
     }
 
     #[test]
-    fn reserved_words_cannot_be_chosen() {
+    fn reserved_usernames_cannot_be_chosen() {
         assert!(Username::parse("Admin").unwrap().is_reserved());
         assert!(ChosenUsername::parse("Admin").is_err());
         assert!(ChosenUsername::parse("alice").is_ok());
     }
 
     #[test]
-    fn a_base_is_made_of_anything_readable() {
-        assert_eq!(Base::parse("José  García!").unwrap(), Base("jose_garcia".into()));
-        assert_eq!(Base::parse("北京").unwrap(), Base("bei_jing".into()));
-        assert_eq!(Base::parse("__x__").unwrap(), Base("x".into()));
+    fn a_base_is_transliterated() {
+        let base = |text: &str| UsernameBase::parse(text).unwrap().0;
+        assert_eq!(base("José  García!"), "jose_garcia");
+        assert_eq!(base("北京"), "bei_jing");
+        assert_eq!(base("__x__"), "x");
+        assert_eq!(base(&format!("{}x", ".".repeat(99))), "x");
+        assert_eq!(base(&format!("{}.x", "a".repeat(29))), "a".repeat(29));
         for text in ["", "!!!", "  ", "___"] {
-            assert!(Base::parse(text).is_err(), "{text:?}");
+            assert!(UsernameBase::parse(text).is_err(), "{text:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn candidates_are_valid_new_and_many(text in "\\PC{1,60}", with_numbers: bool, seed: u32) {
-            let Ok(base) = Base::parse(&text) else { return Ok(()) };
+        fn there_are_at_least_five_valid_candidates(text in "\\PC{1,60}", with_numbers: bool, seed: u32) {
+            let Ok(base) = UsernameBase::parse(&text) else { return Ok(()) };
             let mut state = seed;
             let names = candidates(&base, with_numbers, |below| {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -1,20 +1,21 @@
-//! Sending and checking one-time codes, for login and phone verification.
+//! Sends and checks one-time codes, for login and phone verification.
 
 use crate::api::Invalid;
-use crate::domain::code::{self, Sending, WrongCode};
+use crate::domain::code::{self, CodeRequest, WrongCode};
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
-use crate::domain::{Address, CodeKey, OneTimeCode, Phone, Purpose, UserId, limit};
+use crate::domain::{Address, CodePepper, OneTimeCode, Phone, Purpose, UserId, limit};
+use crate::storage::StoreError;
 use crate::storage::users::{Attempt, Issue, StoredCode};
 use crate::{App, Error};
 
 /// Stores a new code, sends it and logs the attempt. Returns how many seconds the code is valid.
 ///
-/// The rate limits are charged before the message goes out, so that concurrent requests cannot exceed them. A
-/// message that was not sent is refunded.
+/// The request counts against the rate limits before the message is sent, so that concurrent requests cannot exceed
+/// them. If the message is not sent, the request no longer counts.
 pub async fn send(
     app: &App,
     phone: &Phone,
-    sending: Sending,
+    request: CodeRequest,
     address: Option<&Address>,
 ) -> Result<i64, Error> {
     let settings = &app.config.codes;
@@ -23,7 +24,7 @@ pub async fn send(
     }
     let now = app.clock.now();
     let id = limit::request_id(now, app.random.number());
-    // The address limit comes first, in a write of its own: a caller over it must not replace a code.
+    // The limit of the address comes first, in a separate write: a caller over that limit must not replace a code.
     if let Some(address) = address {
         app.store.admit_address(address, settings.per_address, &id, now).await?;
     }
@@ -34,8 +35,8 @@ pub async fn send(
         }
     };
     let code = OneTimeCode::from_number(app.random.below(1_000_000));
-    let digest = key(app)?.digest(phone, sending.purpose(), &id, &code);
-    let issue = Issue { phone, sending, id: &id, digest: &digest, limits: &settings.per_phone };
+    let digest = pepper(app)?.digest(phone, request.purpose(), &id, &code);
+    let issue = Issue { phone, request, id: &id, digest: &digest, limits: &settings.per_phone };
     if let Err(error) = app.store.issue_code(&issue, now).await {
         log_failure(refund_address.await);
         return Err(error.into());
@@ -55,32 +56,32 @@ pub async fn send(
     };
     match delivery.outcome {
         Ok(()) => {
-            // The message is sent, so a failed log write must not fail the request.
+            // The message is sent, so the request succeeds even if the log entry cannot be written.
             log_failure(app.store.log_sms(&entry).await);
             Ok(code::VALID_FOR.num_seconds())
         }
         Err(failed) => {
-            let (withdrawn, freed, logged) = futures_util::join!(
+            let results = futures_util::join!(
                 app.store.withdraw_code(&issue),
                 refund_address,
                 app.store.log_sms(&entry)
             );
-            for done in [withdrawn, freed, logged] {
-                log_failure(done);
+            for result in <[_; 3]>::from(results) {
+                log_failure(result);
             }
             Err(failed.into())
         }
     }
 }
 
-/// Logs a failed clean-up. It does not change the response any more.
-fn log_failure(done: Result<(), crate::storage::StoreError>) {
-    if let Err(error) = done {
-        tracing::error!(%error, "clean-up after a code was sent or failed did not complete");
+/// Logs a failed follow-up write. It does not change the response.
+fn log_failure(result: Result<(), StoreError>) {
+    if let Err(error) = result {
+        tracing::error!(%error, "a write after sending a code failed");
     }
 }
 
-/// Compares a code with the stored one. Each call uses up one attempt.
+/// Compares a code with the stored one. Each call uses one attempt.
 pub async fn check(
     app: &App,
     phone: &Phone,
@@ -91,15 +92,11 @@ pub async fn check(
     let nonce = app.random.word(16);
     let attempt = Attempt { phone, purpose, user, nonce: &nonce };
     let kept = app.store.reserve_attempt(&attempt, app.clock.now()).await?;
-    let given = key(app)?.digest(phone, purpose, &kept.issue, code);
+    let given = pepper(app)?.digest(phone, purpose, &kept.issue, code);
     if given.matches(&kept.digest) { Ok(kept) } else { Err(WrongCode.into()) }
 }
 
-/// Only functions that send or check codes have the key.
-fn key(app: &App) -> Result<&CodeKey, Error> {
-    app.config
-        .codes
-        .key
-        .as_ref()
-        .ok_or(Error::Broken("CODE_PEPPER is not set for a function that handles codes"))
+fn pepper(app: &App) -> Result<&CodePepper, Error> {
+    let pepper = app.config.codes.pepper.as_ref();
+    pepper.ok_or(Error::Broken("CODE_PEPPER is not set for a function that handles codes"))
 }

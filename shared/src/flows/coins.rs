@@ -1,11 +1,13 @@
-//! Coin movements: read the wallet, decide, write. A concurrent change starts over.
+//! Coin movements: read the wallet, decide, write. After a concurrent change, start over.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::domain::UserId;
-use crate::domain::coins::{Amount, Claim, CoinError, Entry, EntryKey, EntryKind, ReferenceId, Wallet};
+use crate::domain::coins::{
+    Amount, Claim, CoinError, Entry, EntryKey, EntryKind, ReferenceId, Wallet, midnight_after,
+};
 use crate::domain::limit;
 use crate::storage::wallets::{Movement, Posted};
 use crate::storage::{Retry, StoreError};
@@ -18,8 +20,8 @@ pub struct Receipt {
     pub is_replay: bool,
 }
 
-/// How many times a movement starts over after a concurrent change. With the waits between, that takes about
-/// five seconds: enough for two hundred concurrent requests, and no phone sends that many.
+/// How many times a movement is tried while concurrent changes interfere. With the waits in between, this takes about
+/// five seconds. That is enough for 200 concurrent requests of one user.
 const ATTEMPTS: u32 = 16;
 
 /// Deducts coins from a wallet, once per key.
@@ -35,23 +37,23 @@ pub async fn deduct(
     let mut wallet = app.store.wallet(user).await?;
     let receipt = loop {
         match request.post(app, &key, wallet, decide).await {
-            // Perhaps an earlier try of this movement emptied the wallet. A transactional read gets both items
-            // at one moment, because plain reads can see one half of a transaction before the other.
-            Err(Error::Coins(CoinError::Insufficient { .. })) if !matches!(key, EntryKey::Alone(_)) => {
-                let (held, entry) = app.store.wallet_and_entry(user, &key).await?;
+            // An earlier request with the same key can be the reason that the balance is too low. Only a transactional
+            // read sees the wallet and the entry at the same moment.
+            Err(Error::Coins(CoinError::Insufficient { .. })) if !matches!(key, EntryKey::Generated(_)) => {
+                let (current, entry) = app.store.wallet_and_entry(user, &key).await?;
                 if let Some(entry) = entry {
                     break Receipt { entry, is_replay: true };
                 }
-                wallet = held;
+                wallet = current;
                 decide(&wallet)?;
             }
-            moved => break moved?,
+            posted => break posted?,
         }
     };
-    let same =
+    let is_same =
         receipt.entry.amount == -i64::from(amount.coins()) && receipt.entry.reason.as_deref() == Some(reason);
     let by_header = matches!(key, EntryKey::Header(_));
-    if same { Ok(receipt) } else { Err(CoinError::ReferenceReused { by_header }.into()) }
+    if is_same { Ok(receipt) } else { Err(CoinError::ReferenceReused { by_header }.into()) }
 }
 
 /// Adds coins to a wallet, once per reference.
@@ -67,8 +69,8 @@ pub async fn grant(
     let coins = i64::from(amount.coins());
     let receipt =
         request.post(app, &key, app.store.wallet(user).await?, |_| Ok(Decision::coins(coins))).await?;
-    let same = receipt.entry.amount == coins && receipt.entry.reason.as_deref() == Some(reason);
-    if same { Ok(receipt) } else { Err(CoinError::ReferenceReused { by_header: false }.into()) }
+    let is_same = receipt.entry.amount == coins && receipt.entry.reason.as_deref() == Some(reason);
+    if is_same { Ok(receipt) } else { Err(CoinError::ReferenceReused { by_header: false }.into()) }
 }
 
 /// Claims the daily coins.
@@ -85,16 +87,12 @@ pub async fn claim(app: &App, user: UserId) -> Result<Entry, Error> {
         })
         .await?;
     if receipt.is_replay {
-        return Err(Wallet { claimed_on: Some(today), ..Wallet::default() }
-            .claim(settings.daily, today)
-            .map_or_else(Error::from, |_| {
-                Error::Broken("the day has an entry, but the wallet can still claim it")
-            }));
+        return Err(CoinError::AlreadyClaimed { next_claim_at: midnight_after(today) }.into());
     }
     Ok(receipt.entry)
 }
 
-/// What a movement does to the current wallet.
+/// The effect of a movement on the current wallet.
 struct Decision {
     coins: i64,
     claim: Option<Claim>,
@@ -106,7 +104,7 @@ impl Decision {
     }
 }
 
-/// One request's attempt at a movement.
+/// A request to move coins.
 struct Request {
     user: UserId,
     kind: EntryKind,
@@ -130,6 +128,7 @@ impl Request {
         }
     }
 
+    /// Writes the movement that `decide` chooses, and decides again after a concurrent change.
     async fn post(
         &self,
         app: &App,
@@ -154,7 +153,7 @@ impl Request {
                     reason: self.reason.clone(),
                     reference_id: match key {
                         EntryKey::Reference(id) | EntryKey::Grant(id) => Some(id.clone()),
-                        EntryKey::Header(_) | EntryKey::Alone(_) | EntryKey::Day(_) => None,
+                        EntryKey::Header(_) | EntryKey::Generated(_) | EntryKey::Day(_) => None,
                     },
                     streak_days: claim.map(|claim| claim.streak_days),
                     streak_bonus: claim.map(|claim| claim.bonus),
@@ -163,8 +162,8 @@ impl Request {
                 },
             };
             let posted = match app.store.post(&wallet, &movement).await {
-                // Perhaps the write succeeded and only its response was lost. Without this check the caller would
-                // get 503 and retry, and a movement without a reference would happen twice.
+                // The write can have succeeded although its response was lost. Without this check the caller would get
+                // 503 and retry, and a movement without an idempotency key would happen twice.
                 Err(error @ StoreError::Busy { .. }) => match app.store.entry(self.user, key).await {
                     Ok(Some(entry)) if entry.request_id == self.id => Posted::Applied(entry),
                     _ => return Err(error.into()),

@@ -5,11 +5,11 @@ use crate::domain::{User, UserId};
 use crate::storage::{Reads, StoreError};
 use crate::{App, Error};
 
-/// Fails with `not_a_member` for users who are not in a private room.
+/// Checks that the user can read the room: it is public, or the user is a member.
 pub async fn require_read_access(app: &App, room: &Room, user: UserId) -> Result<(), Error> {
-    let may = !room.is_private
+    let can_read = !room.is_private
         || app.store.member(room, user, Reads::Eventual).await?.as_ref().is_some_and(Member::has_joined);
-    if may { Ok(()) } else { Err(Error::NotAMember) }
+    if can_read { Ok(()) } else { Err(Error::NotAMember) }
 }
 
 /// Locks the username before other members of a room see it.

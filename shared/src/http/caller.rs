@@ -1,4 +1,4 @@
-//! Identifying the caller of a request.
+//! Identifies the caller of a request.
 
 use std::future::Future;
 
@@ -11,7 +11,7 @@ use crate::domain::Token;
 use crate::domain::session::{self, Renewal, Unauthenticated};
 use crate::{App, Error};
 
-/// How the router identifies each kind of caller. It does so before the handler runs, so a handler cannot forget.
+/// Identifies one kind of caller. The router does it before the handler runs, so no handler can forget it.
 pub trait Identify: Caller {
     fn identify(app: &App, headers: &HeaderMap) -> impl Future<Output = Result<Self, Error>> + Send;
 }
@@ -41,11 +41,12 @@ impl Identify for Homeserver {
             Unauthenticated::Unknown | Unauthenticated::Expired => Error::NotTheHomeserver,
         })?;
         let expected = app.config.chat.hs_token.as_ref().ok_or(Error::NotTheHomeserver)?;
-        let same: bool = token.as_bytes().ct_eq(expected.reveal().as_bytes()).into();
-        if same { Ok(Self) } else { Err(Error::NotTheHomeserver) }
+        let is_equal: bool = token.as_bytes().ct_eq(expected.reveal().as_bytes()).into();
+        if is_equal { Ok(Self) } else { Err(Error::NotTheHomeserver) }
     }
 }
 
+/// The bearer token. Another scheme counts as no token.
 fn bearer(headers: &HeaderMap) -> Result<&str, Unauthenticated> {
     let header = headers.get(AUTHORIZATION).ok_or(Unauthenticated::Missing)?;
     let text = header.to_str().map_err(|_| Unauthenticated::Unknown)?;

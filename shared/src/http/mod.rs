@@ -1,4 +1,4 @@
-//! HTTP: routes requests to handlers, identifies callers, parses input, writes responses.
+//! HTTP: routes requests to handlers, identifies callers, parses input and writes responses.
 
 mod caller;
 mod problem;
@@ -11,4 +11,6 @@ pub use caller::Identify;
 #[cfg(feature = "openapi")]
 pub use problem::{Example, examples};
 pub use reply::Reply;
+#[cfg(feature = "openapi")]
+pub use request::idempotency_key_schema;
 pub use router::{Call, RequestReport, Router};

@@ -1,4 +1,4 @@
-//! The one mapping from errors to what the caller is told.
+//! Maps every error to the body of its response.
 
 use chrono::TimeDelta;
 use serde::Serialize;
@@ -25,24 +25,24 @@ pub(super) struct Problem {
     pub facts: Facts,
 }
 
-/// Facts for programs, beside `message` and `code`. Each belongs to certain codes.
+/// Further fields for programs. Each belongs to certain codes.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Facts {
     /// `insufficient_balance`: the coins in the wallet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub balance: Option<i64>,
-    /// `insufficient_balance`: the coins that the call needs.
+    /// `insufficient_balance`: the coins that the request needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required: Option<u32>,
     /// `already_claimed`: when the next daily coins can be claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_claim_at: Option<Timestamp>,
-    /// 429 and 503: seconds until a retry can succeed. The same as the header `Retry-After`.
+    /// 429 and 503: seconds to wait before a retry. The same as the header `Retry-After`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
 }
 
-/// The wait after a fault that usually passes within a moment.
+/// The wait before a retry of an error that usually passes within a second.
 const SOON: TimeDelta = TimeDelta::seconds(1);
 
 impl Problem {
@@ -50,7 +50,7 @@ impl Problem {
         Self { message: message.into(), code, errors: None, facts: Facts::default() }
     }
 
-    /// Repeats the message as the error of one field.
+    /// Adds the message as the error of one field.
     fn at_field(self, field: &str) -> Self {
         let errors = Some(Invalid::field(field, self.message.clone()));
         Self { errors, ..self }
@@ -221,7 +221,7 @@ fn in_coins(coins: u32) -> String {
     if coins == 1 { "1 coin".into() } else { format!("{coins} coins") }
 }
 
-/// Rounded up, so that a retry after the wait is admitted.
+/// The wait in whole seconds, rounded up: a retry after the wait must not be too early.
 fn whole_seconds(wait: TimeDelta) -> u64 {
     u64::try_from(wait.num_milliseconds()).unwrap_or(0).div_ceil(1000).max(1)
 }
@@ -235,7 +235,7 @@ fn in_words(wait: TimeDelta) -> String {
     }
 }
 
-/// A limit in the unit that people use.
+/// A size as people write it.
 fn size(bytes: usize) -> String {
     const MB: usize = 1024 * 1024;
     if bytes >= MB { format!("{} MB", bytes / MB) } else { format!("{} KB", bytes / 1024) }
@@ -249,14 +249,14 @@ pub struct Example {
     pub body: serde_json::Value,
 }
 
-/// One example of each code.
+/// One example for each code.
 #[cfg(any(test, feature = "openapi"))]
 #[must_use]
 pub fn examples() -> Vec<Example> {
     use crate::domain::catalog::CatalogMissing;
     use crate::domain::code::WrongCode;
     use crate::domain::limit::Limited;
-    use crate::domain::prediction::Closed;
+    use crate::domain::prediction::PredictionsClosed;
     use crate::ports::sms::SmsFailed;
 
     let phone = Invalid::field("phone", "Include the country code, for example +44 7700 900123.");
@@ -274,7 +274,7 @@ pub fn examples() -> Vec<Example> {
         Error::BodyTooLarge { limit: 64 * 1024 },
         Error::UnsupportedMediaType,
         Error::OutOfTime,
-        Error::PredictionsClosed(Closed),
+        Error::PredictionsClosed(PredictionsClosed),
         Error::CatalogMissing(CatalogMissing),
         Error::Invalid(phone),
         Error::Unauthenticated(Unauthenticated::Missing),
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_told_in_words_people_use() {
+    fn waits_are_written_in_a_suitable_unit() {
         assert_eq!(in_words(TimeDelta::milliseconds(1)), "1 second");
         assert_eq!(in_words(TimeDelta::milliseconds(59_001)), "60 seconds");
         assert_eq!(in_words(TimeDelta::seconds(600)), "10 minutes");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_stand_beside_the_message() {
+    fn facts_are_fields_of_the_body() {
         let body = |error: Error| json!(Problem::from(&error));
         assert_eq!(
             body(Error::Coins(CoinError::Insufficient { balance: 0, required: 5 })),

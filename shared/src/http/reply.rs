@@ -1,8 +1,8 @@
-//! What a handler returns on success.
+//! The success result of a handler.
 
 use lambda_http::http::StatusCode;
 
-/// A success: the body, its status and headers.
+/// A success: the body, the status and further headers.
 #[derive(Debug)]
 pub struct Reply<T> {
     pub status: StatusCode,
@@ -16,7 +16,7 @@ impl<T> Reply<T> {
         Self { status, body, headers: Vec::new() }
     }
 
-    /// Marks the response as that of an earlier request with the same idempotency key.
+    /// Adds the header that says: this is the response to an earlier request with the same idempotency key.
     #[must_use]
     pub fn replayed(mut self) -> Self {
         self.headers.push(("idempotency-replayed", "true"));

@@ -1,4 +1,4 @@
-//! Reading a request: its input, its idempotency key, where it came from.
+//! Reads a request: its input, idempotency key, network address and ids.
 
 use lambda_http::aws_lambda_events::query_map::QueryMap;
 use lambda_http::http::header::CONTENT_TYPE;
@@ -12,7 +12,7 @@ use crate::api::{Fields, Input, Invalid};
 use crate::domain::Address;
 use crate::domain::coins::ReferenceId;
 
-/// Body fields of a POST or PUT, query parameters of a GET.
+/// The input: query parameters of a GET, body fields of other methods.
 pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, Error> {
     if request.method() == Method::GET {
         let query: QueryMap = request.query_string_parameters();
@@ -22,17 +22,17 @@ pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, E
         Body::Empty => &[],
         Body::Text(text) => text.as_bytes(),
         Body::Binary(bytes) => bytes,
-        // The library may add kinds of bodies.
+        // The enum is non-exhaustive.
         _ => return Err(Error::MalformedJson),
     };
     if body.len() > max_body {
         return Err(Error::BodyTooLarge { limit: max_body });
     }
-    // An empty body counts as an empty object, so that the response names the required fields.
+    // An empty body counts as an empty object, so that a 422 lists the required fields.
     let body: Value = if body.iter().all(u8::is_ascii_whitespace) {
         Value::Object(serde_json::Map::new())
     } else if is_json(request.headers()) {
-        // The parser rejects nesting beyond 128 levels early.
+        // The parser rejects more than 128 levels of nesting.
         serde_json::from_slice(body).map_err(|_| Error::MalformedJson)?
     } else {
         return Err(Error::UnsupportedMediaType);
@@ -40,7 +40,7 @@ pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, E
     Ok(Fields::of_body(&body).parse()?)
 }
 
-/// A missing content type counts as JSON: some clients omit it.
+/// Whether the content type is JSON. A missing one counts as JSON, because some clients omit it.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(CONTENT_TYPE) else { return true };
     let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -48,18 +48,29 @@ fn is_json(headers: &HeaderMap) -> bool {
         || kind.to_ascii_lowercase().strip_prefix("application/").is_some_and(|rest| rest.ends_with("+json"))
 }
 
-/// The idempotency key in `header`. A value that is not text counts as empty, which is invalid.
+/// The idempotency key in `header`. A value that is not visible ASCII counts as empty, which is invalid.
 pub(super) fn idempotency_key(headers: &HeaderMap, header: &str) -> Result<Option<ReferenceId>, Error> {
     let Some(value) = headers.get(header) else { return Ok(None) };
     let key = ReferenceId::parse(value.to_str().unwrap_or_default());
     Ok(Some(key.map_err(|reason| Invalid::field(header, reason))?))
 }
 
-/// Where the request came from, according to API Gateway. `None` if no rate limit applies.
+/// The JSON Schema of an idempotency key in a header. HTTP strips spaces at both ends.
+#[cfg(feature = "openapi")]
+#[must_use]
+pub fn idempotency_key_schema() -> Value {
+    serde_json::json!({
+        "type": "string", "pattern": "^[!-~]([ -~]{0,62}[!-~])?$", "examples": ["5f0c2c1e"],
+        "description": "The caller's idempotency key. A retry with the same key gets the first result, with \
+                        `Idempotency-Replayed: true`.",
+    })
+}
+
+/// The network that the request came from, according to API Gateway. `None` if no rate limit applies to it.
 pub(super) fn address(request: &Request) -> Option<Address> {
     match request.request_context_ref()? {
         RequestContext::ApiGatewayV2(context) => {
-            Address::parse(context.http.source_ip.as_deref()?).ok().flatten()
+            Address::of(context.http.source_ip.as_deref()?.parse().ok()?)
         }
         _ => None,
     }
@@ -77,5 +88,27 @@ pub(super) fn id(request: &Request) -> &str {
     match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => context.request_id.as_deref().unwrap_or_default(),
         _ => "",
+    }
+}
+
+#[cfg(all(test, feature = "openapi"))]
+mod tests {
+    use lambda_http::http::HeaderValue;
+    use proptest::prelude::*;
+    use regex::Regex;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_schema_of_idempotency_keys_is_exact(value in "([ -~]{0,3}|[!-~]{61,64})[ -~\u{80}-\u{ff}\t]{0,2}") {
+            let schema = idempotency_key_schema();
+            let pattern = Regex::new(schema["pattern"].as_str().unwrap()).unwrap();
+            // As HTTP does.
+            let value = value.trim_matches([' ', '\t']);
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_str(value).unwrap())]);
+            let is_valid = idempotency_key(&headers, CONTENT_TYPE.as_str()).is_ok();
+            prop_assert_eq!(is_valid, pattern.is_match(value), "{:?}", value);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Responses: JSON bodies, and errors in the caller's format.
+//! Writes responses: JSON bodies, and errors in the caller's format.
 
 use lambda_http::Body;
 use lambda_http::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -11,7 +11,7 @@ use crate::api::{ErrorCode, ErrorFormat};
 
 /// A response with a JSON body.
 pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response<Body> {
-    // Our own types always serialize. If one ever does not, respond with 500 instead of a panic.
+    // Our own types always serialize. If one does not, a 500 is better than a panic.
     let (status, text) = match serde_json::to_string(body) {
         Ok(text) => (status, text),
         Err(error) => {
@@ -26,7 +26,7 @@ pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response<Body>
     response
 }
 
-/// An error response. Details of internal errors go to the log only.
+/// An error response. Details of internal errors are only logged.
 pub(super) fn error(error: &Error, format: ErrorFormat) -> Response<Body> {
     let problem = Problem::from(error);
     let status = status(problem.code);
@@ -76,7 +76,7 @@ mod tests {
     use crate::storage::StoreError;
 
     #[test]
-    fn details_of_internal_errors_are_not_sent() {
+    fn details_of_internal_errors_are_not_in_the_response() {
         let failed =
             Error::Store(StoreError::Misconfigured { operation: "GetItem", code: "SecretTable".into() });
         let response = error(&failed, ErrorFormat::Touchline);

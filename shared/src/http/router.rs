@@ -1,4 +1,4 @@
-//! Routes requests to handlers.
+//! Routes a request to its handler.
 
 use std::fmt;
 use std::future::Future;
@@ -17,13 +17,14 @@ use super::caller::Identify;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::{request, response};
+use crate::api::endpoint::PathValues;
 use crate::api::{Caller as _, Endpoint, ErrorFormat, Route, shape};
 use crate::domain::Address;
 use crate::domain::coins::ReferenceId;
 use crate::storage::meter::{self, Cost};
 use crate::{App, Error};
 
-/// One request to one endpoint, parsed.
+/// A parsed request to an endpoint.
 #[derive(Debug)]
 pub struct Call<E: Endpoint> {
     pub caller: E::Caller,
@@ -32,15 +33,15 @@ pub struct Call<E: Endpoint> {
     pub input: E::Input,
     /// The idempotency key, for endpoints that declare its header.
     pub idempotency_key: Option<ReferenceId>,
-    /// `None` if no rate limit applies.
+    /// The network that the request came from. `None` if no rate limit applies to it.
     pub address: Option<Address>,
 }
 
-/// What a request cost and how it ended. The response carries it as an extension, for metrics.
+/// The outcome and the cost of a request. The response has it as an extension, for metrics.
 #[derive(Debug, Clone)]
 pub struct RequestReport {
     pub method: Method,
-    /// The path as declared.
+    /// The declared path, with parameter names.
     pub path: &'static str,
     pub status: StatusCode,
     pub at: DateTime<Utc>,
@@ -48,23 +49,23 @@ pub struct RequestReport {
     pub cost: Cost,
 }
 
-/// The time limit of a request. It is below the function's own timeout, so a slow store still ends in a response
-/// and a line in the log.
+/// The time limit of a request. It is shorter than the function's timeout, so a slow store leads to a response and a log
+/// line.
 const TIME_LIMIT: Duration = Duration::from_secs(8);
 
-/// The decoded values of a path's parameters, in the order of the path.
-type PathValues = Vec<String>;
 type HandlerFuture = BoxFuture<'static, Response<Body>>;
-type Handler = Box<dyn Fn(App, Arc<Request>, PathValues) -> HandlerFuture + Send + Sync>;
+/// Takes the request and the decoded values of the path's parameters.
+type Handler = Box<dyn Fn(App, Arc<Request>, Vec<String>) -> HandlerFuture + Send + Sync>;
 
-/// A function's endpoints, by path and method.
+/// The endpoints of a function.
 ///
-/// It matches the path itself and ignores the gateway's route key, which local emulators do not send.
+/// The router matches the path itself. It ignores the gateway's route key, which local emulators do not send.
 pub struct Router {
     app: App,
-    /// From a request path to its shape.
-    paths: matchit::Router<String>,
-    handlers: Vec<(Route, Handler)>,
+    /// From a path to an index in `endpoints`.
+    paths: matchit::Router<usize>,
+    /// For each path: its shape, and an endpoint per method.
+    endpoints: Vec<(String, Vec<(Route, Handler)>)>,
 }
 
 impl fmt::Debug for Router {
@@ -76,14 +77,14 @@ impl fmt::Debug for Router {
 impl Router {
     #[must_use]
     pub fn new(app: App) -> Self {
-        Self { app, paths: matchit::Router::new(), handlers: Vec::new() }
+        Self { app, paths: matchit::Router::new(), endpoints: Vec::new() }
     }
 
-    /// Registers a handler for the endpoint that its argument names.
+    /// Registers the handler of the endpoint `E`, which the type of its argument names.
     ///
     /// # Panics
     ///
-    /// If two paths of the table are ambiguous. That shows at start.
+    /// At start, if a path of the table conflicts with another.
     #[must_use]
     pub fn on<E, H, F>(mut self, handler: H) -> Self
     where
@@ -91,15 +92,11 @@ impl Router {
         H: Fn(App, Call<E>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Reply<E::Output>, Error>> + Send + 'static,
     {
-        let shape = shape(E::PATH);
-        if self.routes().all(|route| self::shape(route.path) != shape) {
-            self.paths.insert(shape.clone(), shape).expect("paths of the table differ");
-        }
-        let handler: Handler = Box::new(move |app, request, path| {
+        let handler: Handler = Box::new(move |app, request, path_values| {
             let handler = handler.clone();
             Box::pin(async move {
                 let work = async {
-                    let call = read_call::<E>(&app, &request, &path).await?;
+                    let call = read_call::<E>(&app, &request, &path_values).await?;
                     drop(request);
                     handler(app, call).await
                 };
@@ -108,38 +105,44 @@ impl Router {
                 respond_with::<E>(result)
             })
         });
-        self.handlers.push((Route::of::<E>(), handler));
+        let shape = shape(E::PATH);
+        let known = self.endpoints.iter().position(|(known, _)| *known == shape);
+        let index = known.unwrap_or_else(|| {
+            self.paths.insert(shape.clone(), self.endpoints.len()).expect("the paths of the table differ");
+            self.endpoints.push((shape, Vec::new()));
+            self.endpoints.len() - 1
+        });
+        self.endpoints[index].1.push((Route::of::<E>(), handler));
         self
     }
 
     /// The registered endpoints.
     pub fn routes(&self) -> impl Iterator<Item = &Route> {
-        self.handlers.iter().map(|(route, _)| route)
+        self.endpoints.iter().flat_map(|(_, methods)| methods).map(|(route, _)| route)
     }
 
-    /// Whether a request would reach one of the endpoints.
+    /// Whether an endpoint has this method and path.
     #[must_use]
     pub fn serves(&self, method: &Method, path: &str) -> bool {
         self.find(method, path).is_some()
     }
 
-    fn find(&self, method: &Method, path: &str) -> Option<(&Route, &Handler, PathValues)> {
+    /// The endpoint of a request, and the decoded values of its path's parameters.
+    fn find(&self, method: &Method, path: &str) -> Option<(&Route, &Handler, Vec<String>)> {
         let found = self.paths.at(path).ok()?;
-        let (route, handler) = self
-            .handlers
-            .iter()
-            .find(|(route, _)| route.method == *method && shape(route.path) == *found.value)?;
+        let (_, methods) = &self.endpoints[*found.value];
+        let (route, handler) = methods.iter().find(|(route, _)| route.method == *method)?;
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let values = found.params.iter().map(|(_, value)| decoded(value)).collect();
         Some((route, handler, values))
     }
 
-    /// Responds to one request. Never fails: an error becomes a response.
+    /// Handles one request. Errors become responses.
     pub async fn respond(&self, request: Request) -> Response<Body> {
         let Some((route, handler, values)) = self.find(request.method(), request.uri().path()) else {
             return response::error(&Error::NotFound, ErrorFormat::Touchline);
         };
-        // Logs the declared route, not the request's path: paths and queries can hold phone numbers.
+        // Logs the declared path: the path and the query of a request can contain a phone number.
         let span = tracing::info_span!(
             "request",
             request_id = request::id(&request),
@@ -174,13 +177,13 @@ impl Router {
 }
 
 /// Identifies the caller and parses everything that the handler needs.
-async fn read_call<E>(app: &App, request: &Request, path: &[String]) -> Result<Call<E>, Error>
+async fn read_call<E>(app: &App, request: &Request, path_values: &[String]) -> Result<Call<E>, Error>
 where
     E: Endpoint<Caller: Identify>,
 {
     let caller = E::Caller::identify(app, request.headers()).await?;
     let input = request::input(request, E::Caller::MAX_BODY)?;
-    let path = E::from_path(path)?;
+    let path = E::from_path(PathValues::new(path_values))?;
     let idempotency_key = match E::IDEMPOTENCY_HEADER {
         Some(header) => request::idempotency_key(request.headers(), header)?,
         None => None,
@@ -201,7 +204,7 @@ fn respond_with<E: Endpoint>(result: Result<Reply<E::Output>, Error>) -> Respons
     }
 }
 
-/// Whether the endpoint declares this status or error. The OpenAPI document is made from the declaration.
+/// Whether the endpoint declares this status or error. The OpenAPI document lists only what is declared.
 fn is_declared<E: Endpoint>(result: &Result<Reply<E::Output>, Error>) -> bool {
     match result {
         Ok(reply) => E::STATUSES.contains(&reply.status.as_u16()),
@@ -212,7 +215,7 @@ fn is_declared<E: Endpoint>(result: &Result<Reply<E::Output>, Error>) -> bool {
     }
 }
 
-/// For developers: what the request cost, in DynamoDB's units.
+/// The cost of a request in DynamoDB's units, for developers.
 fn cost_header(cost: Cost) -> HeaderValue {
     let Cost { calls, rounds, read_units, write_units, .. } = cost;
     HeaderValue::try_from(format!("calls={calls} rounds={rounds} rcu={read_units} wcu={write_units}"))

@@ -1,10 +1,6 @@
-//! What can go wrong in the store, and how a failed condition is recognised.
+//! What can go wrong in the store.
 
 use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-
-use super::item::Item;
 
 /// A failed storage operation.
 #[derive(Debug, thiserror::Error)]
@@ -61,43 +57,5 @@ impl From<BuildError> for StoreError {
     /// A request lacks a required part: a mistake in this module.
     fn from(_: BuildError) -> Self {
         Self::Misconfigured { operation: "build", code: "IncompleteRequest".into() }
-    }
-}
-
-/// Whether a conditional write took effect. For callers that do not need the existing item.
-pub(super) fn condition_held<T, E: ProvideErrorMetadata>(
-    operation: &'static str,
-    written: Result<T, SdkError<E>>,
-) -> Result<bool, StoreError> {
-    match written {
-        Ok(_) => Ok(true),
-        Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
-        Err(error) => Err(StoreError::from_sdk(operation, &error)),
-    }
-}
-
-/// The existing item, if the update's condition failed. Empty if there was no item.
-pub(super) fn item_that_failed_condition(error: &SdkError<UpdateItemError>) -> Option<Item> {
-    match error.as_service_error()? {
-        UpdateItemError::ConditionalCheckFailedException(failed) => {
-            Some(failed.item().cloned().unwrap_or_default())
-        }
-        _ => None,
-    }
-}
-
-/// The existing item, if the condition of the transaction's write at `index` failed. Empty if there was no
-/// item.
-pub(super) fn write_that_failed_condition(
-    error: &SdkError<TransactWriteItemsError>,
-    index: usize,
-) -> Option<Item> {
-    match error.as_service_error()? {
-        TransactWriteItemsError::TransactionCanceledException(cancelled) => {
-            let reason = cancelled.cancellation_reasons().get(index)?;
-            let has_failed = reason.code() == Some("ConditionalCheckFailed");
-            has_failed.then(|| reason.item().cloned().unwrap_or_default())
-        }
-        _ => None,
     }
 }

@@ -241,7 +241,7 @@ pub fn entry(user: UserId, entry: &EntryKey) -> Key {
     let name = match entry {
         EntryKey::Reference(reference) => format!("{ENTRY}reference#{}", reference.as_str()),
         EntryKey::Header(key) => format!("{ENTRY}header#{}", key.as_str()),
-        EntryKey::Alone(request_id) => format!("{ENTRY}alone#{request_id}"),
+        EntryKey::Generated(request_id) => format!("{ENTRY}alone#{request_id}"),
         EntryKey::Day(day) => format!("{ENTRY}day#{day}"),
         EntryKey::Grant(reference) => format!("{ENTRY}grant#{}", reference.as_str()),
     };

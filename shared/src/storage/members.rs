@@ -12,7 +12,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::Deserialize;
 
-use super::error::{StoreError, condition_held, item_that_failed_condition};
+use super::condition::{condition_held, item_that_failed_condition};
+use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
 use super::pages::{self, Page, PageQuery};
@@ -348,7 +349,7 @@ impl Store {
     pub async fn copy_record(&self, member: Key, record: &VersionedRecord) -> Result<(), StoreError> {
         let VersionedRecord { record, version } = record;
         let update = self.member_update(member);
-        let update = match record.standing() {
+        let update = match record.ranking_key() {
             Some(standing) => update
                 .update_expression(
                     "SET settled = :settled, correct = :correct, ranked = :version, standing = :standing",

@@ -6,6 +6,7 @@
 mod batch;
 pub mod catalog;
 mod client;
+mod condition;
 pub mod directory;
 mod error;
 mod item;

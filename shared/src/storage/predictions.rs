@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use serde::Deserialize;
 
-use super::error::{StoreError, item_that_failed_condition};
+use super::condition::item_that_failed_condition;
+use super::error::StoreError;
 use super::item::{Item, from_item, number, text};
 use super::keys;
 use super::pages::{self, Page, PageQuery};

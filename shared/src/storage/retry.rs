@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::StoreError;
+use super::error::StoreError;
 
 /// Bounds the attempts of a loop and waits between them.
 ///

@@ -12,7 +12,8 @@ use futures_util::future::try_join_all;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::{StoreError, condition_held, write_that_failed_condition};
+use super::condition::{condition_held, write_that_failed_condition};
+use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text, to_item};
 use super::keys;
 use super::store::{Reads, Store};
@@ -257,7 +258,7 @@ impl Store {
         let mut counts = RoomCounts { totals, ..RoomCounts::default() };
         for (name, count) in others {
             if let Some(count) = count.as_i64() {
-                counts.take_in(&name, count);
+                counts.set_stored(&name, count);
             }
         }
         Ok(counts)

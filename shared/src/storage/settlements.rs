@@ -13,7 +13,8 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::error::{StoreError, condition_held};
+use super::condition::condition_held;
+use super::error::StoreError;
 use super::item::{Item, from_item, number, text, to_item};
 use super::retry::Retry;
 use super::store::{Reads, Store, every_item};

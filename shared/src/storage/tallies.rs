@@ -11,7 +11,8 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
-use super::error::{StoreError, condition_held, item_that_failed_condition};
+use super::condition::{condition_held, item_that_failed_condition};
+use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
 use super::retry::Retry;
@@ -147,7 +148,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let is_old = |name: &str| {
             name.strip_prefix(POSITION).is_some_and(|shard| is_old_shard(shard, now))
-                || RoomCounts::is_of_old(name, Day::of(now))
+                || RoomCounts::is_outdated(name, Day::of(now))
         };
         let old: Vec<_> = item.into_iter().filter(|(name, _)| is_old(name)).take(MAX_REMOVED).collect();
         if old.is_empty() {

@@ -10,7 +10,8 @@ use aws_sdk_dynamodb::types::{
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Deserialize;
 
-use super::error::{StoreError, item_that_failed_condition, write_that_failed_condition};
+use super::condition::{item_that_failed_condition, write_that_failed_condition};
+use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text, to_item};
 use super::keys;
 use super::rate_limit::{self, Shift};

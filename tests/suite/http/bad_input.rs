@@ -1,23 +1,23 @@
-//! Every endpoint against everything that a request can get wrong.
+//! Invalid requests to every endpoint.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use touchline::api;
 
-use crate::target::Target;
+use crate::target::HttpApi;
 
-/// What apps post. What the homeserver says is tried in the chat function's own tests.
+/// The endpoints that apps post to. The tests of the chat function cover the homeserver's endpoints.
 fn posts() -> impl Iterator<Item = &'static api::Route> {
     api::ALL.iter().filter(|route| route.method == Method::POST.as_str() && route.path.starts_with("/api/"))
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_json_are_refused_by_every_endpoint() {
-    let fan = Target::fan().await;
-    let before = fan.get("/api/auth/me").await.expect(200);
+async fn bodies_that_are_not_json_fail_at_every_endpoint() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let before = alice.views_profile().await.expect(200);
     let deep = format!("{}1{}", "[".repeat(1_000), "]".repeat(1_000));
     for route in posts() {
-        for (kind, body, status, code) in [
+        for (content_type, body, status, code) in [
             ("application/json", "{".to_owned(), 400, "malformed_json"),
             ("application/json", "{\"phone\":".to_owned(), 400, "malformed_json"),
             ("application/json", "phone=1".to_owned(), 400, "malformed_json"),
@@ -27,16 +27,15 @@ async fn bodies_that_are_no_json_are_refused_by_every_endpoint() {
             ("application/x-www-form-urlencoded", "phone=1".to_owned(), 415, "unsupported_media_type"),
             ("text/plain", "{}".to_owned(), 415, "unsupported_media_type"),
         ] {
-            let answer =
-                fan.target().send(Method::POST, route.path, Some(&fan.token), Some((kind, body))).await;
-            answer.expect_error(status, code);
+            let request = alice.request(Method::POST, route.path).bytes(content_type, body);
+            request.await.expect_error(status, code);
         }
     }
-    assert_eq!(fan.get("/api/auth/me").await.expect(200), before);
+    assert_eq!(alice.views_profile().await.expect(200), before);
 }
 
-/// Each endpoint with a body that fits, as far as its form goes.
-fn fitting() -> [(&'static str, Value); 15] {
+/// A body of the right form for each endpoint that takes fields.
+fn well_formed() -> [(&'static str, Value); 15] {
     let phone = "+447700900123";
     [
         ("/api/code/request", json!({ "phone": phone })),
@@ -69,13 +68,13 @@ fn fitting() -> [(&'static str, Value); 15] {
 }
 
 #[tokio::test]
-async fn each_field_refuses_what_does_not_fit_and_is_named() {
-    let fan = Target::fan().await;
-    let before = fan.get("/api/auth/me").await.expect(200);
-    for (path, body) in fitting() {
+async fn each_invalid_field_is_422_and_named() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let before = alice.views_profile().await.expect(200);
+    for (path, body) in well_formed() {
         for field in body.as_object().unwrap().keys() {
             let mut values = vec![json!({}), json!("a\u{0}"), json!("x".repeat(1_000)), json!(7.5)];
-            // No topic is one.
+            // An empty topic is valid.
             if field != "topic" {
                 values.push(json!(""));
             }
@@ -86,73 +85,69 @@ async fn each_field_refuses_what_does_not_fit_and_is_named() {
                 values.push(json!(7));
             }
             for value in values {
-                let mut bad = body.clone();
-                bad[field] = value;
-                let answer = fan.post(path, &bad).await;
-                answer.expect_error(422, "validation_error");
-                let named: Vec<_> = answer.body["errors"].as_object().unwrap().keys().collect();
-                assert_eq!(named, [field], "{path} {bad}");
+                alice.post(path, &body).field(field, value).await.expect_invalid(&[field]);
             }
         }
     }
-    assert_eq!(fan.get("/api/auth/me").await.expect(200), before);
+    assert_eq!(alice.views_profile().await.expect(200), before);
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_object_are_refused() {
-    let fan = Target::fan().await;
-    for (path, _) in fitting() {
+async fn bodies_that_are_not_objects_are_422() {
+    let alice = HttpApi::under_test().user("alice").await;
+    for (path, _) in well_formed() {
         for body in [json!([]), json!("x"), json!(1), json!(null), json!(true)] {
-            let answer = fan.post(path, &body).await;
-            answer.expect_error(422, "validation_error");
-            assert!(answer.body["errors"]["body"][0].is_string(), "{}", answer.body);
+            let response = alice.post(path, &body).await;
+            response.expect_error(422, "validation_error");
+            assert!(response.body["errors"]["body"][0].is_string(), "{}", response.body);
         }
     }
-    let fitted: Vec<_> = fitting()
-        .map(|(path, _)| path)
-        .into_iter()
-        .chain([
-            "/api/auth/logout",
-            "/api/auth/daily-coins",
-            "/api/auth/chat/credentials",
-            "/api/auth/chat-rooms/{matrixRoomId}/join",
-            "/api/auth/chat-rooms/{matrixRoomId}/leave",
-        ])
-        .collect();
+}
+
+#[test]
+fn every_endpoint_that_takes_fields_is_tested_here() {
+    let without_fields = [
+        "/api/auth/logout",
+        "/api/auth/daily-coins",
+        "/api/auth/chat/credentials",
+        "/api/auth/chat-rooms/{matrixRoomId}/join",
+        "/api/auth/chat-rooms/{matrixRoomId}/leave",
+    ];
+    let tested: Vec<_> = well_formed().map(|(path, _)| path).into_iter().chain(without_fields).collect();
     for route in posts() {
-        assert!(fitted.contains(&route.path), "{} is not tried here", route.path);
+        assert!(tested.contains(&route.path), "add a body for {} to well_formed()", route.path);
     }
 }
 
 #[tokio::test]
-async fn tokens_that_do_not_hold_are_refused_by_every_endpoint_that_needs_one() {
-    let (fan, other) = (Target::fan().await, Target::fan().await);
-    // One user's secret under another's number.
+async fn invalid_tokens_are_401_at_every_endpoint_that_needs_one() {
+    let app = HttpApi::under_test();
+    let (alice, bob) = (app.user("alice").await, app.user("bob").await);
+    // The secret of alice with the user id of bob.
     let id = |token: &str| token.split('_').nth(1).unwrap().to_owned();
-    let crossed = fan.token.replacen(&id(&fan.token), &id(&other.token), 1);
-    other.post("/api/auth/logout", &json!({})).await.expect(200);
+    let mixed = alice.token.replacen(&id(&alice.token), &id(&bob.token), 1);
+    bob.logs_out().await.expect(200);
     for route in api::ALL.iter().filter(|route| route.needs_token) {
         let method = Method::from_bytes(route.method.as_str().as_bytes()).unwrap();
-        let send =
-            async |token: Option<&str>| fan.target().send(method.clone(), route.path, token, None).await;
-        send(None).await.expect_error(401, "token_missing");
-        for token in ["nonsense", "tl_1_", crossed.as_str(), other.token.as_str()] {
-            send(Some(token)).await.expect_error(401, "token_invalid");
+        app.anonymous().request(method.clone(), route.path).await.expect_error(401, "token_missing");
+        for token in ["not-a-token", "tl_1_", &mixed, &bob.token] {
+            let request = app.with_token(token).request(method.clone(), route.path);
+            request.await.expect_error(401, "token_invalid");
         }
     }
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_are_refused() {
-    let target = Target::get();
-    let answer = target.send(Method::GET, "/api/logs/sms?phone=%ff%fe", None, None).await;
-    answer.expect_error(422, "validation_error");
+async fn bytes_that_are_not_utf_8_fail() {
+    let anonymous = HttpApi::under_test().anonymous();
+    anonymous.get("/api/logs/sms?phone=%ff%fe").await.expect_error(422, "validation_error");
     let mut bodies = vec![vec![0xff, 0xfe], vec![b'{', 0xff, b'}']];
-    // Where bytes arrive as they are: ministack's gateway puts a replacement character, which is text.
-    if !Target::is_deployed() {
+    // ministack's gateway replaces the bytes with a replacement character, which is valid text.
+    if !HttpApi::is_deployed() {
         bodies.push(vec![b'"', 0xff, 0xfe, b'"']);
     }
     for body in bodies {
-        target.send_bytes("/api/code/request", &body).await.expect_error(400, "malformed_json");
+        let request = anonymous.request(Method::POST, "/api/code/request").bytes("application/json", body);
+        request.await.expect_error(400, "malformed_json");
     }
 }

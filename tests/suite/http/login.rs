@@ -1,69 +1,58 @@
 use reqwest::Method;
-use serde_json::json;
+use touchline_testing::Api as _;
 
-use crate::target::{Target, name, phone};
+use crate::target::{HttpApi, unique_name, unique_phone};
 
 #[tokio::test]
-async fn from_phone_number_to_logged_in_user_and_out_again() {
-    let target = Target::get();
-    let phone = phone();
-    let sent = target.post("/api/code/request", &json!({ "phone": phone })).await.expect(200);
+async fn a_phone_number_logs_in_and_out() {
+    let app = HttpApi::under_test();
+    let phone = unique_phone();
+    let sent = app.anonymous().requests_code(&phone).await.expect(200);
     assert_eq!(sent["data"]["expires_in"], 300);
     assert!(sent["message"].is_string());
 
-    let code = target.code(&phone).await;
-    let login = target.post("/api/code/verify", &json!({ "phone": phone, "code": code })).await.expect(200);
-    let data = &login["data"];
+    let code = app.last_code(&phone).await;
+    let data = app.anonymous().verifies_code(&phone, &code).await.expect_data(200);
     assert!(data["user"]["id"].is_u64() && data["user"]["created_at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(data["user"]["phone"], phone.as_str());
-    let chat_name = data["matrix_credentials"]["user_id"].as_str().unwrap();
-    assert!(chat_name.starts_with(&format!("@{}:", data["user"]["username"].as_str().unwrap())));
+    let chat_id = data["matrix_credentials"]["user_id"].as_str().unwrap();
+    assert!(chat_id.starts_with(&format!("@{}:", data["user"]["username"].as_str().unwrap())));
     assert!(data["matrix_credentials"]["access_token"].is_string());
     assert!(data["matrix_credentials"]["device_id"].is_string());
 
-    let token = data["token"].as_str().unwrap();
-    let me = target.send(Method::GET, "/api/auth/me", Some(token), None).await.expect(200);
-    assert_eq!(me["data"]["phone"], phone.as_str());
-    target.post_as(token, "/api/auth/logout", &json!({})).await.expect(200);
-    target.send(Method::GET, "/api/auth/me", Some(token), None).await.expect_error(401, "token_invalid");
+    let alice = app.with_token(data["token"].as_str().unwrap());
+    assert_eq!(alice.views_profile().await.expect_data(200)["phone"], phone.as_str());
+    alice.logs_out().await.expect(200);
+    alice.views_profile().await.expect_error(401, "token_invalid");
 }
 
 #[tokio::test]
-async fn a_wrong_code_and_a_used_one_are_refused() {
-    let target = Target::get();
-    let phone = phone();
-    let code = target.request_code(&phone).await;
+async fn wrong_and_used_codes_are_401() {
+    let anonymous = HttpApi::under_test().anonymous();
+    let phone = unique_phone();
+    let code = anonymous.receives_code(&phone).await;
     let wrong = if code == "000000" { "000001" } else { "000000" };
-    for path in ["/api/code/verify", "/api/auth/login"] {
-        target.post(path, &json!({ "phone": phone, "code": wrong })).await.expect_error(401, "invalid_code");
-    }
-    target.post("/api/auth/login", &json!({ "phone": phone, "code": code })).await.expect(200);
-    target
-        .post("/api/auth/login", &json!({ "phone": phone, "code": code }))
-        .await
-        .expect_error(401, "invalid_code");
+    anonymous.verifies_code(&phone, wrong).await.expect_error(401, "invalid_code");
+    anonymous.logs_in(&phone, wrong).await.expect_error(401, "invalid_code");
+    anonymous.logs_in(&phone, &code).await.expect(200);
+    anonymous.logs_in(&phone, &code).await.expect_error(401, "invalid_code");
 }
 
 #[tokio::test]
-async fn names_are_checked_suggested_and_taken() {
-    let target = Target::get();
-    let wanted = name();
-    let free = target.post("/api/auth/username/check", &json!({ "username": wanted })).await.expect(200);
+async fn usernames_are_free_until_taken_and_similar_ones_are_suggested() {
+    let app = HttpApi::under_test();
+    let wanted = unique_name();
+    let free = app.anonymous().checks_username(&wanted).await.expect(200);
     assert_eq!(free["available"], true);
     assert!(free.get("suggestions").is_none());
 
-    let phone = phone();
-    let code = target.request_code(&phone).await;
-    let body = json!({ "phone": phone, "code": code, "username": wanted });
-    let login = target.post("/api/code/verify", &body).await.expect(200);
-    assert_eq!(login["data"]["user"]["username"], wanted.as_str());
+    assert_eq!(app.sign_in(&unique_phone()).username(&wanted).await.username, wanted);
 
-    let taken = target.post("/api/auth/username/check", &json!({ "username": wanted })).await.expect(200);
+    let taken = app.anonymous().checks_username(&wanted).await.expect(200);
     assert_eq!(taken["available"], false);
     assert!(taken["message"].is_string() && !taken["suggestions"].as_array().unwrap().is_empty());
 
-    let body = json!({ "base": wanted, "include_numbers": true });
-    let generated = target.post("/api/auth/username/generate", &body).await.expect(200);
+    let generated = app.anonymous().generates_usernames(&wanted).include_numbers(true).await.expect(200);
     for suggestion in generated["suggestions"].as_array().unwrap() {
         let suggestion = suggestion.as_str().unwrap();
         assert!(suggestion.starts_with(&wanted) && suggestion.ends_with(|c: char| c.is_ascii_digit()));
@@ -71,28 +60,31 @@ async fn names_are_checked_suggested_and_taken() {
 }
 
 #[tokio::test]
-async fn the_sixth_code_in_ten_minutes_is_refused() {
-    let target = Target::get();
-    let phone = phone();
+async fn the_sixth_code_within_ten_minutes_is_429() {
+    let anonymous = HttpApi::under_test().anonymous();
+    let phone = unique_phone();
     for _ in 0..5 {
-        target.post("/api/code/request", &json!({ "phone": phone })).await.expect(200);
+        anonymous.requests_code(&phone).await.expect(200);
     }
-    let refused = target.post("/api/code/request", &json!({ "phone": phone })).await;
-    refused.expect_error(429, "rate_limited");
-    let wait: u32 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    let limited = anonymous.requests_code(&phone).await;
+    limited.expect_error(429, "rate_limited");
+    let wait: u32 = limited.header("retry-after").unwrap().parse().unwrap();
     assert!((500..=600).contains(&wait), "{wait}");
 }
 
 #[tokio::test]
-async fn the_service_is_healthy_and_knows_what_it_does_not_serve() {
-    let target = Target::get();
-    let health = target.send(Method::GET, "/api/health", None, None).await.expect(200);
-    assert_eq!(health["data"]["status"], "ok");
+async fn the_service_is_healthy() {
+    let health = HttpApi::under_test().anonymous().get("/api/health").await.expect_data(200);
+    assert_eq!(health["status"], "ok");
+}
+
+#[tokio::test]
+async fn unknown_paths_are_404() {
+    let anonymous = HttpApi::under_test().anonymous();
     for (method, path) in
         [(Method::GET, "/api/nothing"), (Method::GET, "/api/code/request"), (Method::POST, "/")]
     {
-        let answer = target.send(method, path, None, None).await;
-        assert_eq!(answer.status, 404);
-        assert!(answer.body["message"].is_string());
+        let body = anonymous.request(method, path).await.expect(404);
+        assert!(body["message"].is_string());
     }
 }

@@ -1,17 +1,18 @@
 use serde_json::{Value, json};
+use touchline_testing::Response;
 
-use crate::target::{Fan, Target};
+use crate::target::HttpApi;
 
-async fn list(fan: &Fan, query: &str) -> Vec<Value> {
-    let body = fan.get(&format!("/api/auth/events?{query}")).await.expect(200);
-    body["data"].as_array().unwrap().clone()
+#[track_caller]
+fn rows(response: Response) -> Vec<Value> {
+    response.expect(200)["data"].as_array().unwrap().clone()
 }
 
-/// The local stack's demo league, or whatever the stack under test has imported.
+/// On the demo league of the local stack, or on what the stack under test has imported.
 #[tokio::test]
-async fn there_are_matches_in_the_order_of_the_interface() {
-    let fan = Target::fan().await;
-    let events = list(&fan, "per_page=100").await;
+async fn events_are_listed_live_first_then_upcoming() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let events = rows(alice.lists_events().per_page(100).await);
     assert!(!events.is_empty());
     let rank = |event: &Value| match event["status"].as_str().unwrap() {
         "live" => 0,
@@ -23,8 +24,8 @@ async fn there_are_matches_in_the_order_of_the_interface() {
         let finished = event["status"] == "finished";
         assert!(!(finished && event["home_score"].is_null()), "{event}");
         assert!(event["chat_room_id"].as_str().unwrap().starts_with('!'));
-        for team in ["home_team", "away_team", "tournament"] {
-            assert!(event[team]["id"].is_u64() && event[team]["name"].is_string(), "{event}");
+        for part in ["home_team", "away_team", "tournament"] {
+            assert!(event[part]["id"].is_u64() && event[part]["name"].is_string(), "{event}");
         }
     }
     let scheduled: Vec<_> = events.iter().filter(|event| event["status"] == "scheduled").collect();
@@ -32,43 +33,41 @@ async fn there_are_matches_in_the_order_of_the_interface() {
 }
 
 #[tokio::test]
-async fn filters_and_pages_agree_with_the_whole() {
-    let fan = Target::fan().await;
-    let first = list(&fan, "status=scheduled&per_page=1").await.remove(0);
-    let team = first["home_team"]["id"].as_u64().unwrap();
+async fn filters_and_pages_select_from_the_same_list() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let first = rows(alice.lists_events().status("scheduled").per_page(1).await).remove(0);
+    let id = |value: &Value| u32::try_from(value["id"].as_u64().unwrap()).unwrap();
+    let team = id(&first["home_team"]);
     let day = &first["start_time"].as_str().unwrap()[..10];
-    let found = list(&fan, &format!("team_id={team}&status=scheduled&date={day}")).await;
+    let found = rows(alice.lists_events().team(team).status("scheduled").date(day).await);
     assert!(found.iter().any(|event| event["id"] == first["id"]));
     for event in found {
         assert!(event["home_team"]["id"] == team || event["away_team"]["id"] == team);
         assert!(event["start_time"].as_str().unwrap().starts_with(day));
     }
-    // Page by page it is the same list as all at once.
-    let whole = list(&fan, "status=finished&per_page=20").await;
+    let whole = rows(alice.lists_events().status("finished").per_page(20).await);
     let mut pages = Vec::new();
     for page in 1..=4 {
-        pages.extend(list(&fan, &format!("status=finished&per_page=5&page={page}")).await);
+        pages.extend(rows(alice.lists_events().status("finished").per_page(5).page(page).await));
     }
     assert_eq!(pages, whole);
-    let one = fan.get(&format!("/api/auth/events/{}", first["id"])).await.expect(200);
-    assert_eq!(one["data"]["id"], first["id"]);
-    fan.get("/api/auth/events/999999999").await.expect_error(404, "event_not_found");
-    let beyond = fan.get("/api/auth/events?page=100000").await.expect(200);
+    assert_eq!(alice.views_event(id(&first)).await.expect_data(200)["id"], first["id"]);
+    alice.views_event(999_999_999).await.expect_error(404, "event_not_found");
+    let beyond = alice.lists_events().page(100_000).await.expect(200);
     assert_eq!(beyond["data"], json!([]));
     assert!(beyond["meta"]["total"].as_u64().unwrap() > 0);
 }
 
 #[tokio::test]
-async fn teams_are_found_and_kept() {
-    let fan = Target::fan().await;
-    let teams = fan.get("/api/auth/teams?per_page=3").await.expect(200);
-    let ids: Vec<_> = teams["data"].as_array().unwrap().iter().map(|team| team["id"].clone()).collect();
-    let name = teams["data"][0]["name"].as_str().unwrap().to_uppercase();
-    let found = fan.get(&format!("/api/auth/teams?search={}", name.replace(' ', "%20"))).await.expect(200);
-    assert_eq!(found["data"][0]["id"], ids[0]);
-    fan.post("/api/auth/teams/primary", &json!({ "team_id": ids[0] })).await.expect(200);
-    fan.post("/api/auth/teams/other", &json!({ "team_ids": ids[1..] })).await.expect(200);
-    let me = fan.get("/api/auth/me").await.expect(200);
-    assert_eq!(me["data"]["primary_team"]["id"], ids[0]);
-    assert_eq!(me["data"]["other_teams"][1]["id"], ids[2]);
+async fn teams_are_found_by_name_and_saved_as_favorites() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let teams = rows(alice.lists_teams().per_page(3).await);
+    let ids: Vec<_> = teams.iter().map(|team| u32::try_from(team["id"].as_u64().unwrap()).unwrap()).collect();
+    let name = teams[0]["name"].as_str().unwrap().to_uppercase();
+    assert_eq!(rows(alice.lists_teams().search(&name).await)[0]["id"], ids[0]);
+    alice.saves_primary_team(ids[0]).await.expect(200);
+    alice.saves_other_teams(&ids[1..]).await.expect(200);
+    let profile = alice.views_profile().await.expect_data(200);
+    assert_eq!(profile["primary_team"]["id"], ids[0]);
+    assert_eq!(profile["other_teams"][1]["id"], ids[2]);
 }

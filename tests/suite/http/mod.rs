@@ -1,12 +1,14 @@
-//! The API as an app sees it. Holds to any address; see `main.rs`.
+//! The API as an app sees it. Runs against any address; see `main.rs`.
 
 mod bad_input;
-pub(crate) mod chat;
+mod chat;
 mod coins;
+mod feed;
 mod login;
 mod matches;
 mod predictions;
 mod profile;
 mod races;
-mod rare;
+mod sessions;
 mod sms_logs;
+mod tally;

@@ -1,13 +1,12 @@
 use serde_json::{Value, json};
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::{Random, SystemRandom};
+use touchline_testing::User;
 
-use crate::target::{Fan, Target, eventually};
+use crate::target::{HttpApi, eventually};
 
-const PATH: &str = "/api/auth/predictions";
-
-/// A match of a league of its own, an hour from now: tests share the API.
-async fn new_match(fan: &Fan) -> Value {
+/// A match that starts in an hour, in a league that no other test has.
+async fn new_match(app: &HttpApi) -> Value {
     let random: &dyn Random = &SystemRandom;
     let id = 2_000_000 + random.below(1_000_000_000);
     let start = SystemClock.now() + chrono::TimeDelta::hours(1);
@@ -25,71 +24,77 @@ async fn new_match(fan: &Fan) -> Value {
         ],
         "events": [event],
     });
-    let report = fan.target().invoke("feed", &league).await;
+    let report = app.invoke("feed", &league).await;
     assert_eq!((&report["created"], &report["rejected"]), (&json!(5), &json!(0)), "{report}");
     event
 }
 
-async fn result(fan: &Fan, event: &Value, home: u32, away: u32) {
+/// Imports the result of a match.
+async fn finish(app: &HttpApi, event: &Value, home: u32, away: u32) {
     let mut event = event.clone();
     event["status"] = json!("finished");
     event["home_score"] = json!(home);
     event["away_score"] = json!(away);
-    let report = fan.target().invoke("feed", &json!({ "format": "touchline", "events": [event] })).await;
+    let report = app.invoke("feed", &json!({ "format": "touchline", "events": [event] })).await;
     assert_eq!(report["updated"], 1, "{report}");
 }
 
 #[tokio::test]
-async fn a_match_from_prediction_to_points_and_their_correction() {
-    let (fan, rival) = (Target::fan().await, Target::fan().await);
-    let event = new_match(&fan).await;
-    let id = event["id"].as_u64().unwrap();
-    let exact = json!({
-        "event_id": id, "prediction": "home", "score_prediction": { "home": 2, "away": 1 }, "confidence": 90,
-    });
-    fan.post(PATH, &json!({ "event_id": id, "prediction": "away" })).await.expect(201);
-    let made = fan.post(PATH, &exact).await.expect(200);
-    rival.post(PATH, &json!({ "event_id": id, "prediction": "draw" })).await.expect(201);
+async fn a_prediction_earns_points_and_a_corrected_result_changes_them() {
+    let app = HttpApi::under_test();
+    let (alice, bob) = (app.user("alice").await, app.user("bob").await);
+    let event = new_match(&app).await;
+    let id = u32::try_from(event["id"].as_u64().unwrap()).unwrap();
+    alice.predicts(id).away().await.expect(201);
+    let exact = alice.predicts(id).home().score(2, 1).confidence(90);
+    let prediction = exact.clone().await.expect_data(200);
+    bob.predicts(id).draw().await.expect(201);
 
-    let predicted = async || rival.get(&format!("/api/auth/events/{id}/predictions")).await.expect(200);
-    let list = eventually(predicted, |list| list["meta"]["total_predictions"] == 2).await;
+    let list = async || bob.lists_event_predictions(id).await.expect(200);
+    let list = eventually(list, |list| list["meta"]["total_predictions"] == 2).await;
     assert_eq!(list["meta"]["prediction_distribution"], json!({ "home": 1, "draw": 1, "away": 0 }));
     assert_eq!(list["meta"]["average_confidence"], 70.0);
-    let theirs = list["data"].as_array().unwrap().iter().find(|row| row["id"] == made["data"]["id"]).unwrap();
-    assert_eq!(theirs["user"]["username"], fan.login["user"]["username"]);
-    let shown = fan.get(&format!("/api/auth/events/{id}")).await.expect(200);
-    assert_eq!(shown["data"]["predictions_count"], 2);
-    let room = shown["data"]["chat_room_id"].as_str().unwrap();
-    let in_room = fan.get(&format!("/api/auth/chat-rooms/{room}/predictions")).await.expect(200);
-    assert_eq!(in_room["meta"]["total_predictions"], 0, "nobody has joined");
+    let row = list["data"].as_array().unwrap().iter().find(|row| row["id"] == prediction["id"]).unwrap();
+    assert_eq!(row["user"]["username"], alice.username.as_str());
+    let shown = alice.views_event(id).await.expect_data(200);
+    assert_eq!(shown["predictions_count"], 2);
+    let room = shown["chat_room_id"].as_str().unwrap();
+    let in_room = alice.lists_room_predictions(room).await.expect(200);
+    assert_eq!(in_room["meta"]["total_predictions"], 0, "the room has no members");
 
-    let own = async |fan: &Fan| fan.get(PATH).await.expect(200)["data"][0].clone();
-    assert_eq!(own(&fan).await["points_earned"], Value::Null);
+    let own = async |user: &User<HttpApi>| user.lists_own_predictions().await.expect_data(200)[0].clone();
+    assert_eq!(own(&alice).await["points_earned"], Value::Null);
     for ((home, away), revision, points) in [((2, 1), 1, [4, 0]), ((1, 1), 2, [0, 2])] {
-        result(&fan, &event, home, away).await;
-        fan.post(PATH, &exact).await.expect_error(400, "event_started");
-        let settled = fan.target().invoke("points", &json!({ "event_id": id })).await;
+        finish(&app, &event, home, away).await;
+        exact.clone().await.expect_error(400, "event_started");
+        let settled = app.invoke("points", &json!({ "event_id": id })).await;
         let expected = json!([{ "event_id": id, "revision": revision, "scored": 2, "finished": true }]);
         assert_eq!(settled["matches"], expected);
-        assert_eq!(own(&fan).await["points_earned"], points[0]);
-        assert_eq!(own(&rival).await["points_earned"], points[1]);
-        assert_eq!(own(&fan).await["event"]["status"], "finished");
+        assert_eq!(own(&alice).await["points_earned"], points[0]);
+        assert_eq!(own(&bob).await["points_earned"], points[1]);
+        assert_eq!(own(&alice).await["event"]["status"], "finished");
     }
 }
 
 #[tokio::test]
-async fn unknown_matches_and_nonsense_are_refused() {
-    let fan = Target::fan().await;
-    fan.post(PATH, &json!({ "event_id": 999_999_999, "prediction": "home" }))
-        .await
-        .expect_error(404, "event_not_found");
-    fan.get("/api/auth/events/999999999/predictions").await.expect_error(404, "event_not_found");
-    fan.get("/api/auth/chat-rooms/!nowhere:touchline.local/predictions")
-        .await
-        .expect_error(404, "room_not_found");
-    fan.get("/api/auth/predictions?cursor=e1.1").await.expect_error(422, "validation_error");
-    let body = json!({ "event_id": 1, "prediction": "home", "score_prediction": { "home": 0, "away": 0 } });
-    let answer = fan.post(PATH, &body).await;
-    answer.expect_error(422, "validation_error");
-    assert!(answer.body["errors"]["score_prediction"][0].as_str().unwrap().contains("contradicts"));
+async fn unknown_events_and_rooms_are_404() {
+    let alice = HttpApi::under_test().user("alice").await;
+    alice.predicts(999_999_999).home().await.expect_error(404, "event_not_found");
+    alice.lists_event_predictions(999_999_999).await.expect_error(404, "event_not_found");
+    alice.lists_room_predictions("!nowhere:touchline.local").await.expect_error(404, "room_not_found");
+}
+
+#[tokio::test]
+async fn a_score_that_contradicts_the_pick_is_422() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let response = alice.predicts(1).home().score(0, 0).await;
+    response.expect_invalid(&["score_prediction"]);
+    let sentence = response.body["errors"]["score_prediction"][0].as_str().unwrap();
+    assert!(sentence.contains("contradicts"), "{sentence}");
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_list_is_422() {
+    let alice = HttpApi::under_test().user("alice").await;
+    alice.lists_own_predictions().cursor("e1.1").await.expect_invalid(&["cursor"]);
 }

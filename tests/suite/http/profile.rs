@@ -1,54 +1,50 @@
 use serde_json::json;
+use touchline_testing::Api as _;
 
-use crate::target::{Target, name, phone};
+use crate::target::{HttpApi, unique_name, unique_phone};
 
 #[tokio::test]
-async fn details_are_saved_and_shown() {
-    let fan = Target::fan().await;
-    let username = name();
-    let info = json!({
-        "name": "Ada Lovelace", "email": "ada@example.org", "date_of_birth": "1990-12-10", "username": username,
-    });
-    let saved = fan.post("/api/auth/update-user-info", &info).await.expect(200);
-    assert_eq!(
-        saved["data"],
-        json!({ "id": fan.login["user"]["id"], "name": "Ada Lovelace", "email": "ada@example.org" })
-    );
-    let me = fan.get("/api/auth/me").await.expect(200);
-    for (field, value) in info.as_object().unwrap() {
-        assert_eq!(&me["data"][field], value);
+async fn the_profile_shows_what_was_saved() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let username = unique_name();
+    let update = alice.updates_profile().name("Ada Lovelace").email("ada@example.org");
+    let saved = update.date_of_birth("1990-12-10").username(&username).await.expect_data(200);
+    assert_eq!(saved, json!({ "id": alice.id, "name": "Ada Lovelace", "email": "ada@example.org" }));
+    let profile = alice.views_profile().await.expect_data(200);
+    for (field, value) in [
+        ("name", "Ada Lovelace"),
+        ("email", "ada@example.org"),
+        ("date_of_birth", "1990-12-10"),
+        ("username", &username),
+    ] {
+        assert_eq!(profile[field], value);
     }
 }
 
 #[tokio::test]
-async fn a_phone_is_verified_by_a_code_sent_to_it() {
-    let fan = Target::fan().await;
-    let new = phone();
-    fan.post("/api/auth/resend-code", &json!({ "phone": new }))
-        .await
-        .expect_error(422, "no_pending_verification");
-    let started = fan.post("/api/auth/verify-phone/initiate", &json!({ "phone": new })).await.expect(200);
-    assert_eq!(started["data"], json!({ "expires_in": 300, "phone": new }));
-    let first = fan.target().code(&new).await;
-    fan.post("/api/auth/resend-code", &json!({ "phone": new })).await.expect(200);
-    let second = fan.target().code(&new).await;
+async fn a_phone_is_verified_by_the_latest_code_sent_to_it() {
+    let app = HttpApi::under_test();
+    let alice = app.user("alice").await;
+    let new = unique_phone();
+    alice.requests_new_code(&new).await.expect_error(422, "no_pending_verification");
+    let started = alice.initiates_verification(&new).await.expect_data(200);
+    assert_eq!(started, json!({ "expires_in": 300, "phone": new }));
+    let first = app.last_code(&new).await;
+    alice.requests_new_code(&new).await.expect(200);
+    let second = app.last_code(&new).await;
 
-    let verify = async |phone: &str, code: &str| {
-        fan.post("/api/auth/verify-phone", &json!({ "phone": phone, "code": code })).await
-    };
     if first != second {
-        verify(&new, &first).await.expect_error(401, "invalid_code");
+        alice.verifies_phone(&new, &first).await.expect_error(401, "invalid_code");
     }
-    verify(&fan.phone, &second).await.expect_error(422, "phone_mismatch");
-    let done = verify(&new, &second).await.expect(200);
-    assert_eq!(done["data"], json!({ "verified": true, "phone": new }));
-    assert_eq!(fan.get("/api/auth/me").await.expect(200)["data"]["phone"], new.as_str());
+    alice.verifies_phone(&alice.phone, &second).await.expect_error(422, "phone_mismatch");
+    let verified = alice.verifies_phone(&new, &second).await.expect_data(200);
+    assert_eq!(verified, json!({ "verified": true, "phone": new }));
+    assert_eq!(alice.views_profile().await.expect_data(200)["phone"], new.as_str());
 }
 
 #[tokio::test]
-async fn a_phone_of_another_user_is_not_to_be_had() {
-    let (fan, other) = (Target::fan().await, Target::fan().await);
-    fan.post("/api/auth/verify-phone/initiate", &json!({ "phone": other.phone }))
-        .await
-        .expect_error(422, "phone_taken");
+async fn the_phone_of_another_user_is_422() {
+    let app = HttpApi::under_test();
+    let (alice, bob) = (app.user("alice").await, app.user("bob").await);
+    alice.initiates_verification(&bob.phone).await.expect_error(422, "phone_taken");
 }

@@ -1,30 +1,22 @@
-use serde_json::json;
-use touchline_testing::at_once;
+use touchline_testing::concurrently;
 
-use crate::target::{Target, phone};
+use crate::target::{HttpApi, unique_phone};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_code_is_one_login_however_many_try() {
-    let target = Target::get();
-    let phone = phone();
-    let code = target.request_code(&phone).await;
-    let statuses = at_once(20, |_| {
-        let body = json!({ "phone": phone, "code": code });
-        async move { Target::get().post("/api/code/verify", &body).await.status.as_u16() }
-    })
-    .await;
-    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
-    assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 19, "{statuses:?}");
+async fn twenty_concurrent_logins_with_one_code_give_one_session() {
+    let anonymous = HttpApi::under_test().anonymous();
+    let phone = unique_phone();
+    let code = anonymous.receives_code(&phone).await;
+    let responses = concurrently(20, |_| anonymous.verifies_code(&phone, &code)).await;
+    let with = |status: u16| responses.iter().filter(|response| response.status == status).count();
+    assert_eq!((with(200), with(401)), (1, 19), "{responses:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_twenty_requests_for_a_code_five_are_served() {
-    let phone = phone();
-    let statuses = at_once(20, |_| {
-        let body = json!({ "phone": phone });
-        async move { Target::get().post("/api/code/request", &body).await.status.as_u16() }
-    })
-    .await;
-    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 5, "{statuses:?}");
-    assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 15, "{statuses:?}");
+async fn twenty_concurrent_code_requests_send_five_codes() {
+    let anonymous = HttpApi::under_test().anonymous();
+    let phone = unique_phone();
+    let responses = concurrently(20, |_| anonymous.requests_code(&phone)).await;
+    let with = |status: u16| responses.iter().filter(|response| response.status == status).count();
+    assert_eq!((with(200), with(429)), (5, 15), "{responses:?}");
 }

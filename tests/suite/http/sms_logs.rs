@@ -1,16 +1,12 @@
-use reqwest::Method;
-use serde_json::json;
-
-use crate::target::{Target, phone};
+use crate::target::{HttpApi, unique_phone};
 
 #[tokio::test]
-async fn an_attempt_is_logged_with_its_code() {
-    let target = Target::get();
-    let phone = phone();
-    target.post("/api/code/request", &json!({ "phone": phone })).await.expect(200);
-    let path = format!("/api/logs/sms?status=sent&phone={}", phone.replace('+', "%2B"));
-    let log = target.send(Method::GET, &path, None, None).await.expect(200);
-    let entry = &log["data"][0];
+async fn a_sent_code_is_in_the_log() {
+    let anonymous = HttpApi::under_test().anonymous();
+    let phone = unique_phone();
+    anonymous.requests_code(&phone).await.expect(200);
+    let log = anonymous.lists_sms_logs().status("sent").phone(&phone).await.expect_data(200);
+    let entry = &log[0];
     assert_eq!(entry["phone"], phone.as_str());
     assert_eq!(entry["status"], "sent");
     assert_eq!(entry["code"].as_str().unwrap().len(), 6);

@@ -31,10 +31,10 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
-        let Played { schedules, calls, faults, deaths, entries } = total;
+        let Played { schedules, calls, faults, crashes, entries } = total;
         let seconds = started.elapsed().as_secs();
         println!(
-            "{schedules} schedules, {calls} calls, {faults} faults, {deaths} crashes, {entries} ledger entries, no errors ({seconds} s)"
+            "{schedules} schedules, {calls} calls, {faults} faults, {crashes} crashes, {entries} ledger entries, no errors ({seconds} s)"
         );
         from = to;
     }

@@ -171,7 +171,7 @@ async fn measure() {
 }
 
 /// The pages to measure: a label, a filter and a page number.
-fn pages(now: DateTime<Utc>) -> [(&'static str, EventFilter, u32); 9] {
+fn pages(now: DateTime<Utc>) -> [(&'static str, EventFilter, usize); 9] {
     let today = NaiveDate::from_ymd_opt(now.year(), now.month(), now.day());
     let all = EventFilter::default();
     let every_filter = EventFilter {

@@ -86,10 +86,11 @@ async fn measure(size: u32) -> Vec<f64> {
     for (text, hits) in SEARCHES {
         let needle = Needle::new(text).expect("the search text is valid");
         let search = async {
-            let found = store.directory_page(&Directory::Named(needle), None, 50).await.expect("a search");
+            let found =
+                store.directory_page(&Directory::Named(needle), None, 50).await.expect("the search succeeds");
             let ids: Vec<RoomId> = found.entries.into_iter().map(|entry| entry.room_id).collect();
-            let rooms = store.rooms(&ids, Reads::Eventual).await.expect("rooms");
-            store.member_counts(&ids).await.expect("counts");
+            let rooms = store.rooms(&ids, Reads::Eventual).await.expect("the rooms are read");
+            store.member_counts(&ids).await.expect("the counts are read");
             rooms.len()
         };
         let (found, cost) = meter::measure(search).await;

@@ -1,6 +1,7 @@
 use lambda_http::http::Method;
 
-use crate::{Api, Persona, Request, Response};
+use crate::persona::Persona;
+use crate::{Api, Request, Response};
 
 const ROOMS: &str = "/api/auth/chat-rooms";
 

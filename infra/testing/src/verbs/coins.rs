@@ -1,6 +1,7 @@
 use lambda_http::http::Method;
 
-use crate::{Api, Persona, Request};
+use crate::persona::Persona;
+use crate::{Api, Request};
 
 #[derive(Debug)]
 pub struct Deduct;

@@ -2,7 +2,8 @@ use lambda_http::http::Method;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::{Api, Persona, Request};
+use crate::persona::Persona;
+use crate::{Api, Request};
 
 /// For the persona that `app.homeserver()` gives.
 impl<A: Api> Persona<A> {

@@ -1,6 +1,7 @@
 use lambda_http::http::Method;
 
-use crate::{Api, Persona, Request};
+use crate::persona::Persona;
+use crate::{Api, Request};
 
 #[derive(Debug)]
 pub struct VerifyCode;
@@ -16,7 +17,7 @@ impl<A: Api> Persona<A> {
     /// Requests a login code and reads it from the text message.
     pub async fn receives_code(&self, phone: &str) -> String {
         self.requests_code(phone).await.expect(200);
-        self.api.last_code(phone).await
+        self.api().last_code(phone).await
     }
 
     /// Logs in through `/api/code/verify`.

@@ -1,7 +1,8 @@
 use lambda_http::http::Method;
 use serde_json::json;
 
-use crate::{Api, Persona, Request};
+use crate::persona::Persona;
+use crate::{Api, Request};
 
 #[derive(Debug)]
 pub struct UpdateProfile;

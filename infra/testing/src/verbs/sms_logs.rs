@@ -1,6 +1,7 @@
 use lambda_http::http::Method;
 
-use crate::{Api, Persona, Request};
+use crate::persona::Persona;
+use crate::{Api, Request};
 
 #[derive(Debug)]
 pub struct ListSmsLogs;
@@ -28,5 +29,9 @@ impl<A: Api> Request<A, ListSmsLogs> {
 
     pub fn per_page(self, count: u32) -> Self {
         self.query("per_page", count)
+    }
+
+    pub fn cursor(self, cursor: &str) -> Self {
+        self.query("cursor", cursor)
     }
 }

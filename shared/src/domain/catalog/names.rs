@@ -180,7 +180,8 @@ mod tests {
         fn every_name_of_a_match_room_is_a_valid_room_name(home in "\\PC{1,200}", away in "\\PC{1,200}") {
             prop_assume!(!home.trim().is_empty() && !away.trim().is_empty());
             let name = match_room_name(&team(1, home.trim(), ""), &team(2, away.trim(), ""));
-            prop_assert_eq!(RoomName::parse(&name).unwrap().as_str(), name.as_str());
+            let parsed = RoomName::parse(&name).unwrap();
+            prop_assert_eq!(parsed.as_str(), name.as_str());
         }
 
         #[test]

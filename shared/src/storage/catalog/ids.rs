@@ -4,7 +4,8 @@ use aws_sdk_dynamodb::types::{Put, TransactWriteItem, Update};
 use serde::Deserialize;
 
 use crate::domain::catalog::{Key, Kind};
-use crate::storage::error::{StoreError, condition_held, write_that_failed_condition};
+use crate::storage::condition::{condition_held, write_that_failed_condition};
+use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number};
 use crate::storage::keys;
 use crate::storage::retry::Retry;

@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::CONCURRENCY;
 use crate::domain::catalog::{Key, Kind, Match, Sport, Team, Tournament};
-use crate::storage::error::{StoreError, condition_held};
+use crate::storage::condition::condition_held;
+use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};

@@ -8,7 +8,8 @@ use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::catalog::{Chunk, ChunkName};
-use crate::storage::error::{StoreError, condition_held};
+use crate::storage::condition::condition_held;
+use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
@@ -81,33 +82,8 @@ impl Index {
 struct PartItem {
     pk: String,
     sk: String,
-    bytes: StoredBytes,
-}
-
-/// Binary data. By default serde reads a `Vec<u8>` as a list of numbers.
-#[derive(Debug)]
-struct StoredBytes(Vec<u8>);
-
-impl<'de> Deserialize<'de> for StoredBytes {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl serde::de::Visitor<'_> for Bytes {
-            type Value = StoredBytes;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("bytes")
-            }
-
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<StoredBytes, E> {
-                Ok(StoredBytes(bytes.to_vec()))
-            }
-
-            fn visit_byte_buf<E>(self, bytes: Vec<u8>) -> Result<StoredBytes, E> {
-                Ok(StoredBytes(bytes))
-            }
-        }
-        deserializer.deserialize_byte_buf(Bytes)
-    }
+    #[serde(with = "serde_bytes")]
+    bytes: Vec<u8>,
 }
 
 impl Store {
@@ -141,7 +117,7 @@ impl Store {
         for items in try_join_all(batches).await? {
             for item in items {
                 let part: PartItem = from_item(item)?;
-                parts.insert((part.pk, part.sk), part.bytes.0);
+                parts.insert((part.pk, part.sk), part.bytes);
             }
         }
         let mut chunks = Vec::with_capacity(wanted.len());

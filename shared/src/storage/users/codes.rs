@@ -5,10 +5,11 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::code::{self, CodeDigest, Sending, VerificationError, WrongCode};
+use crate::domain::code::{self, CodeDigest, CodeRequest, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
 use crate::domain::{Address, IssueId, Phone, Purpose, UserId};
-use crate::storage::error::{StoreError, condition_held, item_that_failed_condition};
+use crate::storage::condition::{condition_held, item_that_failed_condition};
+use crate::storage::error::StoreError;
 use crate::storage::item::{from_item, number, text};
 use crate::storage::keys;
 use crate::storage::rate_limit::{self, Shift};
@@ -19,7 +20,7 @@ use crate::storage::store::Store;
 #[derive(Debug)]
 pub struct Issue<'a> {
     pub phone: &'a Phone,
-    pub sending: Sending,
+    pub request: CodeRequest,
     pub id: &'a IssueId,
     pub digest: &'a CodeDigest,
     pub limits: &'a [Limit],
@@ -101,7 +102,7 @@ impl Store {
     /// Stores a code in place of the previous one, if the phone's rate limits allow another message.
     pub async fn issue_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), IssueError> {
         let Shift { set, mut condition, values } = rate_limit::admit(issue.limits, issue.id, now);
-        let purpose = issue.sending.purpose();
+        let purpose = issue.request.purpose();
         let code = StoredCode {
             issue: issue.id.clone(),
             digest: issue.digest.as_str().to_owned(),
@@ -109,7 +110,7 @@ impl Store {
             tried_by: None,
             valid_until: now + code::VALID_FOR,
             pending_until: now + code::PENDING_FOR,
-            user_id: issue.sending.user(),
+            user_id: issue.request.user(),
             used_by: None,
         };
         let code: AttributeValue =
@@ -126,7 +127,7 @@ impl Store {
             .expression_attribute_values(":end", number((now + longest.max(code::PENDING_FOR)).timestamp()))
             .update_expression(format!("SET {set}, #code = :code, expires_at = :end"))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        if let Sending::Resend(user) = issue.sending {
+        if let CodeRequest::ResendVerification(user) = issue.request {
             condition.push_str(
                 " AND #code.user_id = :user AND #code.pending_until > :now \
                  AND attribute_not_exists(#code.used_by)",
@@ -144,7 +145,7 @@ impl Store {
             // The response to our write was lost and the SDK retried it.
             return Ok(());
         }
-        if let Sending::Resend(user) = issue.sending {
+        if let CodeRequest::ResendVerification(user) = issue.request {
             let pending = from_item::<Codes>(item)?.of(purpose).is_some_and(|code| {
                 code.user_id == Some(user) && code.pending_until > now && code.used_by.is_none()
             });
@@ -173,10 +174,10 @@ impl Store {
                 .table_name(&self.tables.users)
                 .set_key(Some(keys::phone_codes(issue.phone).into()))
                 .set_expression_attribute_values(Some(values))
-                .expression_attribute_names("#code", issue.sending.purpose().as_str())
+                .expression_attribute_names("#code", issue.request.purpose().as_str())
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            update = match (is_current, issue.sending) {
-                (true, Sending::Resend(_)) => update
+            update = match (is_current, issue.request) {
+                (true, CodeRequest::ResendVerification(_)) => update
                     .update_expression(format!("SET {set}, #code.valid_until = :past"))
                     .condition_expression(format!("{condition} AND #code.issue = :request"))
                     .expression_attribute_values(":past", number(0)),
@@ -197,7 +198,7 @@ impl Store {
             };
             position = found;
             is_current = from_item::<Codes>(item)?
-                .of(issue.sending.purpose())
+                .of(issue.request.purpose())
                 .is_some_and(|code| code.issue == *issue.id);
             retry.again().await?;
         }

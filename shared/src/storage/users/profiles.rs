@@ -16,9 +16,8 @@ use super::phones::PhoneOwner;
 use super::sessions::Session;
 use crate::domain::profile::{Person, RenameError};
 use crate::domain::{Email, Name, Phone, Token, User, UserId, Username};
-use crate::storage::error::{
-    StoreError, condition_held, item_that_failed_condition, write_that_failed_condition,
-};
+use crate::storage::condition::{condition_held, item_that_failed_condition, write_that_failed_condition};
+use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};

@@ -5,7 +5,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Token, UserId};
-use crate::storage::error::{StoreError, condition_held};
+use crate::storage::condition::condition_held;
+use crate::storage::error::StoreError;
 use crate::storage::item::{number, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};

@@ -1,0 +1,252 @@
+use std::sync::mpsc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use serde_json::json;
+use touchline::App;
+use touchline::domain::{CodeRequest, Phone};
+use touchline::flows::codes;
+use touchline::storage::Store;
+use touchline_testing::{Fault, Persona, TestApp, concurrently};
+
+const PHONE: &str = "+447700900123";
+const OTHER_PHONE: &str = "+447700900999";
+const ADDRESS: &str = "203.0.113.9";
+
+async fn anonymous() -> (TestApp, Persona) {
+    let app = TestApp::serving(&[crate::router]).start().await;
+    let caller = app.anonymous();
+    (app, caller)
+}
+
+#[tokio::test]
+async fn a_code_is_sent_and_the_response_has_its_validity() {
+    let (app, caller) = anonymous().await;
+    let body = caller.requests_code("+44 7700 900-123").await.expect(200);
+    assert_eq!(body, json!({ "message": "We sent a code to +447700900123.", "data": { "expires_in": 300 } }));
+    let messages = app.sns.messages();
+    let [message] = messages.as_slice() else { panic!("one message: {messages:?}") };
+    assert_eq!(message["PhoneNumber"], PHONE);
+    let mut attributes = message.iter().filter(|(name, _)| name.ends_with(".Name")).map(|(_, value)| value);
+    assert!(attributes.any(|name| name == "AWS.SNS.SMS.MaxPrice"), "{message:?}");
+    assert!(message.values().any(|value| value == "Transactional"));
+}
+
+#[tokio::test]
+async fn malformed_phones_are_rejected() {
+    let (app, caller) = anonymous().await;
+    for (phone, sentence) in [
+        (json!("12345"), "Include the country code, for example +44 7700 900123."),
+        (json!(447_700), "The field phone must be a string."),
+        (json!(null), "The field phone is required."),
+    ] {
+        let response = caller.requests_code("").field("phone", phone).await;
+        response.expect_invalid(&["phone"]);
+        assert_eq!(response.message(), sentence);
+        assert_eq!(response.body["errors"]["phone"], json!([sentence]));
+    }
+    caller.requests_code("").without("phone").await.expect_invalid(&["phone"]);
+    assert!(app.sns.messages().is_empty());
+}
+
+#[tokio::test]
+async fn a_phone_gets_five_codes_in_ten_minutes_and_ten_in_a_day() {
+    let (app, caller) = anonymous().await;
+    for _ in 0..5 {
+        caller.requests_code(PHONE).await.expect(200);
+        app.clock.advance(TimeDelta::minutes(1));
+    }
+    let response = caller.requests_code(PHONE).await;
+    response.expect_error(429, "rate_limited");
+    assert_eq!(response.header("retry-after"), Some("300"));
+    // The limit is per phone.
+    caller.requests_code(OTHER_PHONE).await.expect(200);
+
+    app.clock.advance(TimeDelta::minutes(5) - TimeDelta::milliseconds(1));
+    caller.requests_code(PHONE).await.expect_error(429, "rate_limited");
+    app.clock.advance(TimeDelta::milliseconds(1));
+    for _ in 0..5 {
+        caller.requests_code(PHONE).await.expect(200);
+        app.clock.advance(TimeDelta::minutes(2));
+    }
+    app.clock.advance(TimeDelta::minutes(30));
+    let response = caller.requests_code(PHONE).await;
+    response.expect_error(429, "rate_limited");
+    let until_tomorrow = (24 * 3_600 - 50 * 60).to_string();
+    assert_eq!(response.header("retry-after"), Some(until_tomorrow.as_str()));
+    assert_eq!(app.sns.messages().len(), 11);
+}
+
+#[tokio::test]
+async fn an_ip_address_is_limited_and_loopback_is_not() {
+    let app = TestApp::serving(&[crate::router]).variable("CODES_PER_ADDRESS_PER_HOUR", "3").start().await;
+    let request_from = |address: &str, n: u32| {
+        app.anonymous().requests_code(&format!("+4477009{n:05}")).from_address(address)
+    };
+    for n in 0..3 {
+        request_from(ADDRESS, n).await.expect(200);
+    }
+    let response = request_from(ADDRESS, 3).await;
+    response.expect_error(429, "rate_limited");
+    assert_eq!(response.header("retry-after"), Some("3600"));
+    request_from("203.0.113.10", 3).await.expect(200);
+    for n in 10..20 {
+        request_from("127.0.0.1", n).await.expect(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_twenty_concurrent_requests_five_send_a_code() {
+    let (app, caller) = anonymous().await;
+    let responses = concurrently(20, |_| caller.requests_code(PHONE)).await;
+    let with = |status: u16| responses.iter().filter(|response| response.status == status).count();
+    assert_eq!((with(200), with(429)), (5, 15));
+    assert_eq!(app.sns.messages().len(), 5);
+}
+
+#[tokio::test]
+async fn a_message_that_the_provider_rejects_is_503_and_does_not_count() {
+    let (app, caller) = anonymous().await;
+    app.sns.refuse();
+    for _ in 0..7 {
+        let response = caller.requests_code(PHONE).await;
+        response.expect_error(503, "sms_unavailable");
+        assert_eq!(response.header("retry-after"), Some("1"));
+    }
+    app.sns.accept();
+    for _ in 0..5 {
+        caller.requests_code(PHONE).await.expect(200);
+    }
+    caller.requests_code(PHONE).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn a_throttled_message_is_retried() {
+    let (app, caller) = anonymous().await;
+    app.sns.throttle(2);
+    caller.requests_code(PHONE).await.expect(200);
+    assert_eq!(app.sns.messages().len(), 1);
+}
+
+#[tokio::test]
+async fn countries_outside_the_allow_list_are_rejected() {
+    let app = TestApp::serving(&[crate::router]).variable("PHONE_PREFIXES", "+1, +49").start().await;
+    let response = app.anonymous().requests_code(PHONE).await;
+    response.expect_invalid(&["phone"]);
+    assert_eq!(response.message(), "Codes cannot be sent to this country yet.");
+    app.anonymous().requests_code("+4915112345678").await.expect(200);
+}
+
+/// The first response of each call is lost and the SDK retries. The request still counts once and sends one code.
+#[tokio::test]
+async fn lost_responses_do_not_count_twice() {
+    let (app, caller) = anonymous().await;
+    for _ in 0..5 {
+        app.faults.first_attempts(Fault::LoseResponse);
+        caller.requests_code(PHONE).await.expect(200);
+    }
+    app.faults.clear();
+    assert_eq!(app.sns.messages().len(), 5);
+    caller.requests_code(PHONE).await.expect_error(429, "rate_limited");
+    caller.verifies_code(PHONE, &app.sns.last_code(PHONE)).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_lasting_store_fault_is_503_and_sends_nothing() {
+    let (app, caller) = anonymous().await;
+    for fault in [Fault::Throttle, Fault::Conflict, Fault::LoseRequest] {
+        app.faults.set(move |_| fault);
+        let response = caller.requests_code(PHONE).await;
+        response.expect_error(503, "busy");
+        assert_eq!(response.header("retry-after"), Some("1"));
+    }
+    assert!(app.sns.messages().is_empty());
+}
+
+#[tokio::test]
+async fn limits_of_one_hold() {
+    let app = TestApp::serving(&[crate::router])
+        .variable("CODES_PER_10_MINUTES", "1")
+        .variable("CODES_PER_DAY", "1")
+        .variable("CODES_PER_ADDRESS_PER_HOUR", "1")
+        .start()
+        .await;
+    let request = |phone: &str| app.anonymous().requests_code(phone);
+    app.sns.refuse();
+    request(PHONE).from_address(ADDRESS).await.expect_error(503, "sms_unavailable");
+    app.sns.accept();
+    request(PHONE).from_address(ADDRESS).await.expect(200);
+    request(OTHER_PHONE).from_address(ADDRESS).await.expect_error(429, "rate_limited");
+    request(PHONE).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn requests_that_send_nothing_do_not_count_for_the_address() {
+    let app = TestApp::serving(&[crate::router]).variable("CODES_PER_ADDRESS_PER_HOUR", "6").start().await;
+    let request = |phone: &str| app.anonymous().requests_code(phone).from_address(ADDRESS);
+    app.sns.refuse();
+    for _ in 0..8 {
+        request(PHONE).await.expect_error(503, "sms_unavailable");
+    }
+    app.sns.accept();
+    for _ in 0..5 {
+        request(PHONE).await.expect(200);
+    }
+    // Over the limit of the phone.
+    for _ in 0..8 {
+        request(PHONE).await.expect_error(429, "rate_limited");
+    }
+    request(OTHER_PHONE).await.expect(200);
+    request("+447700900998").await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_requests_that_send_nothing_do_not_count() {
+    let (app, caller) = anonymous().await;
+    app.sns.refuse();
+    let responses = concurrently(20, |_| caller.requests_code(PHONE)).await;
+    assert!(responses.iter().all(|response| response.status == 503 || response.status == 429));
+    app.sns.accept();
+    for _ in 0..5 {
+        caller.requests_code(PHONE).await.expect(200);
+    }
+    caller.requests_code(PHONE).await.expect_error(429, "rate_limited");
+}
+
+/// The SDK retries a write after another request has written. The retry must not count again, nor restore the
+/// older code.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retried_write_does_not_overwrite_a_newer_code() {
+    let (app, caller) = anonymous().await;
+    let (release_retry, released) = mpsc::channel::<()>();
+    let mut is_lost = false;
+    app.faults.set(move |attempt| match (attempt.operation, attempt.number) {
+        ("UpdateItem", 1) if !is_lost => {
+            is_lost = true;
+            Fault::LoseResponse
+        }
+        ("UpdateItem", 2) => {
+            // The retry waits until the newer request is done, without blocking the runtime's other tasks.
+            let _ = tokio::task::block_in_place(|| released.recv_timeout(Duration::from_secs(5)));
+            Fault::None
+        }
+        _ => Fault::None,
+    });
+    let older = tokio::spawn(caller.requests_code(PHONE).into_future());
+    while !app.dump().await.contains("\"m0\"") {
+        tokio::task::yield_now().await;
+    }
+    // The newer request uses a store without the faults, whose plan is waiting.
+    let mut without_faults = App::clone(&app);
+    without_faults.store = Store::new(app.client(), app.config.tables.clone());
+    codes::send(&without_faults, &Phone::parse(PHONE).unwrap(), CodeRequest::Login, None).await.unwrap();
+    let newer_code = app.sns.last_code(PHONE);
+    release_retry.send(()).unwrap();
+    older.await.unwrap().expect(200);
+    app.faults.clear();
+    caller.verifies_code(PHONE, &newer_code).await.expect(200);
+    for _ in 0..3 {
+        caller.requests_code(PHONE).await.expect(200);
+    }
+    caller.requests_code(PHONE).await.expect_error(429, "rate_limited");
+}

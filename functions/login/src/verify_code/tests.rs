@@ -1,0 +1,337 @@
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use chrono::TimeDelta;
+use serde_json::json;
+use touchline::domain::{OneTimeCode, Phone, Purpose};
+use touchline::flows::codes;
+use touchline::storage::users::Session;
+use touchline_testing::{Fault, Persona, TestApp, concurrently};
+
+const PHONE: &str = "+447700900123";
+const OTHER_PHONE: &str = "+447700900124";
+
+async fn anonymous() -> (TestApp, Persona) {
+    let app = TestApp::serving(&[crate::router]).start().await;
+    let caller = app.anonymous();
+    (app, caller)
+}
+
+fn wrong(code: &str) -> String {
+    format!("{:06}", (code.parse::<u32>().unwrap() + 1) % 1_000_000)
+}
+
+async fn stored_users(app: &TestApp) -> usize {
+    app.dump().await.matches("S(\"profile\")").count()
+}
+
+#[tokio::test]
+async fn the_first_login_creates_the_user_and_later_ones_find_it() {
+    let (app, caller) = anonymous().await;
+    let code = caller.receives_code(PHONE).await;
+    let first = caller.verifies_code(PHONE, &code).await.expect_data(200);
+    assert_eq!(first["user"]["id"], 1);
+    assert_eq!(first["user"]["phone"], PHONE);
+    assert_eq!(first["user"]["created_at"], "2026-11-15T12:00:00Z");
+    let username = first["user"]["username"].as_str().unwrap();
+    assert_eq!(first["matrix_credentials"]["user_id"], format!("@{username}:touchline.local"));
+    for field in ["access_token", "device_id"] {
+        assert!(first["matrix_credentials"][field].as_str().is_some_and(|text| text.len() >= 10));
+    }
+    app.clock.advance(TimeDelta::hours(1));
+    let code = caller.receives_code(PHONE).await;
+    let second = caller.verifies_code(PHONE, &code).await.expect_data(200);
+    assert_eq!(second["user"], first["user"]);
+    assert_ne!(second["token"], first["token"]);
+    assert_ne!(second["matrix_credentials"]["device_id"], first["matrix_credentials"]["device_id"]);
+}
+
+#[tokio::test]
+async fn the_login_endpoint_does_the_same() {
+    let (_app, caller) = anonymous().await;
+    let code = caller.receives_code(PHONE).await;
+    let data = caller.logs_in(PHONE, &code).await.expect_data(200);
+    assert_eq!(data["user"]["id"], 1);
+    caller.logs_in(PHONE, &code).await.expect_error(401, "invalid_code");
+    caller.verifies_code(PHONE, &code).await.expect_error(401, "invalid_code");
+}
+
+#[tokio::test]
+async fn wrong_used_expired_replaced_and_unsent_codes_are_rejected() {
+    let (app, caller) = anonymous().await;
+    let verify = |code: &str| caller.verifies_code(PHONE, code);
+    verify("123456").await.expect_error(401, "invalid_code");
+
+    let code = caller.receives_code(PHONE).await;
+    verify(&wrong(&code)).await.expect_error(401, "invalid_code");
+    verify(&code).await.expect(200);
+    verify(&code).await.expect_error(401, "invalid_code");
+
+    let replaced = caller.receives_code(PHONE).await;
+    let newest = caller.receives_code(PHONE).await;
+    assert_ne!(replaced, newest);
+    verify(&replaced).await.expect_error(401, "invalid_code");
+    verify(&newest).await.expect(200);
+
+    let expiring = caller.receives_code(PHONE).await;
+    app.clock.advance(TimeDelta::minutes(5) - TimeDelta::milliseconds(1));
+    verify(&wrong(&expiring)).await.expect_error(401, "invalid_code");
+    app.clock.advance(TimeDelta::milliseconds(1));
+    verify(&expiring).await.expect_error(401, "invalid_code");
+}
+
+#[tokio::test]
+async fn a_code_works_until_the_last_millisecond() {
+    let (app, caller) = anonymous().await;
+    let code = caller.receives_code(PHONE).await;
+    app.clock.advance(TimeDelta::minutes(5) - TimeDelta::milliseconds(1));
+    caller.verifies_code(PHONE, &code).await.expect(200);
+}
+
+#[tokio::test]
+async fn five_wrong_attempts_invalidate_the_code() {
+    let (app, caller) = anonymous().await;
+    let code = caller.receives_code(PHONE).await;
+    for _ in 0..5 {
+        caller.verifies_code(PHONE, &wrong(&code)).await.expect_error(401, "invalid_code");
+    }
+    caller.verifies_code(PHONE, &code).await.expect_error(401, "invalid_code");
+    app.sign_in(PHONE).await;
+}
+
+#[tokio::test]
+async fn invalid_fields_are_422_and_use_no_attempt() {
+    let (_app, caller) = anonymous().await;
+    let code = caller.receives_code(PHONE).await;
+    let valid = caller.verifies_code(PHONE, "123456");
+    for (field, value, sentence) in [
+        ("code", json!(null), "The field code is required."),
+        ("code", json!("12345"), "Enter the 6 digits of the code."),
+        ("code", json!(123_456), "The field code must be a string."),
+        ("phone", json!("x"), "Include the country code, for example +44 7700 900123."),
+        ("username", json!("a b"), "Use only the letters a to z, digits, _ and . in a username."),
+        ("username", json!("admin"), "This username is reserved. Choose another one."),
+    ] {
+        for _ in 0..2 {
+            let response = valid.clone().field(field, value.clone()).await;
+            response.expect_invalid(&[field]);
+            assert_eq!(response.message(), sentence);
+        }
+    }
+    valid.clone().without("code").await.expect_invalid(&["code"]);
+    let response = valid.field("username", "a b").field("phone", "x").field("code", "x").await;
+    response.expect_invalid(&["code", "phone", "username"]);
+    assert_eq!(response.message(), "Include the country code, for example +44 7700 900123.");
+    caller.verifies_code(PHONE, &code).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_new_user_gets_the_wanted_username_or_a_similar_one() {
+    let (_app, caller) = anonymous().await;
+    let log_in = async |phone: &str, username: &str| {
+        let code = caller.receives_code(phone).await;
+        caller.verifies_code(phone, &code).username(username).await.expect(200)
+    };
+    let first = log_in(PHONE, "Alice").await;
+    assert_eq!(first["data"]["user"]["username"], "alice");
+    assert_eq!(first.get("message"), None);
+
+    let second = log_in(OTHER_PHONE, "alice").await;
+    let similar = second["data"]["user"]["username"].as_str().unwrap();
+    assert!(similar.starts_with("alice") && similar != "alice", "{similar}");
+    assert_eq!(
+        second["message"],
+        format!(
+            "alice is taken, so your username is {similar} for now. You can change it until you join a chat room."
+        )
+    );
+
+    // A known user keeps their username.
+    let third = log_in(PHONE, "bob").await;
+    assert_eq!(third["data"]["user"]["username"], "alice");
+    assert_eq!(third.get("message"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_concurrent_logins_with_one_code_log_in_once() {
+    for is_known in [false, true] {
+        let (app, caller) = anonymous().await;
+        if is_known {
+            app.sign_in(PHONE).await;
+        }
+        let code = caller.receives_code(PHONE).await;
+        let responses = concurrently(20, |_| caller.verifies_code(PHONE, &code)).await;
+        let with = |status: u16| responses.iter().filter(|response| response.status == status).count();
+        assert_eq!((with(200), with(401)), (1, 19), "{responses:?}");
+    }
+}
+
+/// Calls the store directly, because the limit on attempts would reject most of the requests.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_can_be_spent_once() {
+    let (app, caller) = anonymous().await;
+    let code = OneTimeCode::parse(&caller.receives_code(PHONE).await).unwrap();
+    let phone = Phone::parse(PHONE).unwrap();
+    let stored = codes::check(&app, &phone, Purpose::Login, None, &code).await.unwrap();
+    let spent = concurrently(20, |n| {
+        let (app, phone, stored) = (app.clone(), phone.clone(), stored.clone());
+        async move { app.store.spend_code(&phone, &stored, &format!("request {n}")).await.is_ok() }
+    })
+    .await;
+    assert_eq!(spent.iter().filter(|is_spent| **is_spent).count(), 1);
+}
+
+/// Each comparison reserves an attempt first, and the item counts the reserved ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_concurrent_guesses_get_five_comparisons() {
+    let (app, caller) = anonymous().await;
+    let code = caller.receives_code(PHONE).await;
+    let right: usize = code.parse().unwrap();
+    let guess = |n| caller.verifies_code(PHONE, &format!("{:06}", (right + 1 + n) % 1_000_000));
+    for response in concurrently(100, guess).await {
+        response.expect_error(401, "invalid_code");
+    }
+    assert!(app.dump().await.contains("\"attempts\": N(\"5\")"));
+    caller.verifies_code(PHONE, &code).await.expect_error(401, "invalid_code");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_concurrent_first_logins_of_a_phone_create_one_user() {
+    let (app, _) = anonymous().await;
+    let users = concurrently(20, |_| {
+        let app = app.clone();
+        async move {
+            let phone = Phone::parse(PHONE).unwrap();
+            let session = Session::starting("DEVICE".into(), TimeDelta::days(30), app.clock.now());
+            let login = super::register(&app, &phone, None, &session).await.unwrap();
+            assert!(app.store.session(&login.token).await.unwrap().is_some());
+            assert_eq!(login.token.user(), login.user.user_id);
+            login.user.user_id
+        }
+    })
+    .await;
+    assert!(users.iter().all(|id| *id == users[0]), "{users:?}");
+    assert_eq!(stored_users(&app).await, 1);
+    assert_eq!(app.dump().await.matches("session#").count(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_concurrent_new_users_want_one_username_and_one_gets_it() {
+    let (app, _) = anonymous().await;
+    let users = concurrently(50, |n| app.sign_in(&format!("+4477009{n:05}")).username("striker")).await;
+    assert_eq!(users.iter().filter(|user| user.username == "striker").count(), 1);
+    let distinct: HashSet<_> = users.iter().map(|user| &user.username).collect();
+    assert_eq!(distinct.len(), 50);
+}
+
+#[tokio::test]
+async fn lost_responses_neither_fail_nor_double_a_login() {
+    let (app, caller) = anonymous().await;
+    let mut users = Vec::new();
+    for _ in 0..2 {
+        let code = caller.receives_code(PHONE).await;
+        app.faults.first_attempts(Fault::LoseResponse);
+        let data = caller.verifies_code(PHONE, &code).await.expect_data(200);
+        app.faults.clear();
+        assert!(data["user"]["id"].is_number());
+        users.push(data["user"].clone());
+    }
+    assert_eq!(users[0], users[1], "the first login creates the user, the second finds it");
+    assert_eq!(stored_users(&app).await, 1);
+}
+
+/// The process crashes after each of its calls in turn. The next login works, and there is one user.
+#[tokio::test]
+async fn a_crash_between_any_two_calls_does_not_prevent_the_next_login() {
+    for is_known in [false, true] {
+        for calls_before_crash in 0..8 {
+            let (app, caller) = anonymous().await;
+            if is_known {
+                app.sign_in(PHONE).await;
+            }
+            let code = caller.receives_code(PHONE).await;
+            let calls = AtomicU32::new(0);
+            app.faults.set(move |_| {
+                if calls.fetch_add(1, Ordering::Relaxed) < calls_before_crash {
+                    Fault::None
+                } else {
+                    Fault::LoseRequest
+                }
+            });
+            let crashed = caller.verifies_code(PHONE, &code).await.status == 503;
+            app.faults.clear();
+            assert!(crashed || calls_before_crash > 3, "a login takes more than {calls_before_crash} calls");
+            let user = app.sign_in(PHONE).await;
+            assert_eq!(stored_users(&app).await, 1, "after {calls_before_crash} calls");
+            user.logs_out().await.expect(200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_is_retried_and_a_lasting_one_is_503() {
+    let (app, caller) = anonymous().await;
+    let code = caller.receives_code(PHONE).await;
+    app.faults.first_attempts(Fault::Conflict);
+    caller.verifies_code(PHONE, &code).await.expect(200);
+
+    let code = caller.receives_code(OTHER_PHONE).await;
+    app.faults.set(
+        |attempt| {
+            if attempt.operation == "TransactWriteItems" { Fault::Conflict } else { Fault::None }
+        },
+    );
+    let response = caller.verifies_code(OTHER_PHONE, &code).await;
+    response.expect_error(503, "busy");
+    assert_eq!(response.header("retry-after"), Some("1"));
+    app.faults.clear();
+    assert_eq!(stored_users(&app).await, 1);
+    assert_eq!(app.dump().await.matches("name#").count(), 1, "the failed login leaves no username behind");
+}
+
+/// The 503 says "Try again", so the same code must still work.
+#[tokio::test]
+async fn the_code_of_a_failed_login_can_be_used_again() {
+    for (is_known, failing) in [(false, "TransactWriteItems"), (true, "PutItem"), (true, "GetItem")] {
+        let (app, caller) = anonymous().await;
+        if is_known {
+            app.sign_in(PHONE).await;
+        }
+        let code = caller.receives_code(PHONE).await;
+        app.faults.set(
+            move |attempt| {
+                if attempt.operation == failing { Fault::Throttle } else { Fault::None }
+            },
+        );
+        caller.verifies_code(PHONE, &code).await.expect_error(503, "busy");
+        app.faults.clear();
+        caller.verifies_code(PHONE, &code).await.expect(200);
+        caller.verifies_code(PHONE, &code).await.expect_error(401, "invalid_code");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_response_uses_one_attempt() {
+    let (app, caller) = anonymous().await;
+    let code = caller.receives_code(PHONE).await;
+    app.faults.first_attempts(Fault::LoseResponse);
+    for _ in 0..4 {
+        caller.verifies_code(PHONE, &wrong(&code)).await.expect_error(401, "invalid_code");
+    }
+    caller.verifies_code(PHONE, &code).await.expect(200);
+}
+
+#[tokio::test]
+async fn login_and_logout_work_without_chat() {
+    let app = TestApp::serving(&[crate::router]).without_chat().start().await;
+    let code = app.anonymous().receives_code(PHONE).await;
+    let login = app.anonymous().verifies_code(PHONE, &code).await.expect(200);
+    assert_eq!(login["data"]["matrix_credentials"], json!(null));
+    assert_eq!(
+        login["message"],
+        "Chat is not available at the moment, but you are logged in. Try chat again later."
+    );
+    let user = app.with_token(login["data"]["token"].as_str().unwrap());
+    user.logs_out().await.expect(200);
+    user.logs_out().await.expect_error(401, "token_invalid");
+}

@@ -1,0 +1,85 @@
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+use touchline::api::Cursor;
+use touchline::api::predictions::{AfterPredictor, BeforePrediction};
+use touchline::domain::UserId;
+use touchline::domain::prediction::Stamp;
+
+use crate::testing::{app, change_match, counted, fan, import};
+
+#[tokio::test]
+async fn the_newest_prediction_is_first_with_its_match_and_points() {
+    let (app, alice) = app().await;
+    alice.predicts(1).home().await.expect(201);
+    app.clock.advance(TimeDelta::minutes(1));
+    alice.predicts(4).draw().await.expect(201);
+    app.clock.advance(TimeDelta::minutes(1));
+    // An update does not make a prediction newer.
+    alice.predicts(1).home().await.expect(200);
+    fan(&app, 2).await.predicts(1).away().await.expect(201);
+    counted(&app, 1).await;
+    let list = alice.lists_own_predictions().await.expect(200);
+    let events: Vec<_> = list["data"].as_array().unwrap().iter().map(|row| row["event_id"].clone()).collect();
+    assert_eq!(events, [4, 1]);
+    assert_eq!(list["meta"], json!({ "next_cursor": null }));
+    let first = &list["data"][1];
+    assert_eq!((&first["points_earned"], &first["event"]["predictions_count"]), (&Value::Null, &json!(2)));
+    assert_eq!(first["event"]["home_team"]["name"], "Northgate Rovers");
+
+    change_match(&app, json!({ "status": "finished", "home_score": 1, "away_score": 0 })).await;
+    app.invoke(points::handle, json!({ "event_id": 1 })).await;
+    let list = alice.lists_own_predictions().await.expect(200);
+    assert_eq!(list["data"][1]["points_earned"], 2);
+}
+
+#[tokio::test]
+async fn pages_hold_every_prediction_once() {
+    let (app, alice) = app().await;
+    let events: Vec<Value> = (100..130)
+        .map(|id| {
+            json!({
+                "id": id, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
+                "start_time": "2026-11-20T15:00:00Z", "status": "scheduled",
+            })
+        })
+        .collect();
+    import(&app, json!({ "format": "touchline", "events": events })).await;
+    for event in 100..130 {
+        // Four per millisecond: their order is stable all the same.
+        if event % 4 == 0 {
+            app.clock.advance(TimeDelta::milliseconds(1));
+        }
+        alice.predicts(event).home().await.expect(201);
+    }
+    let (mut seen, mut cursor) = (Vec::new(), None::<String>);
+    loop {
+        let mut request = alice.lists_own_predictions().per_page(7);
+        if let Some(cursor) = &cursor {
+            request = request.cursor(cursor);
+        }
+        let page = request.await.expect(200);
+        seen.extend(page["data"].as_array().unwrap().iter().map(|row| row["event_id"].as_u64().unwrap()));
+        cursor = page["meta"]["next_cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let mut sorted = seen.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (100..130).collect::<Vec<u64>>());
+    let milliseconds: Vec<_> = seen.iter().map(|event| event / 4).collect();
+    assert!(milliseconds.is_sorted_by(|a, b| a >= b), "newest first: {seen:?}");
+}
+
+#[tokio::test]
+async fn cursors_of_other_lists_and_users_are_rejected() {
+    let (_, alice) = app().await;
+    let position = || BeforePrediction(Stamp::parse("1763208000000-00000000").unwrap());
+    let of_another_user = Cursor::new(UserId(2), position()).to_string();
+    let of_a_match = Cursor::new(1, AfterPredictor(UserId(1))).to_string();
+    for cursor in ["x", "", &of_another_user, &of_a_match] {
+        alice.lists_own_predictions().cursor(cursor).await.expect_invalid(&["cursor"]);
+    }
+    let own = Cursor::new(UserId(1), position()).to_string();
+    assert_eq!(alice.lists_own_predictions().cursor(&own).await.expect_data(200), json!([]));
+}

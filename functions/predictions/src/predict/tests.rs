@@ -1,0 +1,200 @@
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+use touchline_testing::{Fault, TestApp, User, concurrently};
+
+use crate::testing::{app, change_match, counted};
+
+#[tokio::test]
+async fn a_second_prediction_replaces_the_first() {
+    let (app, alice) = app().await;
+    let created = alice.predicts(1).home().score(2, 1).confidence(75).await.expect(201);
+    assert_eq!(
+        created,
+        json!({
+            "message": "Prediction saved.",
+            "data": {
+                "id": created["data"]["id"], "user_id": 1, "event_id": 1, "prediction": "home",
+                "score_prediction": { "home": 2, "away": 1 }, "confidence": 75,
+                "points_earned": null, "created_at": "2026-11-15T12:00:00Z",
+            },
+        })
+    );
+    app.clock.advance(TimeDelta::minutes(1));
+    let updated = alice.predicts(1).draw().await.expect(200);
+    assert_eq!(
+        updated,
+        json!({
+            "message": "Prediction updated.",
+            "data": {
+                "id": created["data"]["id"], "user_id": 1, "event_id": 1, "prediction": "draw",
+                "score_prediction": null, "confidence": 50, "points_earned": null,
+                "created_at": "2026-11-15T12:00:00Z",
+            },
+        })
+    );
+    assert_eq!(counted(&app, 1).await, 1);
+}
+
+#[tokio::test]
+async fn predictions_are_open_until_the_last_millisecond_before_kick_off() {
+    let (app, alice) = app().await;
+    // The match starts at 15:00, and it is noon.
+    app.clock.advance(TimeDelta::hours(3) - TimeDelta::milliseconds(1));
+    alice.predicts(1).away().await.expect(201);
+    app.clock.advance(TimeDelta::milliseconds(1));
+    alice.predicts(1).away().await.expect_error(400, "event_started");
+}
+
+#[tokio::test]
+async fn a_postponed_match_is_open_until_its_new_start() {
+    let (app, alice) = app().await;
+    alice.predicts(1).away().await.expect(201);
+    app.clock.advance(TimeDelta::hours(3));
+    alice.predicts(1).away().await.expect_error(400, "event_started");
+    change_match(&app, json!({ "status": "postponed", "start_time": "2026-11-20T15:00:00Z" })).await;
+    alice.predicts(1).away().await.expect(200);
+    app.clock.advance(TimeDelta::days(5));
+    alice.predicts(1).away().await.expect_error(400, "event_started");
+}
+
+#[tokio::test]
+async fn matches_that_started_ended_or_are_void_are_closed() {
+    let (app, alice) = app().await;
+    for event in [2, 3] {
+        alice.predicts(event).home().await.expect_error(400, "event_started");
+    }
+    for status in ["cancelled", "abandoned", "awarded", "live"] {
+        change_match(&app, json!({ "status": status })).await;
+        alice.predicts(1).home().await.expect_error(400, "event_started");
+    }
+    assert_eq!(counted(&app, 1).await, 0);
+}
+
+#[tokio::test]
+async fn unknown_matches_are_404() {
+    let (_, alice) = app().await;
+    for event in [404, 0, u32::MAX] {
+        alice.predicts(event).home().await.expect_error(404, "event_not_found");
+    }
+}
+
+#[tokio::test]
+async fn invalid_fields_are_rejected() {
+    let (app, alice) = app().await;
+    let score = |score: Value| ("score_prediction", score);
+    for (field, value) in [
+        ("event_id", json!("1")),
+        ("event_id", json!(null)),
+        ("event_id", json!(1.5)),
+        ("prediction", json!("win")),
+        ("prediction", json!("Home")),
+        ("prediction", json!(null)),
+        ("prediction", json!(1)),
+        ("confidence", json!(101)),
+        ("confidence", json!(-1)),
+        ("confidence", json!(50.5)),
+        ("confidence", json!("50")),
+        score(json!({ "home": 2 })),
+        score(json!({ "away": 2 })),
+        score(json!({})),
+        score(json!({ "home": -1, "away": 0 })),
+        score(json!({ "home": 100, "away": 0 })),
+        score(json!({ "home": "2", "away": "1" })),
+        score(json!({ "home": 2.5, "away": 1 })),
+        score(json!({ "home": 2, "away": null })),
+        score(json!([2, 1])),
+        score(json!("2-1")),
+    ] {
+        let predicts = alice.predicts(1).home().score(2, 1).confidence(75);
+        predicts.field(field, value).await.expect_invalid(&[field]);
+    }
+    let response = alice.post("/api/auth/predictions", json!({})).await;
+    assert_eq!(
+        response.expect(422),
+        json!({
+            "message": "The field event_id is required.",
+            "code": "validation_error",
+            "errors": {
+                "event_id": ["The field event_id is required."],
+                "prediction": ["The field prediction is required."],
+            },
+        })
+    );
+    assert_eq!(counted(&app, 1).await, 0);
+}
+
+#[tokio::test]
+async fn a_score_that_contradicts_the_pick_is_explained_with_the_teams_names() {
+    let (app, alice) = app().await;
+    for (pick, (home, away), sentence) in [
+        ("home", (0, 3), "0–3 is an away win, but you picked Northgate Rovers."),
+        ("home", (1, 1), "1–1 is a draw, but you picked Northgate Rovers."),
+        ("away", (2, 1), "2–1 is a home win, but you picked São Miguel Atlético."),
+        ("draw", (2, 1), "2–1 is a home win, but you picked a draw."),
+    ] {
+        let response = alice.predicts(1).pick(pick).score(home, away).await;
+        response.expect_invalid(&["score_prediction"]);
+        assert_eq!(response.message(), sentence);
+    }
+    assert_eq!(counted(&app, 1).await, 0);
+}
+
+/// The contradiction is reported first, with neutral names.
+#[tokio::test]
+async fn a_contradiction_needs_no_match_to_be_reported() {
+    let (_, alice) = app().await;
+    let sentence = "0–3 is an away win, but you picked the home team.";
+    let response = alice.predicts(404).home().score(0, 3).await;
+    response.expect_invalid(&["score_prediction"]);
+    assert_eq!(response.message(), sentence);
+
+    let without_catalog = TestApp::serving(&[crate::router]).start().await;
+    let bob: User = without_catalog.user("bob").await;
+    let response = bob.predicts(1).home().score(0, 3).await;
+    response.expect_invalid(&["score_prediction"]);
+    assert_eq!(response.message(), sentence);
+    bob.predicts(1).home().await.expect_error(503, "no_catalogue");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_concurrent_requests_make_one_prediction() {
+    let (app, alice) = app().await;
+    let responses = concurrently(50, |n| alice.predicts(1).pick(["home", "draw", "away"][n % 3])).await;
+    assert_eq!(responses.iter().filter(|response| response.status == 201).count(), 1);
+    assert_eq!(responses.iter().filter(|response| response.status == 200).count(), 49);
+    assert_eq!(counted(&app, 1).await, 1);
+}
+
+/// The SDK retries the write. The retry must not report an update.
+#[tokio::test]
+async fn a_retried_write_still_creates_the_prediction() {
+    for fault in [Fault::LoseResponse, Fault::LoseRequest, Fault::Throttle, Fault::Conflict] {
+        let (app, alice) = app().await;
+        app.faults.set(move |attempt| {
+            if attempt.operation == "UpdateItem" && attempt.number == 1 { fault } else { Fault::None }
+        });
+        alice.predicts(1).home().await.expect(201);
+        alice.predicts(1).home().await.expect(200);
+        app.faults.clear();
+        assert_eq!(counted(&app, 1).await, 1, "{fault:?}");
+    }
+}
+
+/// One call and one write unit, and one more for the index when the prediction is new.
+#[tokio::test]
+async fn the_cost_does_not_depend_on_the_number_of_predictions() {
+    let (app, alice) = app().await;
+    let cost = async |user: &User| {
+        let response = user.predicts(1).home().await;
+        response.header("x-touchline-cost").unwrap().to_owned()
+    };
+    let alone = (cost(&alice).await, cost(&alice).await);
+    for n in 0..60 {
+        let _ = cost(&app.user(&format!("fan{n}")).await).await;
+    }
+    let bob = app.user("bob").await;
+    // The catalog is cached, so the calls are the session and the prediction.
+    assert_eq!(cost(&bob).await, "calls=2 rounds=2 rcu=0.5 wcu=2");
+    assert_eq!(cost(&bob).await, "calls=2 rounds=2 rcu=0.5 wcu=1");
+    assert!(alone.0.ends_with("wcu=2") && alone.1.ends_with("wcu=1"), "{alone:?}");
+}

@@ -1,0 +1,74 @@
+//! What the tests of the endpoints share.
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+use touchline::domain::{Token, UserId};
+use touchline_testing::{TestApp, User};
+
+/// The sample league, imported, and Alice with id 1. Match 1 starts in three hours.
+pub async fn app() -> (TestApp, User) {
+    app_with(&[]).await
+}
+
+/// The same, with some of the functions' settings.
+pub async fn app_with(variables: &[(&str, &str)]) -> (TestApp, User) {
+    let mut builder = TestApp::serving(&[login::router, profile::router, crate::router]);
+    for (name, value) in variables {
+        builder = builder.variable(name, value);
+    }
+    let app = builder.start().await;
+    import(&app, sample()).await;
+    app.clock.advance(-TimeDelta::seconds(1));
+    let alice = app.user("alice").await;
+    (app, alice)
+}
+
+fn sample() -> Value {
+    serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap()
+}
+
+pub async fn import(app: &TestApp, document: Value) {
+    let report = app.invoke(feed::handle, document).await;
+    assert_eq!(report["rejected"], 0, "{report}");
+    app.clock.advance(TimeDelta::seconds(1));
+}
+
+/// Changes match 1 by another import.
+pub async fn change_match(app: &TestApp, changes: Value) {
+    let mut event = sample()["events"][0].clone();
+    for (field, value) in changes.as_object().unwrap() {
+        event[field] = value.clone();
+    }
+    import(app, json!({ "format": "touchline", "events": [event] })).await;
+}
+
+/// `fan.<id>`, the user with this id. The first call creates them.
+pub async fn fan(app: &TestApp, id: u32) -> User {
+    let token = Token::new(UserId(id), [0; 32]);
+    if app.store.session(&token).await.unwrap().is_none() {
+        return app.user(&format!("fan.{id}")).id(id).await;
+    }
+    let user = json!({ "id": id, "username": format!("fan.{id}"), "phone": format!("+4477009{id:05}") });
+    User::from_login(app, &json!({ "user": user, "token": token.as_str() }))
+}
+
+/// Lets `tally` count every change of the tables again. Redelivery must not count twice.
+pub async fn tally_all(app: &TestApp) {
+    let tables = &app.config.tables;
+    // `rooms` twice: the first run copies picks into memberships, which is a change too.
+    for table in [&tables.predictions, &tables.rooms, &tables.rooms] {
+        let report = app.invoke(tally::handle, app.changes(table).await).await;
+        assert_eq!(report["batchItemFailures"], json!([]));
+    }
+}
+
+/// How many predictions a match has, according to `tally`.
+pub async fn counted(app: &TestApp, event: u32) -> i64 {
+    tally_all(app).await;
+    app.store.event_counts(event).await.unwrap().predictions
+}
+
+/// The ids of the users in a list of predictions, in its order.
+pub fn user_ids(list: &Value) -> Vec<u64> {
+    list["data"].as_array().unwrap().iter().map(|row| row["user"]["id"].as_u64().unwrap()).collect()
+}

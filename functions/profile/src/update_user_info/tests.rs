@@ -1,0 +1,145 @@
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::json;
+use touchline_testing::{Fault, TestApp, User, concurrently};
+
+async fn alice() -> (TestApp, User) {
+    let app = TestApp::serving(&[crate::router, login::router]).start().await;
+    let alice = app.user("alice").await;
+    (app, alice)
+}
+
+#[tokio::test]
+async fn absent_fields_keep_their_values() {
+    let (_app, alice) = alice().await;
+    let body = alice.updates_profile().name("Ada").await.expect(200);
+    let data = json!({ "id": 1, "name": "Ada", "email": null });
+    assert_eq!(body, json!({ "message": "Your details are saved.", "data": data }));
+    let data = alice.updates_profile().email("a@b.co").field("name", json!(null)).await.expect_data(200);
+    assert_eq!(data, json!({ "id": 1, "name": "Ada", "email": "a@b.co" }));
+    let data = alice.updates_profile().await.expect_data(200);
+    assert_eq!(data, json!({ "id": 1, "name": "Ada", "email": "a@b.co" }));
+}
+
+#[tokio::test]
+async fn invalid_fields_are_422_and_nothing_is_written() {
+    let (_app, alice) = alice().await;
+    let before = alice.views_profile().await.expect(200);
+    let response =
+        alice.updates_profile().name("").email("x").date_of_birth("2000-02-30").username("!").await;
+    response.expect_invalid(&["date_of_birth", "email", "name", "username"]);
+    assert_eq!(response.message(), "Enter at least one character.", "of the first field, which is name");
+    for (field, value) in [
+        ("name", json!("x".repeat(101))),
+        ("name", json!("a\u{0}b")),
+        ("name", json!(["Ada"])),
+        ("email", json!("a@b")),
+        ("date_of_birth", json!("2026-11-15")),
+        ("date_of_birth", json!("2013-11-16")),
+        ("date_of_birth", json!("15.11.2000")),
+        ("date_of_birth", json!(20_000_101)),
+        ("username", json!("admin")),
+    ] {
+        let response = alice.updates_profile().name("Grace").field(field, value).await;
+        response.expect_invalid(&[field]);
+        assert_eq!(response.body["errors"][field], json!([response.message()]));
+    }
+    assert_eq!(alice.views_profile().await.expect(200), before);
+}
+
+#[tokio::test]
+async fn a_former_username_stays_reserved_for_its_user() {
+    let (app, alice) = alice().await;
+    let is_taken =
+        async |name: &str| app.anonymous().checks_username(name).await.expect(200)["available"] == false;
+    // The second request finds the username changed already.
+    for _ in 0..2 {
+        let data = alice.updates_profile().username("Ada").name("Ada").await.expect_data(200);
+        assert_eq!(data["name"], "Ada");
+        assert!(is_taken("ada").await);
+    }
+    alice.updates_profile().username("grace").await.expect(200);
+    assert!(is_taken("grace").await && is_taken("ada").await);
+    alice.updates_profile().username("ada").await.expect(200);
+    alice.updates_profile().username("grace").await.expect(200);
+    assert_eq!(alice.views_profile().await.expect_data(200)["username"], "grace");
+
+    let eve = app.user("eve").await;
+    for taken in ["grace", "ada", "alice"] {
+        let response = eve.updates_profile().username(taken).name("Eve").await;
+        response.expect_error(422, "username_taken");
+        assert_eq!(response.body["errors"], json!({ "username": ["This username is taken."] }));
+    }
+    let name = &eve.views_profile().await.expect_data(200)["name"];
+    assert_eq!(*name, json!(null), "a rejected request writes nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_concurrent_users_want_one_username_and_one_gets_it() {
+    let app = TestApp::serving(&[crate::router]).start().await;
+    let users = concurrently(50, |n| app.user(&format!("fan{n}"))).await;
+    let responses = concurrently(50, |n| users[n].updates_profile().username("striker")).await;
+    let with = |status: u16| responses.iter().filter(|response| response.status == status).count();
+    assert_eq!((with(200), with(422)), (1, 49), "{responses:?}");
+    assert_eq!(app.dump().await.matches("name#").count(), 51, "50 first usernames and striker");
+}
+
+#[tokio::test]
+async fn a_crash_between_any_two_calls_leaves_one_username() {
+    for calls_before_crash in 0..5 {
+        let (app, alice) = alice().await;
+        let mut calls = 0;
+        app.faults.set(move |_| {
+            calls += 1;
+            if calls <= calls_before_crash { Fault::None } else { Fault::LoseRequest }
+        });
+        let _ = alice.updates_profile().username("ada").await;
+        app.faults.clear();
+        alice.updates_profile().username("ada").await.expect(200);
+        let dump = app.dump().await;
+        assert_eq!((dump.matches("name#").count(), dump.matches("name#ada").count()), (2, 1));
+        let profile = alice.views_profile().await.expect_data(200);
+        assert_eq!(profile["username"], "ada", "after {calls_before_crash} calls");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_changes_to_the_same_username_all_succeed() {
+    let (_app, alice) = alice().await;
+    for response in concurrently(8, |_| alice.updates_profile().username("ada")).await {
+        response.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_login_after_the_change_has_the_new_username() {
+    let (app, alice) = alice().await;
+    alice.updates_profile().username("ada").await.expect(200);
+    assert_eq!(app.sign_in(&alice.phone).await.username, "ada");
+}
+
+/// Each change reserves one more username for the user, so there is a limit.
+#[tokio::test]
+async fn a_username_can_change_ten_times() {
+    let (_app, alice) = alice().await;
+    for n in 0..10 {
+        alice.updates_profile().username(&format!("ada{n}")).await.expect(200);
+    }
+    alice.updates_profile().username("ada10").await.expect_error(409, "username_locked");
+}
+
+#[tokio::test]
+async fn a_username_cannot_change_after_the_first_chat_room() {
+    let (app, alice) = alice().await;
+    app.client()
+        .update_item()
+        .table_name(&app.config.tables.users)
+        .key("pk", AttributeValue::S(format!("user#{}", alice.id)))
+        .key("sk", AttributeValue::S("profile".into()))
+        .update_expression("SET chat_since = :now")
+        .expression_attribute_values(":now", AttributeValue::N("1".into()))
+        .send()
+        .await
+        .unwrap();
+    alice.updates_profile().username("ada").await.expect_error(409, "username_locked");
+    alice.updates_profile().name("Ada").await.expect(200);
+}

@@ -1,0 +1,130 @@
+//! One operation: its parameters, request body and responses.
+
+use serde_json::{Map, Value, json};
+use touchline::api::schema::{InputField, Operation};
+use touchline::api::{self, ErrorFormat, Route};
+use touchline::http::idempotency_key_schema;
+
+use crate::{Recorded, errors};
+
+/// The operation object.
+pub fn object(operation: &Operation, recorded: &Recorded) -> Value {
+    let Operation { name, route, error_format, fields, output, .. } = operation;
+    let key = format!("{} {}", route.method, route.path);
+    let security = match (error_format, route.needs_token) {
+        (ErrorFormat::Matrix, _) => json!([{ "homeserver": [] }]),
+        (ErrorFormat::Touchline, true) => json!([{ "token": [] }]),
+        (ErrorFormat::Touchline, false) => json!([]),
+    };
+    let mut responses = successes(route, &key, output.as_value(), recorded);
+    responses.extend(errors::references(operation));
+    let mut object = json!({
+        "operationId": first_lower(name),
+        "summary": route.summary,
+        "description": route.description,
+        "tags": [if *error_format == ErrorFormat::Matrix { "homeserver" } else { route.function }],
+        "security": security,
+        "parameters": parameters(operation),
+        "responses": responses,
+    });
+    if !fields.is_empty() && route.has_body() {
+        object["requestBody"] = request_body(fields, recorded.requests.get(&key));
+    }
+    object
+}
+
+fn first_lower(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect()
+}
+
+/// The parameters of the path, of the query and of the headers.
+fn parameters(operation: &Operation) -> Vec<Value> {
+    let Operation { route, path, fields, .. } = operation;
+    let names = api::parameter_names(route.path);
+    let mut parameters: Vec<Value> =
+        names.zip(path).map(|(name, schema)| parameter(name, "path", true, schema.clone())).collect();
+    if !route.has_body() {
+        let query = fields
+            .iter()
+            .map(|field| parameter(field.name, "query", field.is_required, described_schema(field)));
+        parameters.extend(query);
+    }
+    let header = route.idempotency_header;
+    parameters.extend(header.map(|header| parameter(header, "header", false, idempotency_key_schema())));
+    parameters
+}
+
+/// A parameter object. The description moves from the schema to the parameter.
+fn parameter(name: &str, place: &str, is_required: bool, mut schema: Value) -> Value {
+    let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+    json!({ "name": name, "in": place, "required": is_required, "description": description, "schema": schema })
+}
+
+/// The schema of a field. Its description says what the field is for, then what values it accepts.
+fn described_schema(field: &InputField) -> Value {
+    let mut schema = field.schema.clone();
+    let values = schema["description"].as_str().unwrap_or_default();
+    schema["description"] = format!("{} {values}", field.description).trim().into();
+    schema
+}
+
+fn request_body(fields: &[InputField], example: Option<&Value>) -> Value {
+    let property = |field: &InputField| {
+        let schema = described_schema(field);
+        (field.name.to_owned(), if field.is_required { schema } else { nullable(schema) })
+    };
+    let required: Vec<_> = fields.iter().filter(|field| field.is_required).map(|field| field.name).collect();
+    let mut schema =
+        json!({ "type": "object", "properties": fields.iter().map(property).collect::<Map<_, _>>() });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    let mut content = json!({ "schema": schema });
+    if let Some(example) = example {
+        content["example"] = example.clone();
+    }
+    json!({ "required": !required.is_empty(), "content": { "application/json": content } })
+}
+
+/// Allows `null`, which means that the field is absent.
+fn nullable(mut schema: Value) -> Value {
+    let kind = schema["type"].take();
+    schema["type"] = json!([kind, "null"]);
+    if let Some(Value::Array(words)) = schema.get_mut("enum") {
+        words.push(Value::Null);
+    }
+    schema
+}
+
+/// The responses of a success, by status.
+fn successes(route: &Route, key: &str, output: &Value, recorded: &Recorded) -> Map<String, Value> {
+    let mut responses = Map::new();
+    for status in route.statuses {
+        let mut content = json!({ "schema": output });
+        if let Some(example) = recorded.responses.get(&(key.to_owned(), *status)) {
+            content["example"] = example.clone();
+        }
+        let mut response = json!({
+            "description": success_description(route, *status), "content": { "application/json": content },
+        });
+        if route.idempotency_header.is_some() && *status == 200 {
+            response["headers"]["Idempotency-Replayed"] = json!({
+                "description": "`true` if this is the result of an earlier request with the same key.",
+                "schema": { "type": "string", "enum": ["true"] },
+            });
+        }
+        responses.insert(status.to_string(), response);
+    }
+    responses
+}
+
+fn success_description(route: &Route, status: u16) -> &'static str {
+    let can_be_created = route.statuses.contains(&201);
+    match (status, can_be_created, route.idempotency_header) {
+        (201, ..) => "Created",
+        (_, true, Some(_)) => "Created earlier, by a request with the same `Idempotency-Key`",
+        (_, true, None) => "Updated",
+        (_, false, _) => "Success",
+    }
+}

@@ -1,0 +1,137 @@
+use std::collections::BTreeSet;
+
+use touchline::domain::UserId;
+use touchline::domain::coins::{CoinError, Entry, EntryKind, audit};
+use touchline::storage::Store;
+
+use super::order::{Order, Outcome};
+
+/// The outcomes of a schedule.
+#[derive(Debug)]
+pub struct History {
+    pub outcomes: Vec<(Order, Outcome)>,
+    /// How many of the outcomes, from the first on, belong to the concurrent part. They have no order in time.
+    pub concurrent: usize,
+}
+
+/// Checks the wallet and every outcome; returns how many entries the wallet has.
+pub async fn check(store: &Store, user: UserId, history: &History) -> Result<usize, String> {
+    let statement = store.statement(user).await.map_err(|error| error.to_string())?;
+    let (wallet, mut entries) = statement.ok_or("the wallet changed while it was read")?;
+    if let Some(fault) = audit(&wallet, &mut entries).first() {
+        return Err(fault.to_string());
+    }
+    check_awards(&entries)?;
+    check_references(&entries)?;
+    check_outcomes(history, &entries)?;
+    Ok(entries.len())
+}
+
+/// One award a day.
+fn check_awards(entries: &[Entry]) -> Result<(), String> {
+    let mut days = BTreeSet::new();
+    for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Daily) {
+        if !days.insert(entry.created_at.date_naive()) {
+            return Err("two awards on one day".into());
+        }
+    }
+    Ok(())
+}
+
+/// One movement for each reference.
+fn check_references(entries: &[Entry]) -> Result<(), String> {
+    let mut references = BTreeSet::new();
+    for entry in entries {
+        if let Some(id) = &entry.reference_id
+            && !references.insert((id.as_str().to_owned(), entry.kind == EntryKind::Grant))
+        {
+            return Err("two movements with one reference".into());
+        }
+    }
+    Ok(())
+}
+
+/// Every outcome is true: a movement is in the ledger as it was reported, once as new; a rejection had its reason.
+fn check_outcomes(history: &History, entries: &[Entry]) -> Result<(), String> {
+    let mut new = BTreeSet::new();
+    for (index, (order, outcome)) in history.outcomes.iter().enumerate() {
+        match outcome {
+            Outcome::Unknown => {}
+            Outcome::Moved { entry, is_replay } => {
+                if !entries.contains(entry) {
+                    return Err(format!("{order:?} returned an entry that is not in the ledger"));
+                }
+                if !order.matches(entry) {
+                    return Err(format!("{order:?} returned another movement: {entry:?}"));
+                }
+                if !is_replay && !new.insert(entry.transaction_id.clone()) {
+                    return Err(format!("{order:?} returned the same entry as new twice"));
+                }
+            }
+            Outcome::Rejected(error) => {
+                check_rejection(order, error, entries)?;
+                if let CoinError::Insufficient { .. } = error
+                    && history.succeeded_before(index)
+                {
+                    return Err(format!("{order:?} was rejected after it had succeeded"));
+                }
+            }
+        }
+    }
+    check_deductions_without_reference(history, entries)
+}
+
+fn check_rejection(order: &Order, error: &CoinError, entries: &[Entry]) -> Result<(), String> {
+    match error {
+        CoinError::ReferenceReused { .. } => {
+            if !entries.iter().any(|entry| order.shares_key_with(entry) && !order.matches(entry)) {
+                return Err(format!("{order:?} was rejected, but no other movement has its reference"));
+            }
+        }
+        CoinError::AlreadyClaimed { .. } => {
+            let Order::Claim { at } = order else {
+                return Err(format!("{order:?} was rejected as already claimed"));
+            };
+            let is_later_claim = |entry: &Entry| {
+                entry.kind == EntryKind::Daily && entry.created_at.date_naive() >= at.date_naive()
+            };
+            if !entries.iter().any(is_later_claim) {
+                return Err("a bonus was rejected as already claimed, but it was not".into());
+            }
+        }
+        CoinError::Insufficient { balance, required } => {
+            let was_held = *balance == 0 || entries.iter().any(|entry| entry.balance == *balance);
+            if i64::from(*required) <= *balance || !was_held {
+                return Err(format!("{order:?} was rejected for a balance of {balance}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Each request without a reference deducts once at most.
+fn check_deductions_without_reference(history: &History, entries: &[Entry]) -> Result<(), String> {
+    let is_without = |order: &Order| matches!(order, Order::DeductWithoutReference { .. });
+    let requests = history.outcomes.iter().filter(|(order, _)| is_without(order)).count();
+    let deductions = entries
+        .iter()
+        .filter(|entry| entry.kind == EntryKind::Deduct && entry.reference_id.is_none())
+        .count();
+    if deductions > requests {
+        return Err(format!("{deductions} deductions without a reference for {requests} requests"));
+    }
+    Ok(())
+}
+
+impl History {
+    /// Whether the same order has succeeded before this outcome. Unknown, and so false, in the concurrent part and for
+    /// orders without a reference.
+    fn succeeded_before(&self, index: usize) -> bool {
+        let order = &self.outcomes[index].0;
+        index >= self.concurrent
+            && !matches!(order, Order::DeductWithoutReference { .. })
+            && self.outcomes[..index]
+                .iter()
+                .any(|(earlier, outcome)| earlier == order && matches!(outcome, Outcome::Moved { .. }))
+    }
+}

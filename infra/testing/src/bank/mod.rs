@@ -1,0 +1,56 @@
+//! The bank test: clients move coins on a network with faults, through processes that crash.
+//!
+//! A schedule follows from its seed. It runs in one thread, on a paused clock, with the store in the same process, so
+//! the same seed gives the same schedule, call by call. Afterwards the ledger must be sound, and every response that
+//! a client got must be true.
+//!
+//! - `faults`, `network`, `process`: what can go wrong, independent of coins
+//! - `world`: the product on that network
+//! - `order`, `schedule`: what clients do
+//! - `checks`: what must hold afterwards
+//! - `sabotage`: safeguards that can be removed, to show that the checks notice
+
+mod checks;
+mod dice;
+mod faults;
+mod network;
+mod order;
+mod process;
+mod report;
+mod sabotage;
+mod schedule;
+mod world;
+
+use std::ops::Range;
+
+pub use report::{Failure, Played};
+pub use sabotage::Sabotage;
+
+use world::World;
+
+/// How many schedules share a world. Wallets do not affect each other, and a small store is fast.
+const SCHEDULES_PER_WORLD: u64 = 2_000;
+
+/// Plays one schedule for each seed; stops at the first that fails.
+///
+/// # Panics
+///
+/// When the runtime or the store cannot start.
+pub fn play(seeds: Range<u64>, sabotage: Sabotage) -> Result<Played, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("the runtime starts");
+    runtime.block_on(async {
+        let mut played = Played::default();
+        let mut world = World::new(sabotage).await;
+        for seed in seeds {
+            if played.schedules % SCHEDULES_PER_WORLD == SCHEDULES_PER_WORLD - 1 {
+                world = World::new(sabotage).await;
+            }
+            played += schedule::play(&world, seed).await.map_err(|what| Failure { seed, what })?;
+        }
+        Ok(played)
+    })
+}

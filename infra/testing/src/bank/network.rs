@@ -1,0 +1,156 @@
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_runtime_api::http::StatusCode;
+use aws_smithy_types::body::SdkBody;
+use dynoxide::{Database, DynoxideError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::faults::Fault;
+use super::process::Process;
+use super::sabotage::Sabotage;
+
+/// The network between the processes and the store, which is in the same process. An HTTP client for the SDK.
+#[derive(Clone)]
+pub struct Network {
+    store: Arc<Mutex<Database>>,
+    sabotage: Sabotage,
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Network")
+    }
+}
+
+impl HttpClient for Network {
+    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+impl HttpConnector for Network {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let body: Value = request
+            .body()
+            .bytes()
+            .and_then(|bytes| serde_json::from_slice(bytes).ok())
+            .expect("the SDK sends JSON");
+        let (network, process) = (self.clone(), Process::current());
+        HttpConnectorFuture::new(async move {
+            match process {
+                Some(process) => network.carry(&operation, body, &process).await,
+                None => Ok(network.execute(&operation, body)),
+            }
+        })
+    }
+}
+
+impl Network {
+    pub fn new(store: Database, sabotage: Sabotage) -> Self {
+        Self { store: Arc::new(Mutex::new(store)), sabotage }
+    }
+
+    /// Carries one call of a process to the store, with delays and maybe with a fault.
+    async fn carry(
+        &self,
+        operation: &str,
+        mut body: Value,
+        process: &Process,
+    ) -> Result<HttpResponse, ConnectorError> {
+        process.count_call();
+        process.wait(4).await;
+        // DynamoDB remembers tokens for ten minutes, and clients retry for longer: the conditions must suffice.
+        if let Some(body) = body.as_object_mut() {
+            body.remove("ClientRequestToken");
+        }
+        self.sabotage.weaken(operation, &mut body);
+        let lost = || ConnectorError::io("lost on the network".into());
+        let response = match process.draw_fault() {
+            None => self.execute(operation, body),
+            Some(Fault::LoseRequest) => return Err(lost()),
+            Some(Fault::LoseResponse) => {
+                self.execute(operation, body);
+                return Err(lost());
+            }
+            Some(Fault::DeliverTwice) => {
+                self.execute(operation, body.clone());
+                process.wait(6).await;
+                self.execute(operation, body)
+            }
+            Some(Fault::Throttle) => failure(400, "ProvisionedThroughputExceededException", ""),
+            Some(Fault::Conflict) if operation == "TransactWriteItems" => failure(
+                400,
+                "TransactionCanceledException",
+                r#","CancellationReasons":[{"Code":"TransactionConflict"},{"Code":"None"}]"#,
+            ),
+            Some(Fault::Conflict) => failure(400, "TransactionConflictException", ""),
+            Some(Fault::InternalError) => failure(500, "InternalServerError", ""),
+            Some(fault @ (Fault::CrashBefore | Fault::CrashAfter)) => {
+                if self.sabotage.halve(operation, &mut body) || fault == Fault::CrashAfter {
+                    self.execute(operation, body);
+                }
+                process.crash().await
+            }
+        };
+        process.wait(3).await;
+        Ok(response)
+    }
+
+    /// Executes a call on the store.
+    fn execute(&self, operation: &str, body: Value) -> HttpResponse {
+        let store = self.store.lock().expect("no call panics");
+        macro_rules! dispatch {
+            ($($name:literal => $call:ident),*) => {
+                match operation {
+                    $($name => run(body, |request| store.$call(request)),)*
+                    other => panic!("the simulation does not know the operation {other}"),
+                }
+            };
+        }
+        let result = dispatch!(
+            "CreateTable" => create_table,
+            "UpdateTimeToLive" => update_time_to_live,
+            "GetItem" => get_item,
+            "UpdateItem" => update_item,
+            "TransactWriteItems" => transact_write_items,
+            "TransactGetItems" => transact_get_items,
+            "Query" => query
+        );
+        match result {
+            Ok(text) => response(200, text),
+            Err(error) => response(error.status_code(), error.to_json()),
+        }
+    }
+}
+
+fn run<Q: DeserializeOwned, A: Serialize>(
+    body: Value,
+    call: impl FnOnce(Q) -> Result<A, DynoxideError>,
+) -> Result<String, DynoxideError> {
+    let request = serde_json::from_value(body).expect("the store can read the request");
+    call(request).map(|result| serde_json::to_string(&result).expect("the result can be written as JSON"))
+}
+
+fn response(status: u16, body: String) -> HttpResponse {
+    let status = StatusCode::try_from(status).expect("the status is valid");
+    let mut response = HttpResponse::new(status, SdkBody::from(body));
+    response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
+    response
+}
+
+fn failure(status: u16, code: &str, more: &str) -> HttpResponse {
+    let body =
+        format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"injected"{more}}}"#);
+    response(status, body)
+}

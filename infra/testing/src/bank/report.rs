@@ -1,0 +1,35 @@
+use std::fmt;
+use std::ops::AddAssign;
+
+/// A schedule that failed its checks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub seed: u64,
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}: {}", self.seed, self.what)
+    }
+}
+
+/// What happened in the schedules that were played.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Played {
+    pub schedules: u64,
+    pub calls: u64,
+    pub faults: u64,
+    pub crashes: u64,
+    pub entries: u64,
+}
+
+impl AddAssign for Played {
+    fn add_assign(&mut self, other: Self) {
+        self.schedules += other.schedules;
+        self.calls += other.calls;
+        self.faults += other.faults;
+        self.crashes += other.crashes;
+        self.entries += other.entries;
+    }
+}

@@ -1,0 +1,38 @@
+use serde_json::{Value, json};
+
+/// A safeguard that is removed from the product, to show that the checks notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    None,
+    /// The balance is written without its condition.
+    BalanceCondition,
+    /// An entry is written without its condition.
+    EntryCondition,
+    /// A crash can leave half of a transaction in the store.
+    Atomicity,
+}
+
+impl Sabotage {
+    /// Makes the condition that is sabotaged always true.
+    pub(super) fn weaken(self, operation: &str, body: &mut Value) {
+        let (index, kind) = match self {
+            Self::BalanceCondition => (0, "Update"),
+            Self::EntryCondition => (1, "Put"),
+            Self::None | Self::Atomicity => return,
+        };
+        if operation == "TransactWriteItems" {
+            let condition = &mut body["TransactItems"][index][kind]["ConditionExpression"];
+            let text = condition.as_str().expect("the write has a condition");
+            *condition = json!(format!("attribute_exists(pk) OR attribute_not_exists(pk) OR ({text})"));
+        }
+    }
+
+    /// Removes the second half of a transaction, if atomicity is sabotaged; says whether it did.
+    pub(super) fn halve(self, operation: &str, body: &mut Value) -> bool {
+        let applies = self == Self::Atomicity && operation == "TransactWriteItems";
+        if applies {
+            body["TransactItems"].as_array_mut().expect("a transaction has items").truncate(1);
+        }
+        applies
+    }
+}

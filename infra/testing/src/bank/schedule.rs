@@ -1,0 +1,81 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::future::join_all;
+use touchline::App;
+use touchline::domain::UserId;
+
+use super::checks::{self, History};
+use super::dice::Dice;
+use super::order::{Order, Outcome};
+use super::process::{Counts, Hazards, Process};
+use super::report::Played;
+use super::world::World;
+use crate::SeededRandom;
+
+/// Orders for one wallet, and what happens while they are executed. All of it follows from the seed.
+struct Schedule {
+    app: App,
+    user: UserId,
+    dice: Arc<Dice>,
+    counts: Arc<Counts>,
+}
+
+/// Plays the schedule of a seed on a wallet of its own, then checks the wallet and every outcome.
+pub async fn play(world: &World, seed: u64) -> Result<Played, String> {
+    // The SDK draws the delays of its retries from here.
+    fastrand::seed(seed);
+    let mut app = world.app.clone();
+    app.random = Arc::new(SeededRandom::new(seed ^ 0x5eed));
+    let schedule = Schedule {
+        app,
+        user: UserId(1 + u32::try_from(seed % u64::from(u32::MAX)).unwrap_or(0)),
+        dice: Arc::new(Dice::new(seed)),
+        counts: Arc::default(),
+    };
+    let history = schedule.run().await;
+    let entries = checks::check(&schedule.app.store, schedule.user, &history).await?;
+    let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+    Ok(Played {
+        schedules: 1,
+        calls: count(&schedule.counts.calls),
+        faults: count(&schedule.counts.faults),
+        crashes: count(&schedule.counts.crashes),
+        entries: entries as u64,
+    })
+}
+
+impl Schedule {
+    async fn run(&self) -> History {
+        let mut outcomes = Vec::new();
+        // One wallet in three starts empty: its first entries race.
+        if !self.dice.once_in(3) {
+            let start = Order::Grant { reference: 99, amount: 1 + self.dice.below(30) };
+            outcomes.push((start.clone(), self.execute(&start, Hazards::None).await));
+        }
+        let orders = Order::draw(&self.dice);
+        // All concurrently, and some from two clients.
+        let mut concurrent = Vec::new();
+        for order in &orders {
+            for _ in 0..=self.dice.below(2) {
+                concurrent
+                    .push(async { (order.clone(), self.execute(order, Hazards::FaultsAndCrashes).await) });
+            }
+        }
+        outcomes.extend(join_all(concurrent).await);
+        let concurrent = outcomes.len();
+        // Clients retry, one after the other, on a network that is as bad as before.
+        for order in &orders {
+            for _ in 0..self.dice.below(3) {
+                outcomes.push((order.clone(), self.execute(order, Hazards::Faults).await));
+            }
+        }
+        History { outcomes, concurrent }
+    }
+
+    /// Executes an order in a process of its own.
+    async fn execute(&self, order: &Order, hazards: Hazards) -> Outcome {
+        let process = Process::new(Arc::clone(&self.dice), Arc::clone(&self.counts), hazards);
+        process.run(order.execute(&self.app, self.user)).await.unwrap_or(Outcome::Unknown)
+    }
+}

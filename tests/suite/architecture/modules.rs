@@ -1,0 +1,211 @@
+//! The modules of a crate and their imports of each other.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Files;
+use super::source::{NameKind, Named, Source};
+
+/// Re-exports of re-exports: more than this is a loop.
+const MAX_REEXPORTS: usize = 16;
+
+#[derive(Debug)]
+struct Module {
+    file: String,
+    /// `["storage", "keys"]`; empty for the root of a crate.
+    path: Vec<String>,
+    parent: Option<usize>,
+    children: BTreeMap<String, usize>,
+    source: Source,
+}
+
+/// An import of one module by another.
+#[derive(Debug)]
+pub struct Edge {
+    pub from: usize,
+    pub to: usize,
+    line: usize,
+    path: Vec<String>,
+    is_reexport_of_child: bool,
+}
+
+impl Edge {
+    /// The module of the crate that the path names first, as in `crate::storage::…`.
+    pub fn written_top_level(&self) -> Option<String> {
+        match self.path.as_slice() {
+            [first, module, _, ..] if first == "crate" => Some(module.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// The modules that belong to the crates of a `src` folder: the library, `main.rs` and each file in `bin`.
+#[derive(Debug)]
+pub struct Modules {
+    src: String,
+    modules: Vec<Module>,
+    edges: Vec<Edge>,
+}
+
+impl Modules {
+    pub fn parse(src: &str, files: &Files) -> Self {
+        let mut all = Self { src: src.to_owned(), modules: Vec::new(), edges: Vec::new() };
+        for file in files.keys() {
+            let is_root = file == "lib.rs" || file == "main.rs" || file.starts_with("bin/");
+            if is_root {
+                all.add(files, file, Vec::new(), None);
+            }
+        }
+        for from in 0..all.modules.len() {
+            for named in &all.modules[from].source.names {
+                let Some(to) = all.resolve(from, &named.path, MAX_REEXPORTS).filter(|to| *to != from) else {
+                    continue;
+                };
+                let is_public = matches!(named.kind, NameKind::Use { is_public: true, .. });
+                let is_reexport_of_child = is_public && all.is_inside(to, from);
+                let Named { line, path, .. } = named.clone();
+                all.edges.push(Edge { from, to, line, path, is_reexport_of_child });
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, files: &Files, file: &str, path: Vec<String>, parent: Option<usize>) -> usize {
+        let source = Source::parse(file, &files[file]);
+        let children = source.children.clone();
+        let index = self.modules.len();
+        let module =
+            Module { file: file.to_owned(), path: path.clone(), parent, children: BTreeMap::new(), source };
+        self.modules.push(module);
+        let folder: String = path.iter().map(|part| format!("{part}/")).collect();
+        for name in children {
+            let candidates = [format!("{folder}{name}.rs"), format!("{folder}{name}/mod.rs")];
+            let child = candidates.iter().find(|candidate| files.contains_key(*candidate));
+            let child = child.unwrap_or_else(|| panic!("{file}: there is no file for mod {name}"));
+            let child = self.add(files, child, [path.as_slice(), &[name.clone()]].concat(), Some(index));
+            self.modules[index].children.insert(name, child);
+        }
+        index
+    }
+
+    /// The module in which the item of a path is defined. `None` for paths to other crates and to items that the module
+    /// has imported by a `use`, which counts by itself.
+    fn resolve(&self, from: usize, path: &[String], reexports: usize) -> Option<usize> {
+        let (first, mut rest) = path.split_first()?;
+        let mut module = match first.as_str() {
+            "crate" => self.root(from),
+            "self" => from,
+            "super" => self.modules[from].parent?,
+            child => *self.modules[from].children.get(child)?,
+        };
+        while let Some((segment, after)) = rest.split_first() {
+            if segment == "super" {
+                module = self.modules[module].parent?;
+            } else if let Some(child) = self.modules[module].children.get(segment) {
+                module = *child;
+            } else {
+                return self.definition(module, rest, reexports);
+            }
+            rest = after;
+        }
+        Some(module)
+    }
+
+    /// Where the first name of `rest` is defined: in the module, or where the module imports it from.
+    fn definition(&self, module: usize, rest: &[String], reexports: usize) -> Option<usize> {
+        let source = &self.modules[module].source;
+        if source.items.contains(&rest[0]) || reexports == 0 {
+            return Some(module);
+        }
+        for named in &source.names {
+            let NameKind::Use { name, .. } = &named.kind else { continue };
+            match name {
+                Some(name) if *name == rest[0] => {
+                    let path = [named.path.as_slice(), &rest[1..]].concat();
+                    return self.resolve(module, &path, reexports - 1);
+                }
+                None => {
+                    let glob = self.resolve(module, &named.path, reexports - 1);
+                    if let Some(glob) =
+                        glob.filter(|glob| self.modules[*glob].source.items.contains(&rest[0]))
+                    {
+                        return Some(glob);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        Some(module)
+    }
+
+    fn root(&self, mut module: usize) -> usize {
+        while let Some(parent) = self.modules[module].parent {
+            module = parent;
+        }
+        module
+    }
+
+    fn is_inside(&self, mut module: usize, ancestor: usize) -> bool {
+        while let Some(parent) = self.modules[module].parent {
+            if parent == ancestor {
+                return true;
+            }
+            module = parent;
+        }
+        false
+    }
+
+    /// `storage` for `storage::keys`; `None` for the root of the crate.
+    pub fn top_level(&self, module: usize) -> Option<&str> {
+        self.modules[module].path.first().map(String::as_str)
+    }
+
+    pub fn imports(&self) -> impl Iterator<Item = &Edge> {
+        self.edges.iter()
+    }
+
+    pub fn describe(&self, edge: &Edge) -> String {
+        format!(
+            "{}/{}:{} imports {}",
+            self.src,
+            self.modules[edge.from].file,
+            edge.line,
+            edge.path.join("::")
+        )
+    }
+
+    /// The shortest cycle through the first module of each group of modules that import each other.
+    pub fn cycles(&self) -> Vec<Vec<&Edge>> {
+        let mut cycles: Vec<Vec<&Edge>> = Vec::new();
+        for module in 0..self.modules.len() {
+            let is_known = cycles.iter().flatten().any(|edge| edge.from == module);
+            if let Some(cycle) = self.cycle_through(module).filter(|_| !is_known) {
+                cycles.push(cycle);
+            }
+        }
+        cycles
+    }
+
+    /// Breadth first, so the shortest.
+    fn cycle_through(&self, start: usize) -> Option<Vec<&Edge>> {
+        let mut reached_by: BTreeMap<usize, &Edge> = BTreeMap::new();
+        let mut queue = VecDeque::from([start]);
+        while let Some(module) = queue.pop_front() {
+            for edge in self.edges.iter().filter(|edge| edge.from == module && !edge.is_reexport_of_child) {
+                if reached_by.contains_key(&edge.to) {
+                    continue;
+                }
+                reached_by.insert(edge.to, edge);
+                if edge.to == start {
+                    let mut cycle = vec![edge];
+                    while cycle[cycle.len() - 1].from != start {
+                        cycle.push(reached_by[&cycle[cycle.len() - 1].from]);
+                    }
+                    cycle.reverse();
+                    return Some(cycle);
+                }
+                queue.push_back(edge.to);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,318 @@
+//! A real Matrix homeserver, as a Matrix client sees it.
+
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use touchline::config::Config;
+use touchline::domain::Username;
+use touchline::ports::chat::{Chat as _, ChatError, MatrixChat, NewRoom};
+use touchline_testing::User;
+
+use super::variable;
+use crate::matrix_client::MatrixClient;
+use crate::target::{HttpApi, eventually, unique_name};
+
+async fn two_users() -> (User<HttpApi>, User<HttpApi>) {
+    let app = HttpApi::under_test();
+    (app.user("alice").await, app.user("bob").await)
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn the_credentials_of_a_login_work_in_a_matrix_client_until_logout() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let client = MatrixClient(&alice);
+    let account = client.get("account/whoami").await.expect(200);
+    assert_eq!(account["user_id"], alice.chat_id());
+    assert_eq!(account["device_id"], alice.credentials["device_id"]);
+    let room = alice.creates_room(&unique_name()).private().await.room_id();
+    let sync = client.get("sync?timeout=0").await.expect(200);
+    let state = sync["rooms"]["join"][&room]["state"]["events"].as_array().into_iter().flatten();
+    let timeline = sync["rooms"]["join"][&room]["timeline"]["events"].as_array().into_iter().flatten();
+    let event = |kind: &str| state.clone().chain(timeline.clone()).find(|event| event["type"] == kind);
+    assert_eq!(event("m.room.join_rules").unwrap()["content"]["join_rule"], "invite", "{sync}");
+    assert_eq!(event("m.room.encryption").unwrap()["content"]["algorithm"], "m.megolm.v1.aes-sha2");
+    assert_eq!(event("m.room.create").unwrap()["content"]["room_version"], "11");
+
+    alice.logs_out().await.expect(200);
+    client.get("account/whoami").await.expect_matrix_error(401, "M_UNKNOWN_TOKEN");
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn a_former_username_stays_reserved_and_its_chat_logins_end() {
+    let (alice, bob) = two_users().await;
+    let client = MatrixClient(&alice);
+    client.get("account/whoami").await.expect(200);
+    let new = unique_name();
+    alice.updates_profile().username(&new).await.expect(200);
+    client.get("account/whoami").await.expect(401);
+    bob.updates_profile().username(&alice.username).await.expect_error(422, "username_taken");
+    let fresh = alice.requests_chat_credentials().await.expect_data(200);
+    assert!(fresh["user_id"].as_str().unwrap().starts_with(&format!("@{new}:")), "{fresh}");
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn a_message_in_the_room_of_an_event_reaches_the_other_members() {
+    let (alice, bob) = two_users().await;
+    let events = alice.lists_events().per_page(1).await.expect_data(200);
+    let room = events[0]["chat_room_id"].as_str().unwrap();
+    alice.joins(room).await.expect(200);
+    bob.joins(room).await.expect(200);
+    let text = unique_name();
+    MatrixClient(&alice).writes(room, &text).await;
+    let messages =
+        async || MatrixClient(&bob).get(&format!("rooms/{room}/messages?dir=b&limit=20")).await.expect(200);
+    let has_arrived = |messages: &Value| {
+        messages["chunk"].as_array().unwrap().iter().any(|event| event["content"]["body"] == *text)
+    };
+    eventually(messages, has_arrived).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn a_kick_and_a_ban_by_a_moderator_end_the_membership() {
+    let (alice, bob) = two_users().await;
+    let room = alice.creates_room(&unique_name()).await.room_id();
+    let has_joined = async || {
+        let list = bob.lists_rooms().joined().await.expect_data(200);
+        list.as_array().unwrap().iter().any(|listed| listed["room_id"] == *room)
+    };
+    for action in ["kick", "ban"] {
+        bob.joins(&room).await.expect(200);
+        eventually(has_joined, |joined| *joined).await;
+        let body = json!({ "user_id": bob.chat_id() });
+        MatrixClient(&alice).post(&format!("rooms/{room}/{action}"), &body).await.expect(200);
+        eventually(has_joined, |joined| !joined).await;
+    }
+    bob.joins(&room).await.expect_error(403, "not_allowed");
+}
+
+/// Our chat port, connected to this URL.
+fn chat(url: &str) -> MatrixChat {
+    chat_with(url, None)
+}
+
+fn chat_with(url: &str, token: Option<&str>) -> MatrixChat {
+    let registration = std::fs::read_to_string(variable("TOUCHLINE_TEST_REGISTRATION")).unwrap();
+    let field = |name: &str| {
+        let mut lines = registration.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap().to_owned()
+    };
+    let config = Config::read(|variable| {
+        Some(match variable {
+            "CHAT_HOMESERVER_URL" => url.to_owned(),
+            "CHAT_SERVER_NAME" => field("io.touchline.server_name"),
+            "CHAT_AS_TOKEN" => token.map_or_else(|| field("as_token"), str::to_owned),
+            "SMS_PROVIDER" => "sns".into(),
+            "CODE_PEPPER" | "AWS_REGION" | "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => {
+                "sixteen characters".into()
+            }
+            table if table.ends_with("_TABLE") => table.to_owned(),
+            _ => return None,
+        })
+    });
+    let chat = config.unwrap().chat;
+    MatrixChat::new(chat.homeserver.as_ref().unwrap(), &chat.server)
+}
+
+/// A proxy to the homeserver that drops its first `losses` responses to createRoom. Returns its URL and the number of
+/// responses that it has dropped.
+async fn lossy_proxy(losses: u32) -> (String, Arc<AtomicU32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let homeserver = variable("TOUCHLINE_TEST_HOMESERVER").replace("http://", "");
+    let lost = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&lost);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let (homeserver, count) = (homeserver.clone(), Arc::clone(&count));
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(homeserver).await.unwrap();
+                let (mut request, mut response) = ([0; 16_384], [0; 16_384]);
+                let mut is_create_room = false;
+                loop {
+                    tokio::select! {
+                        read = client.read(&mut request) => {
+                            let Ok(length @ 1..) = read else { return };
+                            is_create_room = request[..length].windows(11).any(|word| word == b"/createRoom");
+                            server.write_all(&request[..length]).await.unwrap();
+                        }
+                        read = server.read(&mut response) => {
+                            let Ok(length @ 1..) = read else { return };
+                            if is_create_room && count.load(Ordering::SeqCst) < losses {
+                                count.fetch_add(1, Ordering::SeqCst);
+                                return;
+                            }
+                            client.write_all(&response[..length]).await.unwrap();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (url, lost)
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn a_lost_response_does_not_create_a_second_room() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let client = MatrixClient(&alice);
+    let username = Username::parse(&alice.username).unwrap();
+    for losses in [1, 2, 3] {
+        let (url, lost) = lossy_proxy(losses).await;
+        let chat = chat(&url);
+        let (nonce, name) = (unique_name(), unique_name());
+        let new = NewRoom { creator: &username, nonce: &nonce, name: &name, topic: "", is_private: false };
+        let room = chat.create_room(new).await.unwrap();
+        assert_eq!(lost.load(Ordering::SeqCst), losses.min(2), "the proxy drops responses");
+        assert_eq!(chat.create_room(new).await.unwrap(), room, "a repeated call returns the same room");
+        let joined = client.get("joined_rooms").await.expect(200);
+        let mut with_this_name = 0;
+        for room in joined["joined_rooms"].as_array().unwrap() {
+            let path = format!("rooms/{}/state/m.room.name", room.as_str().unwrap());
+            with_this_name += u32::from(client.get(&path).await.expect(200)["name"] == *name);
+        }
+        assert_eq!(with_this_name, 1);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn a_token_that_the_homeserver_rejects_gives_a_clear_error() {
+    let chat = chat_with(&variable("TOUCHLINE_TEST_HOMESERVER"), Some("not-the-token-of-the-file"));
+    let unknown = Username::parse(&unique_name()).unwrap();
+    let error = chat.log_in(&unknown, "DEVICE").await.unwrap_err();
+    assert_eq!(error, ChatError::Unavailable("the homeserver rejects our token".into()));
+}
+
+/// The process of the homeserver. A test can freeze, stop and restart it.
+struct Homeserver {
+    pid: String,
+    command: Vec<String>,
+    url: String,
+    restarted: Option<Child>,
+}
+
+impl Homeserver {
+    fn running() -> Self {
+        let pid = variable("TOUCHLINE_TEST_HOMESERVER_PID");
+        let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("the process runs");
+        let command = command.split_terminator('\0').map(str::to_owned).collect();
+        Self { pid, command, url: variable("TOUCHLINE_TEST_HOMESERVER"), restarted: None }
+    }
+
+    fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.pid]).status().unwrap().success());
+    }
+
+    async fn is_up(&self) -> bool {
+        let response = reqwest::get(format!("{}/_matrix/client/versions", self.url));
+        timeout(Duration::from_secs(2), response).await.is_ok_and(|response| response.is_ok())
+    }
+
+    async fn stop(&self) {
+        self.signal("-KILL");
+        eventually(async || self.is_up().await, |up| !up).await;
+    }
+
+    async fn restart(&mut self) {
+        let started = Command::new(&self.command[0]).args(&self.command[1..]).spawn();
+        self.restarted = Some(started.expect("the homeserver starts"));
+        // Synapse can need more time than `eventually` allows.
+        for _ in 0..3 {
+            if timeout(Duration::from_secs(15), eventually(async || self.is_up().await, |up| *up))
+                .await
+                .is_ok()
+            {
+                return;
+            }
+        }
+        panic!("the homeserver did not come up again");
+    }
+}
+
+impl Drop for Homeserver {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.restarted {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Checks what the API does while the homeserver is down.
+async fn check_without_chat(user: &User<HttpApi>, room: &str) {
+    let app = HttpApi::under_test();
+    let code = app.anonymous().receives_code(&user.phone).await;
+    let login = app.anonymous().verifies_code(&user.phone, &code);
+    // The API waits two seconds for the homeserver; the rest of a login takes milliseconds.
+    let login = timeout(Duration::from_secs(4), login).await.expect("the login is in time").expect(200);
+    assert_eq!(login["data"]["matrix_credentials"], Value::Null);
+    assert!(login["message"].as_str().unwrap().contains("Chat is not available"), "{login}");
+    let user = app.with_token(login["data"]["token"].as_str().unwrap());
+    user.creates_room("Nowhere").await.expect_error(503, "chat_unavailable");
+    user.joins(room).await.expect_error(503, "chat_unavailable");
+    user.requests_chat_credentials().await.expect_error(503, "chat_unavailable");
+}
+
+async fn check_with_chat(user: &User<HttpApi>, room: &str) {
+    let fresh = user.requests_chat_credentials().await.expect_data(200);
+    assert_eq!(fresh["user_id"], user.chat_id());
+    MatrixClient(user).get("account/whoami").await.expect(200);
+    let joined = user.joins(room).await;
+    assert!([200, 409].contains(&joined.status.as_u16()), "{}", joined.body);
+}
+
+/// Runs alone and last: other tests need the homeserver.
+#[tokio::test]
+#[ignore = "needs Synapse to itself: run tests/real-components"]
+async fn outage_of_a_frozen_and_of_a_stopped_homeserver() {
+    let (alice, bob) = two_users().await;
+    let room = bob.creates_room(&unique_name()).await.room_id();
+    let mut homeserver = Homeserver::running();
+    homeserver.signal("-STOP");
+    check_without_chat(&alice, &room).await;
+    homeserver.signal("-CONT");
+    eventually(async || homeserver.is_up().await, |up| *up).await;
+    check_with_chat(&alice, &room).await;
+
+    homeserver.stop().await;
+    check_without_chat(&alice, &room).await;
+    homeserver.restart().await;
+    check_with_chat(&alice, &room).await;
+    // The requests that failed created no rooms.
+    assert_eq!(alice.lists_rooms().search("nowhere").await.expect_data(200), json!([]));
+}
+
+#[tokio::test]
+#[ignore = "runs with the others: run tests/real-components"]
+async fn a_homeserver_behind_a_login_server_gives_its_own_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut request = [0; 16_384];
+            let _ = client.read(&mut request).await;
+            let body = json!({ "errcode": "M_APPSERVICE_LOGIN_UNSUPPORTED", "error": "Use the other way." });
+            let body = body.to_string();
+            let response = format!(
+                "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = client.write_all(response.as_bytes()).await;
+        }
+    });
+    let unknown = Username::parse("nobody.at.all").unwrap();
+    let error = chat(&url).log_in(&unknown, "DEVICE").await.unwrap_err();
+    assert_eq!(error, ChatError::LoginUnsupported);
+    assert!(error.to_string().contains("docs/chat.md"), "{error}");
+}
