@@ -9,6 +9,8 @@ import schemathesis
 
 URL = os.environ["TOUCHLINE_TEST_URL"]
 HS_TOKEN = os.environ["TOUCHLINE_TEST_HS_TOKEN"]
+# Seconds. Generous, because a busy machine can be slow to respond.
+TIMEOUT = 60
 rng = random.Random(int(os.environ["TOUCHLINE_TEST_SEED"]))
 phone_numbers = itertools.count(rng.randrange(10_000_000))
 # One room for each login. Its user created it and stays a member.
@@ -17,10 +19,10 @@ created_rooms = []
 
 def log_in():
     phone = f"+4479{next(phone_numbers):08}"
-    requests.post(f"{URL}/api/code/request", json={"phone": phone}, timeout=10).raise_for_status()
-    log = requests.get(f"{URL}/api/logs/sms", params={"phone": phone}, timeout=10).json()
+    requests.post(f"{URL}/api/code/request", json={"phone": phone}, timeout=TIMEOUT).raise_for_status()
+    log = requests.get(f"{URL}/api/logs/sms", params={"phone": phone}, timeout=TIMEOUT).json()
     login = {"phone": phone, "code": log["data"][0]["code"]}
-    return requests.post(f"{URL}/api/code/verify", json=login, timeout=10).json()["data"]
+    return requests.post(f"{URL}/api/code/verify", json=login, timeout=TIMEOUT).json()["data"]
 
 
 class UserAuth:
@@ -31,9 +33,9 @@ class UserAuth:
         token, user = login["token"], login["user"]["id"]
         grant = {"user_id": user, "amount": 1_000_000, "reason": "Test balance", "reference_id": "start"}
         treasury = f"{URL}/2015-03-31/functions/treasury/invocations"
-        requests.post(treasury, json={"grant": grant}, timeout=10).raise_for_status()
+        requests.post(treasury, json={"grant": grant}, timeout=TIMEOUT).raise_for_status()
         room = requests.post(
-            f"{URL}/api/auth/chat-room", json={"name": "Den"}, headers={"Authorization": f"Bearer {token}"}, timeout=10
+            f"{URL}/api/auth/chat-room", json={"name": "Den"}, headers={"Authorization": f"Bearer {token}"}, timeout=TIMEOUT
         )
         created_rooms.append(room.json()["data"]["room_id"])
         return token
@@ -54,7 +56,7 @@ schemathesis.auth().apply_to(path_regex="^/_matrix")(HomeserverAuth)
 
 guest = log_in()
 match = requests.get(
-    f"{URL}/api/auth/events", params={"status": "scheduled"}, headers={"Authorization": f"Bearer {guest['token']}"}, timeout=10
+    f"{URL}/api/auth/events", params={"status": "scheduled"}, headers={"Authorization": f"Bearer {guest['token']}"}, timeout=TIMEOUT
 ).json()["data"][0]
 EXISTING_IDS = {
     "event": match["id"],

@@ -91,7 +91,7 @@ async fn use_everything(app: &TestApp) -> Secrets {
     bob.logs_out().await.expect(200);
     secrets.tokens.push(bob.token);
     // A provider whose error repeats the phone number, and a store that fails.
-    app.sns.refuse();
+    app.sns.reject();
     anonymous.requests_code(PHONES[2]).await.expect(503);
     app.sns.accept();
     for fault in [Fault::Throttle, Fault::LoseRequest] {
@@ -127,7 +127,7 @@ async fn no_code_phone_or_token_is_stored_in_clear_or_logged() {
         }
 
         let text = log.text();
-        assert!(text.lines().filter(|line| line.contains("\"answered\"")).count() >= 10, "{text}");
+        assert!(text.lines().filter(|line| line.contains("\"responded\"")).count() >= 10, "{text}");
         assert!(text.contains("\"route\":\"/api/code/verify\""), "{text}");
         for phone in PHONES {
             assert!(!text.contains(&phone[1..]), "{phone} is in the log:\n{text}");

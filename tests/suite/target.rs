@@ -41,11 +41,12 @@ struct Deployed {
     functions: HashMap<String, String>,
 }
 
-/// The API under test. Tests share it, so they must not depend on data of other tests.
+/// The API under test. Most tests share one, so they must not depend on the data of others.
 #[derive(Debug, Clone)]
 pub struct HttpApi {
-    base: &'static str,
+    base: String,
     client: Client,
+    deployed: Option<&'static Deployed>,
 }
 
 impl Api for HttpApi {
@@ -81,8 +82,15 @@ pub async fn read(request: String, http: RequestBuilder) -> Response {
 }
 
 impl HttpApi {
+    /// The API that all tests share.
     pub fn under_test() -> Self {
-        Self { base: &under_test().base, client: Client::new() }
+        let UnderTest { base, deployed, .. } = under_test();
+        Self { deployed: deployed.as_ref(), ..Self::at(base) }
+    }
+
+    /// The API of a local stack that one test has for itself.
+    pub fn at(base: &str) -> Self {
+        Self { base: base.to_owned(), client: Client::new(), deployed: None }
     }
 
     /// The URL of the chat network's homeserver, if there is one.
@@ -132,12 +140,11 @@ impl HttpApi {
 
     /// Invokes a function with a payload, as `aws lambda invoke` does.
     pub async fn invoke(&self, function: &str, payload: &Value) -> Value {
-        let http = match &under_test().deployed {
-            Some(deployed) => deployed.invocation(&self.client, function, payload.to_string()),
-            None => {
-                let url = format!("{}/2015-03-31/functions/{function}/invocations", self.base);
-                self.client.post(url).body(payload.to_string())
-            }
+        let http = if let Some(deployed) = self.deployed {
+            deployed.invocation(&self.client, function, payload.to_string())
+        } else {
+            let url = format!("{}/2015-03-31/functions/{function}/invocations", self.base);
+            self.client.post(url).body(payload.to_string())
         };
         let response = read(format!("invoke {function}"), http).await;
         assert_eq!(response.header("x-amz-function-error"), None, "{}", response.body);

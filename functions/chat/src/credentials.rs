@@ -3,7 +3,7 @@ use touchline::api::chat::ChatCredentials;
 use touchline::domain::chat::Credentials;
 use touchline::{App, Call, Error, Reply};
 
-/// For a login that went through while the chat network was away. The session keeps its device.
+/// For a login that succeeded while the homeserver was down. The session keeps its device.
 pub async fn handle(app: App, call: Call<ChatCredentials>) -> Result<Reply<Data<Credentials>>, Error> {
     let user = crate::caller(&app, call.caller.user).await?;
     let data = app.chat.log_in(&user.username, &call.caller.device_id).await?;
@@ -16,25 +16,23 @@ mod tests {
 
     use crate::testing::{app, builder};
 
-    const PATH: &str = "/api/auth/chat/credentials";
-
     #[tokio::test]
-    async fn credentials_are_for_the_sessions_own_device() {
-        let (app, [ada, ..]) = app().await;
-        let body = app.post_as(&ada, PATH, json!({})).await.expect(200);
+    async fn credentials_are_for_the_device_of_the_session() {
+        let (_app, [alice, ..]) = app().await;
+        let body = alice.requests_chat_credentials().await.expect(200);
         let token = body["data"]["access_token"].as_str().unwrap();
         assert_eq!(
             body,
             json!({ "data": {
-                "user_id": "@fan.1:touchline.local", "access_token": token, "device_id": "DEVICE1",
+                "user_id": "@alice:touchline.local", "access_token": token, "device_id": "DEVICE1",
             } })
         );
     }
 
     #[tokio::test]
-    async fn without_the_chat_network_there_are_none() {
+    async fn without_the_homeserver_requesting_credentials_is_503() {
         let app = builder().without_chat().start().await;
-        let token = app.register(1).await;
-        app.post_as(&token, PATH, json!({})).await.expect_error(503, "chat_unavailable");
+        let alice = app.user("alice").await;
+        alice.requests_chat_credentials().await.expect_error(503, "chat_unavailable");
     }
 }

@@ -6,29 +6,29 @@ use touchline::domain::{User, UserId};
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
-/// Members invite. Somebody who is invited already is invited again, which changes nothing.
+/// Any member can invite. Inviting a user twice changes nothing.
 pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<InvitationView>>, Error> {
     let began = app.clock.now();
     let room = crate::room(&app, &call.path.matrix_room_id);
-    let (room, by) = try_join(room, crate::caller(&app, call.caller.user)).await?;
-    let member = async { app.store.member(&room, by.id, Reads::Consistent).await.map_err(Error::from) };
-    let (member, whom) = try_join(member, invited(&app, &call.input)).await?;
+    let (room, caller) = try_join(room, crate::caller(&app, call.caller.user)).await?;
+    let member = async { app.store.member(&room, caller.id, Reads::Consistent).await.map_err(Error::from) };
+    let (member, invitee) = try_join(member, invitee(&app, &call.input)).await?;
     if !member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::NotAMember);
     }
-    let member = app.store.member(&room, whom.id, Reads::Eventual).await?;
+    let member = app.store.member(&room, invitee.id, Reads::Eventual).await?;
     if member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::AlreadyAMember);
     }
-    app.chat.invite(&room.room_id, &by.username, &whom.username).await?;
-    if !app.store.invite(&room, whom.id, began).await? {
+    app.chat.invite(&room.room_id, &caller.username, &invitee.username).await?;
+    if !app.store.invite(&room, invitee.id, began).await? {
         return Err(Error::AlreadyAMember);
     }
-    let data = InvitationView { room_id: room.room_id, user_id: whom.id, membership: Membership::Invite };
-    Ok(Message { message: format!("{} is invited.", whom.username.as_str()), data }.into())
+    let data = InvitationView { room_id: room.room_id, user_id: invitee.id, membership: Membership::Invite };
+    Ok(Message { message: format!("You invited {}.", invitee.username.as_str()), data }.into())
 }
 
-async fn invited(app: &App, input: &InviteInput) -> Result<User, Error> {
+async fn invitee(app: &App, input: &InviteInput) -> Result<User, Error> {
     let id: UserId = match (input.user_id, &input.username) {
         (Some(id), None) => id,
         (None, Some(name)) => app.store.user_named(name).await?.ok_or(Error::UserNotFound)?,
@@ -41,38 +41,50 @@ async fn invited(app: &App, input: &InviteInput) -> Result<User, Error> {
 mod tests {
     use serde_json::json;
 
-    use crate::testing::{act, app, invite, made};
+    use crate::testing::app;
 
     #[tokio::test]
-    async fn by_number_or_by_name_and_more_than_once() {
-        let (app, [ada, bob, _]) = app().await;
-        let room = made(&app, &ada, "Den", true).await;
-        for whom in [json!({ "user_id": 2 }), json!({ "username": "Fan.2" })] {
+    async fn a_user_can_be_invited_by_id_or_by_username_and_twice() {
+        let (_app, [alice, bob, _]) = app().await;
+        let room = alice.creates_room("Den").private().await.room_id();
+        let invites = alice.invites_to(&room);
+        for invitation in [invites.clone().user(bob.id), invites.clone().username("Bob")] {
             assert_eq!(
-                invite(&app, &ada, &room, whom).await.expect(200),
+                invitation.await.expect(200),
                 json!({
-                    "message": "fan.2 is invited.",
-                    "data": { "room_id": room, "user_id": 2, "membership": "invite" },
+                    "message": "You invited bob.",
+                    "data": { "room_id": room, "user_id": bob.id, "membership": "invite" },
                 })
             );
         }
-        let _ = act(&app, &bob, &room, "join").await.expect(200);
-        invite(&app, &ada, &room, json!({ "user_id": 2 })).await.expect_error(409, "already_a_member");
-        invite(&app, &ada, &room, json!({ "user_id": 1 })).await.expect_error(409, "already_a_member");
+        bob.joins(&room).await.expect(200);
+        invites.clone().user(bob.id).await.expect_error(409, "already_a_member");
+        invites.user(alice.id).await.expect_error(409, "already_a_member");
     }
 
     #[tokio::test]
-    async fn only_members_invite_and_only_people() {
-        let (app, [ada, bob, _]) = app().await;
-        let room = made(&app, &ada, "Den", true).await;
-        invite(&app, &bob, &room, json!({ "user_id": 3 })).await.expect_error(403, "not_a_member");
-        let _ = invite(&app, &ada, &room, json!({ "user_id": 2 })).await.expect(200);
-        invite(&app, &bob, &room, json!({ "user_id": 3 })).await.expect_error(403, "not_a_member");
-        for whom in [json!({ "user_id": 999 }), json!({ "username": "nobody" })] {
-            invite(&app, &ada, &room, whom).await.expect_error(404, "user_not_found");
-        }
-        for whom in [json!({}), json!({ "user_id": 2, "username": "fan.2" }), json!({ "user_id": "x" })] {
-            invite(&app, &ada, &room, whom).await.expect_error(422, "validation_error");
+    async fn only_members_can_invite() {
+        let (_app, [alice, bob, carol]) = app().await;
+        let room = alice.creates_room("Den").private().await.room_id();
+        bob.invites_to(&room).user(carol.id).await.expect_error(403, "not_a_member");
+        // An invited user is not a member yet.
+        alice.invites_to(&room).user(bob.id).await.expect(200);
+        bob.invites_to(&room).user(carol.id).await.expect_error(403, "not_a_member");
+    }
+
+    #[tokio::test]
+    async fn unknown_users_are_404_and_exactly_one_of_id_and_username_is_required() {
+        let (_app, [alice, bob, _]) = app().await;
+        let room = alice.creates_room("Den").private().await.room_id();
+        let invites = alice.invites_to(&room);
+        invites.clone().user(999).await.expect_error(404, "user_not_found");
+        invites.clone().username("nobody").await.expect_error(404, "user_not_found");
+        for invalid in [
+            invites.clone().body(json!({})),
+            invites.clone().user(bob.id).username("bob"),
+            invites.field("user_id", "x"),
+        ] {
+            invalid.await.expect_invalid(&["user_id"]);
         }
     }
 }

@@ -6,7 +6,7 @@ use touchline::ports::chat::ChatError;
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
-/// Whoever is out already stays out, and hears the same.
+/// Idempotent: a user who is not in the room gets the same response.
 pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
     let room = crate::room(&app, &call.path.matrix_room_id);
@@ -14,7 +14,7 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
     match app.store.member(&room, user.id, Reads::Consistent).await?.map(|member| member.membership) {
         Some(Membership::Join | Membership::Invite) => {
             match app.chat.leave(&room.room_id, &user.username).await {
-                // Out already there, or the room is gone.
+                // The user is not in the room on the homeserver, or the room does not exist there.
                 Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -24,47 +24,48 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
         Some(Membership::Leave) | None => {}
     }
     let data = MembershipView { room_id: room.room_id, membership: Membership::Leave };
-    Ok(Message { message: "You are not in the chat room any more.".into(), data }.into())
+    Ok(Message { message: "You left the room.".into(), data }.into())
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use crate::testing::{act, app, invite, listed, made, tallied};
+    use crate::testing::{app, listed, process_changes};
 
     #[tokio::test]
-    async fn leaving_and_leaving_again() {
-        let (app, [ada, bob, _]) = app().await;
-        let room = made(&app, &ada, "Corner", false).await;
+    async fn leaving_is_idempotent() {
+        let (app, [alice, bob, _]) = app().await;
+        let room = alice.creates_room("Corner").await.room_id();
         let left = json!({
-            "message": "You are not in the chat room any more.",
+            "message": "You left the room.",
             "data": { "room_id": room, "membership": "leave" },
         });
-        assert_eq!(
-            act(&app, &bob, &room, "leave").await.expect(200),
-            left,
-            "who was never there is not there"
-        );
-        let _ = act(&app, &bob, &room, "join").await.expect(200);
+        assert_eq!(bob.leaves(&room).await.expect(200), left, "bob never joined");
+        bob.joins(&room).await.expect(200);
         for _ in 0..2 {
-            assert_eq!(act(&app, &bob, &room, "leave").await.expect(200), left);
+            assert_eq!(bob.leaves(&room).await.expect(200), left);
         }
-        tallied(&app).await;
-        let seen = listed(&app, &bob, &room).await.unwrap();
+        process_changes(&app).await;
+        let seen = listed(&bob, &room).await.unwrap();
         assert_eq!((&seen["is_joined"], &seen["member_count"]), (&json!(false), &json!(1)));
-        let _ = act(&app, &bob, &room, "join").await.expect(200);
+        bob.joins(&room).await.expect(200);
     }
 
     #[tokio::test]
-    async fn a_private_room_tells_strangers_nothing() {
-        let (app, [ada, bob, cleo]) = app().await;
-        let room = made(&app, &ada, "Den", true).await;
-        act(&app, &bob, &room, "leave").await.expect_error(403, "not_a_member");
-        // An invitation can be turned down.
-        let _ = invite(&app, &ada, &room, json!({ "username": "fan.3" })).await.expect(200);
-        let _ = act(&app, &cleo, &room, "leave").await.expect(200);
-        act(&app, &cleo, &room, "join").await.expect_error(403, "not_allowed");
-        act(&app, &ada, "!nobody:touchline.local", "leave").await.expect_error(404, "room_not_found");
+    async fn only_members_and_invited_users_can_leave_a_private_room() {
+        let (_app, [alice, bob, carol]) = app().await;
+        let room = alice.creates_room("Den").private().await.room_id();
+        bob.leaves(&room).await.expect_error(403, "not_a_member");
+        // Leaving declines an invitation.
+        alice.invites_to(&room).username("carol").await.expect(200);
+        carol.leaves(&room).await.expect(200);
+        carol.joins(&room).await.expect_error(403, "not_allowed");
+    }
+
+    #[tokio::test]
+    async fn unknown_room_ids_are_404() {
+        let (_app, [alice, ..]) = app().await;
+        alice.leaves("!nobody:touchline.local").await.expect_error(404, "room_not_found");
     }
 }

@@ -3,7 +3,7 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::room_event;
 
-/// Somebody looks for a user whom the homeserver has not seen yet. Of ours, it gets to know them now.
+/// The homeserver does not know this user yet. If it is one of ours, registers them there.
 pub async fn handle(app: App, call: Call<QueryUser>) -> Result<Reply<Empty>, Error> {
     let name = room_event::local_username(&call.path.user_id.0, &app.config.chat.server);
     let name = name.ok_or(Error::UserNotFound)?;
@@ -15,26 +15,33 @@ pub async fn handle(app: App, call: Call<QueryUser>) -> Result<Reply<Empty>, Err
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use touchline_testing::HS_TOKEN;
 
     use crate::testing::app;
 
     #[tokio::test]
-    async fn users_are_ours_and_aliases_are_made_with_their_rooms() {
+    async fn our_users_exist_and_unknown_users_are_404() {
         let (app, _) = app().await;
-        let bearer = format!("Bearer {HS_TOKEN}");
-        let get = async |path: &str| app.send("GET", path, &[("authorization", &bearer)], b"").await;
-        for id in ["@fan.1:touchline.local", "%40fan.1%3Atouchline.local"] {
-            assert_eq!(get(&format!("/_matrix/app/v1/users/{id}")).await.expect(200), json!({}));
+        let homeserver = app.homeserver();
+        for id in ["@alice:touchline.local", "%40alice%3Atouchline.local"] {
+            assert_eq!(homeserver.queries_user(id).await.expect(200), json!({}));
         }
-        for id in ["@nobody:touchline.local", "@fan.1:elsewhere", "nonsense"] {
-            let answer = get(&format!("/_matrix/app/v1/users/{id}")).await;
-            assert_eq!((answer.status.as_u16(), &answer.body["errcode"]), (404, &json!("M_NOT_FOUND")));
+        for id in ["@nobody:touchline.local", "@alice:elsewhere", "malformed"] {
+            homeserver.queries_user(id).await.expect_matrix_error(404, "M_NOT_FOUND");
         }
-        let answer = get("/_matrix/app/v1/rooms/%23touchline-x:touchline.local").await;
-        assert_eq!((answer.status.as_u16(), &answer.body["errcode"]), (404, &json!("M_NOT_FOUND")));
-        assert_eq!(app.get("/_matrix/app/v1/users/@fan.1:touchline.local").await.status, 401);
-        let ping = app.send("POST", "/_matrix/app/v1/ping", &[("authorization", &bearer)], b"{}").await;
-        assert_eq!(ping.expect(200), json!({}));
+        let anonymous = app.anonymous().queries_user("@alice:touchline.local").await;
+        anonymous.expect_matrix_error(401, "M_MISSING_TOKEN");
+    }
+
+    #[tokio::test]
+    async fn room_aliases_are_404() {
+        let (app, _) = app().await;
+        let response = app.homeserver().queries_room("%23touchline-x:touchline.local").await;
+        response.expect_matrix_error(404, "M_NOT_FOUND");
+    }
+
+    #[tokio::test]
+    async fn pings_succeed() {
+        let (app, _) = app().await;
+        assert_eq!(app.homeserver().pings().await.expect(200), json!({}));
     }
 }

@@ -1,4 +1,4 @@
-//! RoomEventKind a homeserver tells of rooms, as far as this service cares.
+//! Parses the events that the homeserver pushes.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -63,7 +63,10 @@ mod tests {
     use super::*;
 
     fn event(kind: &str, more: &Value) -> Value {
-        let mut event = json!({ "type": kind, "room_id": "!a:hs", "origin_server_ts": 1_794_744_000_000_i64, "sender": "@ada:hs" });
+        let mut event = json!({
+            "type": kind, "room_id": "!a:hs", "sender": "@alice:hs",
+            "origin_server_ts": 1_794_744_000_000_i64,
+        });
         for (field, value) in more.as_object().unwrap() {
             event[field] = value.clone();
         }
@@ -95,9 +98,9 @@ mod tests {
 
     #[test]
     fn messages_of_other_servers_have_no_local_sender() {
-        let ada = Username::parse("ada").ok();
-        assert_eq!(kind_of("m.room.message", &json!({})), Some(RoomEventKind::Message(ada.clone())));
-        assert_eq!(kind_of("m.room.encrypted", &json!({})), Some(RoomEventKind::Message(ada)));
+        let alice = Username::parse("alice").ok();
+        assert_eq!(kind_of("m.room.message", &json!({})), Some(RoomEventKind::Message(alice.clone())));
+        assert_eq!(kind_of("m.room.encrypted", &json!({})), Some(RoomEventKind::Message(alice)));
         assert_eq!(
             kind_of("m.room.message", &json!({ "sender": "@x:far" })),
             Some(RoomEventKind::Message(None))

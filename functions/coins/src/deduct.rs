@@ -101,9 +101,9 @@ mod tests {
         reused.expect_error(422, "reference_reused");
         assert!(reused.body["errors"]["Idempotency-Key"][0].is_string(), "{}", reused.body);
         let entries = alice.views_coins().await.expect_data(200)["entries"].clone();
-        let references: Vec<_> =
+        let history: Vec<_> =
             entries.as_array().unwrap().iter().map(|entry| entry["reference_id"].as_str()).collect();
-        assert_eq!(references, [Some("k1"), None, Some("start")], "the header's key is not a reference");
+        assert_eq!(history, [Some("k1"), None, Some("start")], "the header's key is not a reference");
     }
 
     #[tokio::test]

@@ -77,7 +77,8 @@ mod tests {
     #[tokio::test]
     async fn an_unknown_venue_is_empty() {
         let (_app, alice) = alice().await;
-        assert_eq!(alice.lists_events().status("live").await.expect_data(200)[0]["venue"], "");
+        let live = alice.lists_events().status("live").await.expect_data(200);
+        assert_eq!(live[0]["venue"], "");
         assert_eq!(alice.views_event(2).await.expect_data(200)["venue"], "");
     }
 
@@ -91,7 +92,7 @@ mod tests {
         let venue = async |event| alice.views_event(event).await.expect_data(200)["venue"].clone();
         assert_eq!(venue(4).await, "Northgate Park");
         assert_eq!(venue(1).await, "The Quay", "the match's own venue takes precedence");
-        assert_eq!(venue(3).await, "Cliff Road", "the away team's ground does not count");
+        assert_eq!(venue(3).await, "Cliff Road", "the ground of the away team does not count");
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
-//! Settles one match: shard by shard, page by page, in batches. Can be stopped after any write, run twice
-//! at once, and run again under a corrected result.
+//! Settles one match: shard by shard, page by page, in batches.
+//!
+//! A settlement can stop after any write and resume, run concurrently with itself, and be repeated for a corrected
+//! result.
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
@@ -13,37 +15,38 @@ use touchline::storage::{Retry, StoreError};
 
 use crate::Settled;
 
-/// How many shards are worked at once.
-const SHARDS_AT_ONCE: usize = 8;
+/// The maximum number of shards that are settled concurrently.
+const CONCURRENT_SHARDS: usize = 8;
 
-/// How many batches of one shard are written at once: a shard takes 1,000 writes a second.
-const BATCHES_AT_ONCE: usize = 2;
+/// The maximum number of concurrent batches for one shard. DynamoDB accepts 1,000 writes a second for a partition
+/// key.
+const CONCURRENT_BATCHES: usize = 2;
 
-/// How many rows are read, and then noted as done, at once.
+/// The number of rows in a page. The progress is stored after every page.
 const PAGE: usize = if cfg!(test) { 3 } else { 1_000 };
 
-/// Brings a match's points to its result, as far as the time reaches. `None` where there is no such match.
+/// Awards the points of a match's current result. Stops at `until`. `None` if the match is unknown.
 pub async fn settle(
     app: &App,
     event: u32,
-    again: bool,
+    restart: bool,
     until: DateTime<Utc>,
 ) -> Result<Option<Settled>, StoreError> {
     let Some(row) = app.store.catalog_rows::<Match>(&[event]).await?.remove(&event) else { return Ok(None) };
     let revision = row.revision;
     let mut settled = Settled { event_id: event, revision, scored: 0, finished: true };
-    // A match that never had a result has nothing to calculate and nothing to take back.
+    // The match never had a result: there are no points to award or to remove.
     if revision == 0 {
         return Ok(Some(settled));
     }
-    if again {
-        // So that the next run goes on, should this one not get to the end.
+    if restart {
+        // If this run does not finish, the next scheduled run resumes it.
         let due = Due { event_id: event, revision, since: app.clock.now() };
         app.store.put_due(&due).await?;
     }
-    let settlement = app.store.begin_settlement(event, revision, RULES.version, again).await?;
+    let settlement = app.store.begin_settlement(event, revision, RULES.version, restart).await?;
     if settlement.revision > revision {
-        // The result was corrected between our look at it and now. Whoever settles that one goes on.
+        // The result was corrected after we read it. Another run settles the correction.
         settled.finished = false;
         return Ok(Some(settled));
     }
@@ -52,16 +55,17 @@ pub async fn settle(
         app.store.remove_due(event, revision).await?;
         return Ok(Some(settled));
     }
-    // Boxed and collected: the compiler cannot see through the closure otherwise.
+    // The compiler cannot infer the closure's lifetimes without `boxed` and `collect`.
     let shards: Vec<_> = (0..row.shards)
         .map(|shard| {
-            let begun = settlement.progress.get(&shard).copied();
-            settle_shard(app, &row, shard, begun, until).boxed()
+            let progress = settlement.progress.get(&shard).copied();
+            settle_shard(app, &row, shard, progress, until).boxed()
         })
         .collect();
-    let parts: Vec<Part> = stream::iter(shards).buffer_unordered(SHARDS_AT_ONCE).try_collect().await?;
-    settled.scored = parts.iter().map(|part| part.settled).sum();
-    settled.finished = parts.iter().all(|part| part.ended);
+    let shards: Vec<ShardResult> =
+        stream::iter(shards).buffer_unordered(CONCURRENT_SHARDS).try_collect().await?;
+    settled.scored = shards.iter().map(|shard| shard.settled).sum();
+    settled.finished = shards.iter().all(|shard| shard.is_done);
     if settled.finished {
         settled.finished = app.store.end_settlement(event, revision, app.clock.now()).await?;
     }
@@ -71,41 +75,41 @@ pub async fn settle(
     Ok(Some(settled))
 }
 
-/// How far a run got with a shard.
-struct Part {
+/// The progress of a run in one shard.
+struct ShardResult {
     settled: u64,
-    ended: bool,
+    is_done: bool,
 }
 
-/// Goes through one shard from where it was left.
+/// Settles one shard, from the stored progress on.
 async fn settle_shard(
     app: &App,
     event: &Match,
     shard: u8,
-    begun: Option<Progress>,
+    progress: Option<Progress>,
     until: DateTime<Utc>,
-) -> Result<Part, StoreError> {
-    let (mut last, mut settled) = match begun {
-        Some(Progress::Done { settled }) => return Ok(Part { settled, ended: true }),
+) -> Result<ShardResult, StoreError> {
+    let (mut last, mut settled) = match progress {
+        Some(Progress::Done { settled }) => return Ok(ShardResult { settled, is_done: true }),
         Some(Progress::After { last, settled }) => (Some(last), settled),
         None => (None, 0),
     };
     loop {
         if app.clock.now() >= until {
-            return Ok(Part { settled, ended: false });
+            return Ok(ShardResult { settled, is_done: false });
         }
-        let (rows, ended) = app.store.shard_page(event.id, shard, last, PAGE).await?;
+        let (rows, is_done) = app.store.shard_page(event.id, shard, last, PAGE).await?;
         settled += rows.len() as u64;
         last = rows.last().map(|row| row.user_id).or(last);
         award(app, event, rows).await?;
         let progress = match last {
-            Some(last) if !ended => Progress::After { last, settled },
+            Some(last) if !is_done => Progress::After { last, settled },
             _ => Progress::Done { settled },
         };
-        let still_ours = app.store.save_progress(event.id, event.revision, shard, progress).await?;
-        // Overtaken by a correction: its settlement goes through all rows anyway.
-        if ended || !still_ours {
-            return Ok(Part { settled, ended });
+        let is_current = app.store.save_progress(event.id, event.revision, shard, progress).await?;
+        // If the result was corrected, the settlement of the correction awards all rows.
+        if is_done || !is_current {
+            return Ok(ShardResult { settled, is_done });
         }
     }
 }
@@ -113,8 +117,8 @@ async fn settle_shard(
 /// Writes the points of a page.
 async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), StoreError> {
     let mut open = rows;
-    // A row that its user changed between our look at it and our write is calculated again. That can
-    // happen only where a result comes before kick-off.
+    // A user can change a prediction between our read and our write, if the result arrives before kick-off. Its
+    // points are then calculated again.
     let mut retry = Retry::immediate("predictions of a match", 20);
     loop {
         let awards: Vec<Award> = open
@@ -129,7 +133,7 @@ async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), St
             .chunks(MAX_AWARDS)
             .map(|batch| app.store.award(event.shards, event.revision, batch).boxed())
             .collect();
-        let mut writing = stream::iter(batches).buffer_unordered(BATCHES_AT_ONCE);
+        let mut writing = stream::iter(batches).buffer_unordered(CONCURRENT_BATCHES);
         while let Some(changed) = writing.next().await {
             open.extend(changed?);
         }

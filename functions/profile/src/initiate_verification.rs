@@ -94,7 +94,7 @@ mod tests {
     #[tokio::test]
     async fn a_failed_message_starts_no_verification() {
         let (app, alice) = alice().await;
-        app.sns.refuse();
+        app.sns.reject();
         alice.initiates_verification(NEW_PHONE).await.expect_error(503, "sms_unavailable");
         app.sns.accept();
         alice.requests_new_code(NEW_PHONE).await.expect_error(422, "no_pending_verification");

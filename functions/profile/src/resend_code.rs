@@ -74,7 +74,7 @@ mod tests {
     async fn a_failed_message_leaves_the_verification_pending() {
         let (app, alice) = alice().await;
         alice.initiates_verification(PHONE).await.expect(200);
-        app.sns.refuse();
+        app.sns.reject();
         alice.requests_new_code(PHONE).await.expect_error(503, "sms_unavailable");
         app.sns.accept();
         alice.requests_new_code(PHONE).await.expect(200);

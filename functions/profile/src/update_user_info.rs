@@ -35,7 +35,7 @@ async fn update_with_username(
     if user.username == *wanted {
         return Ok(app.store.update_user(id, changes).await?);
     }
-    if user.chat_since.is_some() {
+    if user.username_locked_at.is_some() {
         return Err(RenameError::Locked.into());
     }
     match app.store.rename_user(&user, wanted, changes).await? {

@@ -39,7 +39,7 @@ mod tests {
         let (app, caller) = anonymous().await;
         let code = caller.receives_code(PHONE).await;
         app.clock.advance(TimeDelta::seconds(1));
-        app.sns.refuse();
+        app.sns.reject();
         caller.requests_code(PHONE).await.expect_error(503, "sms_unavailable");
         let rows = caller.lists_sms_logs().await.expect_data(200);
         assert_eq!(rows.as_array().unwrap().len(), 2);
@@ -75,7 +75,7 @@ mod tests {
         caller.receives_code(PHONE).await;
         caller.receives_code(OTHER_PHONE).await;
         app.clock.advance(TimeDelta::days(1));
-        app.sns.refuse();
+        app.sns.reject();
         caller.requests_code(PHONE).await.expect_error(503, "sms_unavailable");
         let list = || caller.lists_sms_logs();
         let unescaped_plus = caller.get(format!("/api/logs/sms?phone={PHONE}"));

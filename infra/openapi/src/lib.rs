@@ -2,20 +2,13 @@
 
 mod errors;
 mod operation;
-
-use std::collections::BTreeMap;
+mod recorded;
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use touchline::api;
 
-/// Recorded requests and responses, which become the examples of the document. The keys are `<method> <path>`.
-#[derive(Debug, Default, Clone)]
-pub struct Recorded {
-    pub requests: BTreeMap<String, Value>,
-    /// By endpoint and status.
-    pub responses: BTreeMap<(String, u16), Value>,
-}
+pub use crate::recorded::Recorded;
 
 const INTRODUCTION: &str = "The backend of a sports-match social app: users log in with a phone number and a code, predict \
 matches, talk in rooms and collect coins.\n\nLog in with `POST /api/code/request` and `POST /api/code/verify`. Send the token \

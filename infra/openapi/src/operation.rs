@@ -1,11 +1,12 @@
 //! One operation: its parameters, request body and responses.
 
 use serde_json::{Map, Value, json};
-use touchline::api::schema::{InputField, Operation};
-use touchline::api::{self, ErrorFormat, Route};
+use touchline::api::schema::Operation;
+use touchline::api::{self, ErrorFormat, InputField, Route};
 use touchline::http::idempotency_key_schema;
 
-use crate::{Recorded, errors};
+use crate::errors;
+use crate::recorded::Recorded;
 
 /// The operation object.
 pub fn object(operation: &Operation, recorded: &Recorded) -> Value {

@@ -84,7 +84,7 @@ impl Builder {
     }
 
     pub async fn start(self) -> TestApp {
-        let store = EmbeddedStore::in_memory().await.expect("a store in memory");
+        let store = EmbeddedStore::in_memory().await.expect("the embedded store starts");
         let sns = SnsStandIn::start().await;
         let mut stack = Template::parse(TEMPLATE)
             .and_then(|template| {
@@ -117,7 +117,7 @@ impl Builder {
 
         let faults = Faults::none();
         let client = storage::connect(&config.aws, faults.clone());
-        tables::create(&client, &stack.tables).await.expect("the template's tables");
+        tables::create(&client, &stack.tables).await.expect("the store creates the tables");
         let SmsSettings::Sns(settings) = config.sms.clone() else { panic!("tests send through SNS") };
         let plain_http = aws_smithy_http_client::Builder::new().build_http();
         let clock = Arc::new(TestClock::default());
@@ -213,14 +213,19 @@ impl TestApp {
         let http = aws_smithy_http_client::Builder::new().build_http();
         let reader =
             StreamReader::new(&aws.region, aws.credentials.clone(), aws.dynamodb_endpoint.as_ref(), http);
-        let described = self.client().describe_table().table_name(table).send().await.expect("a table");
-        let stream = described.table().and_then(|table| table.latest_stream_arn()).expect("a stream");
-        let shards = reader.shards(stream).await.expect("shards");
-        let [shard] = shards.as_slice() else { panic!("the embedded store has one shard: {shards:?}") };
+        let described =
+            self.client().describe_table().table_name(table).send().await.expect("the table exists");
+        let stream =
+            described.table().and_then(|table| table.latest_stream_arn()).expect("the table has a stream");
+        let shards = reader.shards(stream).await.expect("the stream has shards");
+        let [shard] = shards.as_slice() else {
+            panic!("a stream of the embedded store has one shard: {shards:?}")
+        };
         let mut records = Vec::new();
         loop {
             let after = records.last().map(|record| sequence(record).to_owned());
-            let page = reader.records(stream, shard, after.as_ref(), 1_000).await.expect("records");
+            let page =
+                reader.records(stream, shard, after.as_ref(), 1_000).await.expect("the stream can be read");
             if page.is_empty() {
                 return reader.event(stream, shard, &records);
             }
@@ -232,8 +237,8 @@ impl TestApp {
     pub async fn dump(&self) -> String {
         let client = self.client();
         let mut text = String::new();
-        for table in client.list_tables().send().await.expect("tables").table_names() {
-            let page = client.scan().table_name(table).send().await.expect("a scan");
+        for table in client.list_tables().send().await.expect("the store lists its tables").table_names() {
+            let page = client.scan().table_name(table).send().await.expect("the table can be read");
             for item in page.items() {
                 let _ = writeln!(text, "{table} {item:?}");
             }

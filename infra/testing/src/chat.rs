@@ -4,7 +4,7 @@ use touchline::domain::chat::Credentials;
 use touchline::domain::room::{Room, RoomId};
 use touchline::ports::chat::{Chat, ChatError, NewRoom};
 
-/// A chat network that does not answer.
+/// A chat network that is down.
 #[derive(Debug)]
 pub(crate) struct NoChat;
 

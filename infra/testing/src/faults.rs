@@ -150,7 +150,7 @@ impl HttpConnector for FaultyConnector {
 fn failure(code: &str, more: &str) -> HttpConnectorFuture {
     let body =
         format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"injected"{more}}}"#);
-    let status = StatusCode::try_from(400).expect("a status");
+    let status = StatusCode::try_from(400).expect("the status is valid");
     let mut response = HttpResponse::new(status, SdkBody::from(body));
     response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
     HttpConnectorFuture::ready(Ok(response))

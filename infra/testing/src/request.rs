@@ -83,8 +83,8 @@ impl<A: Api, V> Request<A, V> {
     /// Adds a query parameter, percent-encoded.
     pub fn query(mut self, name: &str, value: impl Display) -> Self {
         let separator = if self.query.is_empty() && !self.path.contains('?') { '?' } else { '&' };
-        let value = value.to_string();
-        self.query += &format!("{separator}{name}={}", utf8_percent_encode(&value, NON_ALPHANUMERIC));
+        let value = utf8_percent_encode(&value.to_string(), NON_ALPHANUMERIC).to_string();
+        self.query.extend([&separator.to_string(), name, "=", &value]);
         self
     }
 

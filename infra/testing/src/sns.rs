@@ -6,12 +6,13 @@ use axum::extract::{self, Form};
 use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
-/// What the stand-in answers.
+/// How the stand-in responds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mood {
-    Takes,
-    Refuses,
-    Throttles(u32),
+enum Mode {
+    Accept,
+    Reject,
+    /// Throttle this many requests, then accept.
+    Throttle(u32),
 }
 
 /// The fields of a request, as the SDK sent them.
@@ -19,11 +20,11 @@ type Message = HashMap<String, String>;
 
 #[derive(Debug)]
 struct State {
-    mood: Mood,
+    mode: Mode,
     messages: Vec<Message>,
 }
 
-/// Stands in for SNS behind the real SDK: keeps the messages, and refuses them when told to.
+/// A server that stands in for SNS behind the real SDK. It keeps the messages, and can be told to reject them.
 #[derive(Debug, Clone)]
 pub struct SnsStandIn {
     url: String,
@@ -32,9 +33,9 @@ pub struct SnsStandIn {
 
 impl SnsStandIn {
     pub async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let state = Arc::new(Mutex::new(State { mood: Mood::Takes, messages: Vec::new() }));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
+        let url = format!("http://{}", listener.local_addr().expect("the listener has an address"));
+        let state = Arc::new(Mutex::new(State { mode: Mode::Accept, messages: Vec::new() }));
         let stand_in = Self { url, state };
         let router = Router::new().fallback(publish).with_state(stand_in.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -46,21 +47,22 @@ impl SnsStandIn {
         &self.url
     }
 
-    /// From now on every message is refused.
-    pub fn refuse(&self) {
-        self.lock().mood = Mood::Refuses;
+    /// Rejects every message from now on.
+    pub fn reject(&self) {
+        self.lock().mode = Mode::Reject;
     }
 
-    /// The next `times` requests are throttled.
+    /// Throttles the next `times` requests.
     pub fn throttle(&self, times: u32) {
-        self.lock().mood = Mood::Throttles(times);
+        self.lock().mode = Mode::Throttle(times);
     }
 
+    /// Accepts every message from now on, as in the beginning.
     pub fn accept(&self) {
-        self.lock().mood = Mood::Takes;
+        self.lock().mode = Mode::Accept;
     }
 
-    /// The messages taken so far, as the fields that the SDK sent.
+    /// The accepted messages, as the fields that the SDK sent.
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {
         self.lock().messages.clone()
@@ -74,16 +76,16 @@ impl SnsStandIn {
             .iter()
             .rev()
             .find(|message| message.get("PhoneNumber").is_some_and(|to| to == phone))
-            .expect("a message to the phone");
+            .unwrap_or_else(|| panic!("no message was sent to {phone}"));
         message["Message"]
             .split(|c: char| !c.is_ascii_digit())
             .find(|word| word.len() == 6)
-            .expect("a code")
+            .expect("the message has a code")
             .to_owned()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no test panics while it holds the messages")
+        self.state.lock().expect("the lock is not poisoned")
     }
 }
 
@@ -95,18 +97,18 @@ async fn publish(
     let error = |code: &str| {
         format!(
             "<ErrorResponse xmlns=\"{NS}\"><Error><Type>Sender</Type><Code>{code}</Code>\
-             <Message>refused for {}</Message></Error><RequestId>r</RequestId></ErrorResponse>",
+             <Message>rejected for {}</Message></Error><RequestId>r</RequestId></ErrorResponse>",
             fields.get("PhoneNumber").map_or("", String::as_str)
         )
     };
     let mut state = sns.lock();
-    match state.mood {
-        Mood::Refuses => (StatusCode::BAD_REQUEST, error("OptedOut")),
-        Mood::Throttles(left) => {
-            state.mood = if left <= 1 { Mood::Takes } else { Mood::Throttles(left - 1) };
+    match state.mode {
+        Mode::Reject => (StatusCode::BAD_REQUEST, error("OptedOut")),
+        Mode::Throttle(left) => {
+            state.mode = if left <= 1 { Mode::Accept } else { Mode::Throttle(left - 1) };
             (StatusCode::BAD_REQUEST, error("Throttled"))
         }
-        Mood::Takes => {
+        Mode::Accept => {
             state.messages.push(fields);
             let body = format!(
                 "<PublishResponse xmlns=\"{NS}\"><PublishResult><MessageId>m</MessageId></PublishResult>\

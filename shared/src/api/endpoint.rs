@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::{Caller, ErrorCode, Input};
 
-/// One endpoint: its route, the function that serves it, who may call it, its input and its output.
+/// An endpoint: its route, the function that serves it, its caller, input and output, and its errors.
 ///
-/// The type itself holds the parsed parameters of its path.
+/// A value of the type has the parsed parameters of the path.
 pub trait Endpoint: Sized + Send + Sync + 'static {
     const METHOD: Method;
     /// Segments in braces are parameters.

@@ -56,10 +56,33 @@ pub trait Input: Sized + Send {
 
     /// Its fields with their JSON Schemas.
     #[cfg(feature = "openapi")]
-    fn fields() -> Vec<super::schema::InputField>;
+    fn fields() -> Vec<InputField>;
 
     /// Reads every field. `None` if one is invalid; `fields` then knows which.
     fn read(fields: &mut Fields<'_>) -> Option<Self>;
+}
+
+/// A body field or query parameter, for the OpenAPI document.
+#[cfg(feature = "openapi")]
+#[derive(Debug, Clone)]
+pub struct InputField {
+    pub name: &'static str,
+    pub description: &'static str,
+    pub is_required: bool,
+    pub schema: Value,
+}
+
+#[cfg(feature = "openapi")]
+impl InputField {
+    #[must_use]
+    pub fn of<T: Field>(name: &'static str, description: &'static str) -> Self {
+        Self {
+            name,
+            description: description.trim_ascii(),
+            is_required: T::absent().is_err(),
+            schema: T::schema(),
+        }
+    }
 }
 
 /// The input of an endpoint without fields.
@@ -70,7 +93,7 @@ impl Input for NoInput {
     const NAMES: &'static [&'static str] = &[];
 
     #[cfg(feature = "openapi")]
-    fn fields() -> Vec<super::schema::InputField> {
+    fn fields() -> Vec<InputField> {
         Vec::new()
     }
 
@@ -92,8 +115,8 @@ macro_rules! input {
             const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
 
             #[cfg(feature = "openapi")]
-            fn fields() -> Vec<$crate::api::schema::InputField> {
-                vec![$($crate::api::schema::InputField::of::<$kind>(stringify!($field), concat!($($doc),*))),*]
+            fn fields() -> Vec<$crate::api::InputField> {
+                vec![$($crate::api::InputField::of::<$kind>(stringify!($field), concat!($($doc),*))),*]
             }
 
             fn read(fields: &mut $crate::api::Fields<'_>) -> Option<Self> {

@@ -114,7 +114,7 @@ impl Named {
 }
 
 impl EventView {
-    /// `None` if the catalog does not have the match's teams and tournament. An import always adds all of them.
+    /// `None` if the catalog lacks one of the teams or the tournament. Imports reject such a match.
     #[must_use]
     pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         Some(Self {

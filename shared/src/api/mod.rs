@@ -28,6 +28,8 @@ pub use caller::{Anyone, Caller, ErrorFormat, Homeserver, SignedIn};
 pub(crate) use endpoint::endpoint;
 pub use endpoint::{Endpoint, Route, parameter_names, shape};
 pub use error_code::ErrorCode;
+#[cfg(feature = "openapi")]
+pub use input::InputField;
 pub(crate) use input::input;
 pub use input::{Fields, Input, Invalid, NoInput};
 pub use page::{Cursor, CursorPage, NextPage, NumberedPage, PageMeta, PageNumber, PerPage, Position};

@@ -3,8 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
-use super::{Caller as _, Endpoint, ErrorFormat, Input as _, Route};
-use crate::domain::Field;
+use super::{Caller as _, Endpoint, ErrorFormat, Input as _, InputField, Route};
 
 /// An endpoint with everything that the OpenAPI document contains about it.
 #[derive(Debug)]
@@ -29,27 +28,6 @@ impl Operation {
             path: E::path_schemas(),
             fields: E::Input::fields(),
             output: generator.subschema_for::<E::Output>(),
-        }
-    }
-}
-
-/// A field of a body, or a parameter of a query.
-#[derive(Debug, Clone)]
-pub struct InputField {
-    pub name: &'static str,
-    pub description: &'static str,
-    pub is_required: bool,
-    pub schema: Value,
-}
-
-impl InputField {
-    #[must_use]
-    pub fn of<T: Field>(name: &'static str, description: &'static str) -> Self {
-        Self {
-            name,
-            description: description.trim_ascii(),
-            is_required: T::absent().is_err(),
-            schema: T::schema(),
         }
     }
 }

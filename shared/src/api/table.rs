@@ -60,7 +60,7 @@ mod tests {
     use super::ALL;
     use crate::api::{ErrorCode, parameter_names};
 
-    /// Paths use camelCase, fields snake_case.
+    /// Paths use `camelCase`, fields `snake_case`.
     #[test]
     fn endpoint_fields_are_named_like_the_path_parameters() {
         let snake_case = |name: &str| {

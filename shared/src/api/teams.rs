@@ -1,4 +1,4 @@
-//! Teams and favourite teams.
+//! Teams, and the favourites of a user.
 
 use serde::Serialize;
 
@@ -123,7 +123,7 @@ pub struct SportView {
 }
 
 impl TeamView {
-    /// `None` if the catalog does not have the team's sport. An import always adds both.
+    /// `None` if the catalog lacks the team's sport. Imports reject such a team.
     #[must_use]
     pub fn of(team: &Team, catalog: &Catalog) -> Option<Self> {
         let sport = catalog.sport(team.sport_id)?;

@@ -54,7 +54,7 @@ impl CodeRequest {
         }
     }
 
-    /// The user whom the code belongs to. A login code belongs to a phone only.
+    /// The user that the code belongs to. A login code belongs to a phone, not to a user.
     #[must_use]
     pub fn user(self) -> Option<UserId> {
         match self {
@@ -65,7 +65,7 @@ impl CodeRequest {
 }
 
 /// The id of one issued code: the [`super::limit::request_id`] of the request that sent it.
-pub type IssueId = String;
+pub type CodeId = String;
 
 /// The six digits of a code. `Debug` hides them.
 #[derive(Clone, PartialEq, Eq)]

@@ -22,7 +22,7 @@ pub mod username;
 use sha2::{Digest as _, Sha256};
 
 pub use address::Address;
-pub use code::{CodePepper, CodeRequest, IssueId, OneTimeCode, Purpose};
+pub use code::{CodeId, CodePepper, CodeRequest, OneTimeCode, Purpose};
 pub use field::{Field, Id, Raw, Reason};
 pub use limit::{Limit, Limited};
 pub use phone::Phone;

@@ -7,7 +7,6 @@ use std::str::FromStr;
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::text::line;
 use super::{Field, Phone, Raw, Reason, Username, text, time};
 
 /// The minimum age of a user.
@@ -61,7 +60,7 @@ pub struct User {
     pub primary_team: Option<u32>,
     pub other_teams: Vec<u32>,
     /// When the username was locked: other members of a chat room know it since then.
-    pub chat_since: Option<DateTime<Utc>>,
+    pub username_locked_at: Option<DateTime<Utc>>,
 }
 
 /// The part of a user that other users see.
@@ -79,7 +78,7 @@ pub struct Name(String);
 
 impl Name {
     pub fn parse(text: &str) -> Result<Self, Reason> {
-        line(text, 100).map(Self)
+        text::line(text, 100).map(Self)
     }
 
     #[must_use]
@@ -111,7 +110,7 @@ const NOT_AN_EMAIL: &str = "Enter an e-mail address, for example ada@example.org
 
 impl Email {
     pub fn parse(text: &str) -> Result<Self, Reason> {
-        let text = line(text, 254)?;
+        let text = text::line(text, 254)?;
         // A quoted part, a display name, a bare host and an IP address are valid in e-mail, but typing errors in a form.
         if text.contains('"') {
             return Err(NOT_AN_EMAIL.into());

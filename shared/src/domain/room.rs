@@ -5,7 +5,6 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::text::line;
 use super::{Field, Pick, Raw, Reason, UserId, text};
 
 /// The Matrix id of a room: `!<local part>:<server>`.
@@ -46,7 +45,7 @@ pub struct RoomName(String);
 
 impl RoomName {
     pub fn parse(text: &str) -> Result<Self, Reason> {
-        line(text, 100).map(Self)
+        text::line(text, 100).map(Self)
     }
 
     #[must_use]
@@ -72,7 +71,7 @@ pub struct Topic(String);
 
 impl Topic {
     pub fn parse(text: &str) -> Result<Self, Reason> {
-        if text.trim().is_empty() { Ok(Self::default()) } else { line(text, 500).map(Self) }
+        if text.trim().is_empty() { Ok(Self::default()) } else { text::line(text, 500).map(Self) }
     }
 
     #[must_use]

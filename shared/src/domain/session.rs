@@ -69,7 +69,7 @@ pub enum Unauthenticated {
     Expired,
 }
 
-/// Whether a session may be used, and whether this use should renew it.
+/// Checks that a session is valid, and whether its use renews it.
 pub fn check(
     renewed_at: DateTime<Utc>,
     expires_at: DateTime<Utc>,

@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::{Field, IssueId, OneTimeCode, Phone, Raw, Reason, code};
+use super::{CodeId, Field, OneTimeCode, Phone, Raw, Reason, code};
 
 /// One attempt to send a code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmsLogEntry {
     pub id: u64,
-    pub issue: IssueId,
+    pub code_id: CodeId,
     pub phone: Phone,
     /// Only outside production. The configuration decides, with `Environment::shows_codes`.
     pub code: Option<OneTimeCode>,
@@ -65,15 +65,15 @@ pub struct LogPosition(String);
 impl LogPosition {
     #[must_use]
     pub fn of(entry: &SmsLogEntry) -> Self {
-        Self(format!("{:016}.{}", entry.id, entry.issue))
+        Self(format!("{:016}.{}", entry.id, entry.code_id))
     }
 
     /// Parses the text form. `None` if it is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let well_formed = text.len() <= 64
-            && text.split_once('.').is_some_and(|(id, issue)| {
-                id.len() == 16 && id.bytes().all(|b| b.is_ascii_digit()) && !issue.is_empty()
+            && text.split_once('.').is_some_and(|(id, code_id)| {
+                id.len() == 16 && id.bytes().all(|b| b.is_ascii_digit()) && !code_id.is_empty()
             })
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
         well_formed.then(|| Self(text.to_owned()))
@@ -108,7 +108,7 @@ mod tests {
         let at = DateTime::from_timestamp_millis(1_763_171_495_678).unwrap();
         let entry = SmsLogEntry {
             id: SmsLogEntry::id(at, 7),
-            issue: super::super::limit::request_id(at, 7),
+            code_id: super::super::limit::request_id(at, 7),
             phone: Phone::parse("+447700900123").unwrap(),
             code: None,
             status: SmsStatus::Sent,

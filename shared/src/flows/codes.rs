@@ -28,7 +28,7 @@ pub async fn send(
     if let Some(address) = address {
         app.store.admit_address(address, settings.per_address, &id, now).await?;
     }
-    let refund_address = async {
+    let release_address = async {
         match address {
             Some(address) => app.store.release_address(address, settings.per_address, &id).await,
             None => Ok(()),
@@ -38,14 +38,14 @@ pub async fn send(
     let digest = pepper(app)?.digest(phone, request.purpose(), &id, &code);
     let issue = Issue { phone, request, id: &id, digest: &digest, limits: &settings.per_phone };
     if let Err(error) = app.store.issue_code(&issue, now).await {
-        log_failure(refund_address.await);
+        log_failure(release_address.await);
         return Err(error.into());
     }
 
     let delivery = app.sms.send(phone, &sms::text(&code)).await;
     let entry = SmsLogEntry {
         id: SmsLogEntry::id(now, app.random.number()),
-        issue: id.clone(),
+        code_id: id.clone(),
         phone: phone.clone(),
         code: app.config.environment.shows_codes().then_some(code),
         status: if delivery.outcome.is_ok() { SmsStatus::Sent } else { SmsStatus::Failed },
@@ -61,14 +61,12 @@ pub async fn send(
             Ok(code::VALID_FOR.num_seconds())
         }
         Err(failed) => {
-            let results = futures_util::join!(
+            let (withdrawn, released, logged) = futures_util::join!(
                 app.store.withdraw_code(&issue),
-                refund_address,
+                release_address,
                 app.store.log_sms(&entry)
             );
-            for result in <[_; 3]>::from(results) {
-                log_failure(result);
-            }
+            [withdrawn, released, logged].into_iter().for_each(log_failure);
             Err(failed.into())
         }
     }
@@ -91,9 +89,9 @@ pub async fn check(
 ) -> Result<StoredCode, Error> {
     let nonce = app.random.word(16);
     let attempt = Attempt { phone, purpose, user, nonce: &nonce };
-    let kept = app.store.reserve_attempt(&attempt, app.clock.now()).await?;
-    let given = pepper(app)?.digest(phone, purpose, &kept.issue, code);
-    if given.matches(&kept.digest) { Ok(kept) } else { Err(WrongCode.into()) }
+    let stored = app.store.reserve_attempt(&attempt, app.clock.now()).await?;
+    let given = pepper(app)?.digest(phone, purpose, &stored.issue, code);
+    if given.matches(&stored.digest) { Ok(stored) } else { Err(WrongCode.into()) }
 }
 
 fn pepper(app: &App) -> Result<&CodePepper, Error> {

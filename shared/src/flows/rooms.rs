@@ -14,7 +14,7 @@ pub async fn require_read_access(app: &App, room: &Room, user: UserId) -> Result
 
 /// Locks the username before other members of a room see it.
 pub async fn lock_username(app: &App, user: &User) -> Result<(), StoreError> {
-    if user.chat_since.is_none() {
+    if user.username_locked_at.is_none() {
         app.store.lock_username(user, app.clock.now()).await?;
     }
     Ok(())

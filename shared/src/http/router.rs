@@ -64,8 +64,13 @@ pub struct Router {
     app: App,
     /// From a path to an index in `endpoints`.
     paths: matchit::Router<usize>,
-    /// For each path: its shape, and an endpoint per method.
-    endpoints: Vec<(String, Vec<(Route, Handler)>)>,
+    endpoints: Vec<PathEndpoints>,
+}
+
+/// The endpoints of one path: one per method.
+struct PathEndpoints {
+    shape: String,
+    methods: Vec<(Route, Handler)>,
 }
 
 impl fmt::Debug for Router {
@@ -106,19 +111,20 @@ impl Router {
             })
         });
         let shape = shape(E::PATH);
-        let known = self.endpoints.iter().position(|(known, _)| *known == shape);
-        let index = known.unwrap_or_else(|| {
-            self.paths.insert(shape.clone(), self.endpoints.len()).expect("the paths of the table differ");
-            self.endpoints.push((shape, Vec::new()));
-            self.endpoints.len() - 1
-        });
-        self.endpoints[index].1.push((Route::of::<E>(), handler));
+        let endpoint = (Route::of::<E>(), handler);
+        if let Some(known) = self.endpoints.iter_mut().find(|known| known.shape == shape) {
+            known.methods.push(endpoint);
+        } else {
+            let index = self.endpoints.len();
+            self.paths.insert(shape.clone(), index).expect("the paths of the table do not conflict");
+            self.endpoints.push(PathEndpoints { shape, methods: vec![endpoint] });
+        }
         self
     }
 
     /// The registered endpoints.
     pub fn routes(&self) -> impl Iterator<Item = &Route> {
-        self.endpoints.iter().flat_map(|(_, methods)| methods).map(|(route, _)| route)
+        self.endpoints.iter().flat_map(|path| &path.methods).map(|(route, _)| route)
     }
 
     /// Whether an endpoint has this method and path.
@@ -130,7 +136,7 @@ impl Router {
     /// The endpoint of a request, and the decoded values of its path's parameters.
     fn find(&self, method: &Method, path: &str) -> Option<(&Route, &Handler, Vec<String>)> {
         let found = self.paths.at(path).ok()?;
-        let (_, methods) = &self.endpoints[*found.value];
+        let methods = &self.endpoints.get(*found.value)?.methods;
         let (route, handler) = methods.iter().find(|(route, _)| route.method == *method)?;
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let values = found.params.iter().map(|(_, value)| decoded(value)).collect();

@@ -11,7 +11,7 @@ use super::item::{from_item, text, to_item};
 use super::keys;
 use super::store::Store;
 use crate::domain::sms::{LogPosition, SmsLogEntry, SmsStatus};
-use crate::domain::{IssueId, OneTimeCode, Phone};
+use crate::domain::{CodeId, OneTimeCode, Phone};
 
 /// How long entries are kept.
 pub const KEPT_FOR: TimeDelta = TimeDelta::days(7);
@@ -19,7 +19,7 @@ pub const KEPT_FOR: TimeDelta = TimeDelta::days(7);
 #[derive(Debug, Serialize, Deserialize)]
 struct LogItem {
     id: u64,
-    issue: IssueId,
+    issue: CodeId,
     phone: Phone,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     code: Option<String>,
@@ -39,7 +39,7 @@ impl From<LogItem> for SmsLogEntry {
     fn from(item: LogItem) -> Self {
         Self {
             id: item.id,
-            issue: item.issue,
+            code_id: item.issue,
             phone: item.phone,
             code: item.code.and_then(|code| OneTimeCode::parse(&code).ok()),
             status: item.status,
@@ -67,7 +67,7 @@ impl Store {
         let key = keys::sms_log(entry.created_at.date_naive(), &entry.phone, &LogPosition::of(entry));
         let item = LogItem {
             id: entry.id,
-            issue: entry.issue.clone(),
+            issue: entry.code_id.clone(),
             phone: entry.phone.clone(),
             code: entry.code.as_ref().map(|code| code.as_str().to_owned()),
             status: entry.status,

@@ -159,16 +159,16 @@ impl Store {
             .update_item()
             .table_name(aggregate.table(&self.tables))
             .set_key(Some(aggregate.key().into()));
-        let (mut removes, mut conditions) = (Vec::new(), Vec::new());
+        let (mut names, mut conditions) = (Vec::new(), Vec::new());
         for (at, (name, value)) in old.into_iter().enumerate() {
-            removes.push(format!("#m{at}"));
+            names.push(format!("#m{at}"));
             conditions.push(format!("#m{at} = :m{at}"));
             update = update
                 .expression_attribute_names(format!("#m{at}"), name)
                 .expression_attribute_values(format!(":m{at}"), value);
         }
         let removed = update
-            .update_expression(format!("REMOVE {}", removes.join(", ")))
+            .update_expression(format!("REMOVE {}", names.join(", ")))
             .condition_expression(conditions.join(" AND "))
             .send()
             .await;

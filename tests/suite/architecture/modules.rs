@@ -42,47 +42,48 @@ impl Edge {
 #[derive(Debug)]
 pub struct Modules {
     src: String,
-    modules: Vec<Module>,
+    all: Vec<Module>,
     edges: Vec<Edge>,
 }
 
 impl Modules {
     pub fn parse(src: &str, files: &Files) -> Self {
-        let mut all = Self { src: src.to_owned(), modules: Vec::new(), edges: Vec::new() };
+        let mut modules = Self { src: src.to_owned(), all: Vec::new(), edges: Vec::new() };
         for file in files.keys() {
             let is_root = file == "lib.rs" || file == "main.rs" || file.starts_with("bin/");
             if is_root {
-                all.add(files, file, Vec::new(), None);
+                modules.add(files, file, &[], None);
             }
         }
-        for from in 0..all.modules.len() {
-            for named in &all.modules[from].source.names {
-                let Some(to) = all.resolve(from, &named.path, MAX_REEXPORTS).filter(|to| *to != from) else {
+        for from in 0..modules.all.len() {
+            for named in &modules.all[from].source.names {
+                let Some(to) = modules.resolve(from, &named.path, MAX_REEXPORTS).filter(|to| *to != from)
+                else {
                     continue;
                 };
                 let is_public = matches!(named.kind, NameKind::Use { is_public: true, .. });
-                let is_reexport_of_child = is_public && all.is_inside(to, from);
+                let is_reexport_of_child = is_public && modules.is_inside(to, from);
                 let Named { line, path, .. } = named.clone();
-                all.edges.push(Edge { from, to, line, path, is_reexport_of_child });
+                modules.edges.push(Edge { from, to, line, path, is_reexport_of_child });
             }
         }
-        all
+        modules
     }
 
-    fn add(&mut self, files: &Files, file: &str, path: Vec<String>, parent: Option<usize>) -> usize {
+    fn add(&mut self, files: &Files, file: &str, path: &[String], parent: Option<usize>) -> usize {
         let source = Source::parse(file, &files[file]);
         let children = source.children.clone();
-        let index = self.modules.len();
+        let index = self.all.len();
         let module =
-            Module { file: file.to_owned(), path: path.clone(), parent, children: BTreeMap::new(), source };
-        self.modules.push(module);
-        let folder: String = path.iter().map(|part| format!("{part}/")).collect();
+            Module { file: file.to_owned(), path: path.to_vec(), parent, children: BTreeMap::new(), source };
+        self.all.push(module);
+        let folder = path.iter().fold(String::new(), |folder, part| folder + part + "/");
         for name in children {
             let candidates = [format!("{folder}{name}.rs"), format!("{folder}{name}/mod.rs")];
             let child = candidates.iter().find(|candidate| files.contains_key(*candidate));
             let child = child.unwrap_or_else(|| panic!("{file}: there is no file for mod {name}"));
-            let child = self.add(files, child, [path.as_slice(), &[name.clone()]].concat(), Some(index));
-            self.modules[index].children.insert(name, child);
+            let child = self.add(files, child, &[path, std::slice::from_ref(&name)].concat(), Some(index));
+            self.all[index].children.insert(name, child);
         }
         index
     }
@@ -94,13 +95,13 @@ impl Modules {
         let mut module = match first.as_str() {
             "crate" => self.root(from),
             "self" => from,
-            "super" => self.modules[from].parent?,
-            child => *self.modules[from].children.get(child)?,
+            "super" => self.all[from].parent?,
+            child => *self.all[from].children.get(child)?,
         };
         while let Some((segment, after)) = rest.split_first() {
             if segment == "super" {
-                module = self.modules[module].parent?;
-            } else if let Some(child) = self.modules[module].children.get(segment) {
+                module = self.all[module].parent?;
+            } else if let Some(child) = self.all[module].children.get(segment) {
                 module = *child;
             } else {
                 return self.definition(module, rest, reexports);
@@ -112,7 +113,7 @@ impl Modules {
 
     /// Where the first name of `rest` is defined: in the module, or where the module imports it from.
     fn definition(&self, module: usize, rest: &[String], reexports: usize) -> Option<usize> {
-        let source = &self.modules[module].source;
+        let source = &self.all[module].source;
         if source.items.contains(&rest[0]) || reexports == 0 {
             return Some(module);
         }
@@ -125,9 +126,7 @@ impl Modules {
                 }
                 None => {
                     let glob = self.resolve(module, &named.path, reexports - 1);
-                    if let Some(glob) =
-                        glob.filter(|glob| self.modules[*glob].source.items.contains(&rest[0]))
-                    {
+                    if let Some(glob) = glob.filter(|glob| self.all[*glob].source.items.contains(&rest[0])) {
                         return Some(glob);
                     }
                 }
@@ -138,14 +137,14 @@ impl Modules {
     }
 
     fn root(&self, mut module: usize) -> usize {
-        while let Some(parent) = self.modules[module].parent {
+        while let Some(parent) = self.all[module].parent {
             module = parent;
         }
         module
     }
 
     fn is_inside(&self, mut module: usize, ancestor: usize) -> bool {
-        while let Some(parent) = self.modules[module].parent {
+        while let Some(parent) = self.all[module].parent {
             if parent == ancestor {
                 return true;
             }
@@ -156,7 +155,7 @@ impl Modules {
 
     /// `storage` for `storage::keys`; `None` for the root of the crate.
     pub fn top_level(&self, module: usize) -> Option<&str> {
-        self.modules[module].path.first().map(String::as_str)
+        self.all[module].path.first().map(String::as_str)
     }
 
     pub fn imports(&self) -> impl Iterator<Item = &Edge> {
@@ -164,19 +163,13 @@ impl Modules {
     }
 
     pub fn describe(&self, edge: &Edge) -> String {
-        format!(
-            "{}/{}:{} imports {}",
-            self.src,
-            self.modules[edge.from].file,
-            edge.line,
-            edge.path.join("::")
-        )
+        format!("{}/{}:{} imports {}", self.src, self.all[edge.from].file, edge.line, edge.path.join("::"))
     }
 
-    /// The shortest cycle through the first module of each group of modules that import each other.
+    /// Short cycles: each module that is part of a cycle is in at least one of them.
     pub fn cycles(&self) -> Vec<Vec<&Edge>> {
         let mut cycles: Vec<Vec<&Edge>> = Vec::new();
-        for module in 0..self.modules.len() {
+        for module in 0..self.all.len() {
             let is_known = cycles.iter().flatten().any(|edge| edge.from == module);
             if let Some(cycle) = self.cycle_through(module).filter(|_| !is_known) {
                 cycles.push(cycle);

@@ -1,10 +1,13 @@
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use clap::Parser as _;
-use serde_json::Value;
 use touchline_local::{LocalStack, Options};
 
 use crate::store::{Item, StoreUnderTest};
+use crate::target::HttpApi;
+
+const CATALOG: &str = "touchline-catalog";
 
 /// On a stack of its own: tests that share a stack could not list events while the catalog is damaged.
 #[tokio::test]
@@ -16,30 +19,35 @@ async fn an_import_rebuilds_a_damaged_catalog_and_rejects_ids_of_another_feed() 
         arguments.extend(["--note-calls", file]);
     }
     let stack = LocalStack::start(&Options::parse_from(arguments)).await.expect("the local stack starts");
-    let url = format!("http://{}/2015-03-31/functions/feed/invocations", stack.api);
-    let import = async |document: &'static str| -> Value {
-        let response = reqwest::Client::new().post(&url).body(document).send();
-        response.await.unwrap().json().await.unwrap()
-    };
+    let app = HttpApi::at(&format!("http://{}", stack.api));
+    let import = async |document: &str| app.invoke("feed", &serde_json::from_str(document).unwrap()).await;
     let foreign = import(include_str!("../../../events/feed/openfootball.json")).await;
     assert_eq!(foreign["created"], 9, "{foreign}");
 
     let client = StoreUnderTest::connect(&stack.dynamodb).client;
-    let rows = client.scan().table_name("touchline-catalog").send().await.unwrap();
-    let is_chunk = |row: &&Item| {
-        row["pk"].as_s().unwrap().starts_with("snapshot#") && row["sk"].as_s().unwrap() != "index"
-    };
-    let chunks: Vec<_> = rows.items().iter().filter(is_chunk).collect();
+    let damage = AttributeValue::B(Blob::new(*b"damaged"));
+    let chunks = chunks(&client).await;
     assert!(!chunks.is_empty());
-    for chunk in chunks {
-        let damaged = chunk.iter().map(|(name, value)| {
-            let value = if value.is_b() { AttributeValue::B(Blob::new(*b"damaged")) } else { value.clone() };
-            (name.clone(), value)
-        });
-        let put = client.put_item().table_name("touchline-catalog").set_item(Some(damaged.collect()));
-        put.send().await.unwrap();
+    for mut chunk in chunks {
+        for value in chunk.values_mut().filter(|value| value.is_b()) {
+            *value = damage.clone();
+        }
+        client.put_item().table_name(CATALOG).set_item(Some(chunk)).send().await.unwrap();
     }
+
     let ours = import(include_str!("../../../events/feed/touchline.json")).await;
     assert!(ours["rejected"].as_u64() > Some(0), "ids of the other feed are rejected: {ours}");
+    let is_damaged = |chunk: &Item| chunk.values().any(|value| *value == damage);
+    let rebuilt = self::chunks(&client).await.into_iter().filter(|chunk| !is_damaged(chunk)).count();
+    assert!(rebuilt > 0, "the import wrote a new snapshot");
     stack.stop().await;
+}
+
+/// The chunks of the catalog's snapshots.
+async fn chunks(client: &Client) -> Vec<Item> {
+    let rows = client.scan().table_name(CATALOG).send().await.unwrap().items.unwrap_or_default();
+    let is_chunk = |row: &Item| {
+        row["pk"].as_s().unwrap().starts_with("snapshot#") && row["sk"].as_s().unwrap() != "index"
+    };
+    rows.into_iter().filter(is_chunk).collect()
 }

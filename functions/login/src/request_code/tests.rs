@@ -107,7 +107,7 @@ async fn of_twenty_concurrent_requests_five_send_a_code() {
 #[tokio::test]
 async fn a_message_that_the_provider_rejects_is_503_and_does_not_count() {
     let (app, caller) = anonymous().await;
-    app.sns.refuse();
+    app.sns.reject();
     for _ in 0..7 {
         let response = caller.requests_code(PHONE).await;
         response.expect_error(503, "sms_unavailable");
@@ -172,7 +172,7 @@ async fn limits_of_one_hold() {
         .start()
         .await;
     let request = |phone: &str| app.anonymous().requests_code(phone);
-    app.sns.refuse();
+    app.sns.reject();
     request(PHONE).from_address(ADDRESS).await.expect_error(503, "sms_unavailable");
     app.sns.accept();
     request(PHONE).from_address(ADDRESS).await.expect(200);
@@ -184,7 +184,7 @@ async fn limits_of_one_hold() {
 async fn requests_that_send_nothing_do_not_count_for_the_address() {
     let app = TestApp::serving(&[crate::router]).variable("CODES_PER_ADDRESS_PER_HOUR", "6").start().await;
     let request = |phone: &str| app.anonymous().requests_code(phone).from_address(ADDRESS);
-    app.sns.refuse();
+    app.sns.reject();
     for _ in 0..8 {
         request(PHONE).await.expect_error(503, "sms_unavailable");
     }
@@ -203,7 +203,7 @@ async fn requests_that_send_nothing_do_not_count_for_the_address() {
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_requests_that_send_nothing_do_not_count() {
     let (app, caller) = anonymous().await;
-    app.sns.refuse();
+    app.sns.reject();
     let responses = concurrently(20, |_| caller.requests_code(PHONE)).await;
     assert!(responses.iter().all(|response| response.status == 503 || response.status == 429));
     app.sns.accept();

@@ -56,14 +56,14 @@ async fn main() {
         times: Vec::new(),
     };
     let mut candidates = vec![
-        candidate("empty function", "empty-function", HEALTH),
+        candidate("an empty function", "empty-function", HEALTH),
         candidate("meta: health", "meta", HEALTH),
         candidate("login: username/check", "login", USERNAME_CHECK),
     ];
     if let Some(node) = std::env::args().nth(2) {
         let argument = Some(PathBuf::from(node).join("bootstrap.mjs"));
         let program = PathBuf::from("node");
-        candidates.push(Candidate { program, argument, ..candidate("health on Node 20", "", HEALTH) });
+        candidates.push(Candidate { program, argument, ..candidate("health, on Node 20", "", HEALTH) });
     }
     for _ in 0..ROUNDS {
         for candidate in &mut candidates {
@@ -71,7 +71,7 @@ async fn main() {
             candidate.times.push(time);
         }
     }
-    println!("| function | median | fastest | relative to the empty function |\n|---|---|---|---|");
+    println!("| function | median | fastest | ratio to the empty function |\n|---|---|---|---|");
     let median_and_fastest = |candidate: &Candidate| {
         let mut times = candidate.times.clone();
         times.sort();

@@ -16,7 +16,7 @@ use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
 
-/// BatchGetItem takes at most this many keys.
+/// `BatchGetItem` takes at most this many keys.
 const ROWS_PER_BATCH: usize = 100;
 
 /// What the rows of all kinds have in common.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::code::{self, CodeDigest, CodeRequest, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
-use crate::domain::{Address, IssueId, Phone, Purpose, UserId};
+use crate::domain::{Address, CodeId, Phone, Purpose, UserId};
 use crate::storage::condition::{condition_held, item_that_failed_condition};
 use crate::storage::error::StoreError;
 use crate::storage::item::{from_item, number, text};
@@ -21,7 +21,7 @@ use crate::storage::store::Store;
 pub struct Issue<'a> {
     pub phone: &'a Phone,
     pub request: CodeRequest,
-    pub id: &'a IssueId,
+    pub id: &'a CodeId,
     pub digest: &'a CodeDigest,
     pub limits: &'a [Limit],
 }
@@ -60,7 +60,7 @@ pub enum ReserveError {
 /// A code as stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoredCode {
-    pub issue: IssueId,
+    pub issue: CodeId,
     pub digest: String,
     attempts: u32,
     /// The nonce of the latest attempt.
@@ -93,7 +93,7 @@ impl Codes {
     }
 }
 
-/// Holds if the code is the one that was compared, and nobody else spent it. If this request spent it, the
+/// Holds if the code is the one that was compared, and no other request spent it. If this request spent it, the
 /// response to its first write was lost.
 pub(super) const SPENDABLE: &str =
     "#code.issue = :issue AND (attribute_not_exists(#code.used_by) OR #code.used_by = :nonce)";

@@ -78,7 +78,7 @@ impl From<ProfileItem> for User {
             pending_phones: item.pending_phones,
             primary_team: item.primary_team,
             other_teams: item.other_teams,
-            chat_since: item.chat_since,
+            username_locked_at: item.chat_since,
         }
     }
 }
@@ -328,8 +328,8 @@ impl Store {
         changes: &Changes,
     ) -> Result<Renamed, RenameFailed> {
         let writes = self.rename_writes(user, to, changes)?;
-        let renamed = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
-        let Err(error) = renamed else { return Ok(Renamed::Now) };
+        let written = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
+        let Err(error) = written else { return Ok(Renamed::Now) };
         if write_that_failed_condition(&error, 0).is_some() {
             return Err(RenameError::Taken.into());
         }

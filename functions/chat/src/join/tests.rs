@@ -1,0 +1,154 @@
+use chrono::TimeDelta;
+use serde_json::json;
+use touchline::domain::room::Membership;
+use touchline::domain::{RoomId, UserId};
+use touchline::storage::Reads;
+use touchline::storage::members::Joined;
+use touchline_testing::{Fault, concurrently};
+
+use crate::testing::{app, builder, listed, membership_event, process_changes};
+
+#[tokio::test]
+async fn a_user_joins_once() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Corner").await.room_id();
+    assert_eq!(
+        bob.joins(&room).await.expect(200),
+        json!({
+            "message": "You joined the room.",
+            "data": { "room_id": room, "membership": "join" },
+        })
+    );
+    bob.joins(&room).await.expect_error(409, "already_a_member");
+    alice.joins(&room).await.expect_error(409, "already_a_member");
+    process_changes(&app).await;
+    let seen = listed(&bob, &room).await.unwrap();
+    assert_eq!((&seen["is_joined"], &seen["member_count"]), (&json!(true), &json!(2)));
+}
+
+#[tokio::test]
+async fn a_private_room_needs_an_invitation() {
+    let (_app, [alice, bob, carol]) = app().await;
+    let room = alice.creates_room("Den").private().await.room_id();
+    bob.joins(&room).await.expect_error(403, "not_allowed");
+    alice.invites_to(&room).user(bob.id).await.expect(200);
+    bob.joins(&room).await.expect(200);
+    bob.joins(&room).await.expect_error(409, "already_a_member");
+    carol.joins(&room).await.expect_error(403, "not_allowed");
+    // An invitation is valid for one join.
+    bob.leaves(&room).await.expect(200);
+    bob.joins(&room).await.expect_error(403, "not_allowed");
+}
+
+#[tokio::test]
+async fn unknown_room_ids_are_404() {
+    let (_app, [alice, ..]) = app().await;
+    let room = alice.creates_room("Corner").await.room_id();
+    let encoded = room.replace('!', "%21").replace(':', "%3A");
+    alice.joins(&encoded).await.expect_error(409, "already_a_member");
+    for id in ["!nobody:touchline.local", "x", "%21", "!a", "!:", "%00", "!a:b%20c", "%F0%9F%92%A5", "!%FF:b"]
+    {
+        alice.joins(id).await.expect_error(404, "room_not_found");
+    }
+    alice.joins(&format!("!{}:b", "x".repeat(300))).await.expect_error(404, "room_not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_thirty_concurrent_joins_one_succeeds() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Corner").await.room_id();
+    let responses = concurrently(30, |_| bob.joins(&room)).await;
+    let (joined, others): (Vec<_>, Vec<_>) =
+        responses.into_iter().partition(|response| response.status == 200);
+    assert_eq!(joined.len(), 1, "{others:?}");
+    for response in others {
+        response.expect_error(409, "already_a_member");
+    }
+    process_changes(&app).await;
+    assert_eq!(listed(&bob, &room).await.unwrap()["member_count"], 2);
+}
+
+/// The SDK retries the write. The retry must not look like an earlier join.
+#[tokio::test]
+async fn a_lost_response_of_the_store_is_not_a_conflict() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Corner").await.room_id();
+    app.faults.set(|attempt| {
+        if attempt.operation == "UpdateItem" && attempt.number == 1 {
+            Fault::LoseResponse
+        } else {
+            Fault::None
+        }
+    });
+    bob.joins(&room).await.expect(200);
+}
+
+/// The homeserver can push a join before the request that caused it has written it.
+#[tokio::test]
+async fn a_join_succeeds_although_the_homeserver_pushed_it_first() {
+    let (app, [alice, bob, carol]) = app().await;
+    let room = alice.creates_room("Corner").await.room_id();
+    app.homeserver().pushes("1", [membership_event(&app, &room, bob.chat_id(), "join", 1)]).await.expect(200);
+    bob.joins(&room).await.expect(200);
+    bob.joins(&room).await.expect_error(409, "already_a_member");
+    // The creator joined through our API, whatever the homeserver pushes later.
+    app.homeserver()
+        .pushes("m", [membership_event(&app, &room, alice.chat_id(), "join", 1)])
+        .await
+        .expect(200);
+    alice.joins(&room).await.expect_error(409, "already_a_member");
+    // A user who joined a minute ago through the homeserver is a member.
+    app.homeserver()
+        .pushes("2", [membership_event(&app, &room, carol.chat_id(), "join", -60)])
+        .await
+        .expect(200);
+    carol.joins(&room).await.expect_error(409, "already_a_member");
+    process_changes(&app).await;
+    assert_eq!(listed(&carol, &room).await.unwrap()["member_count"], 3);
+}
+
+#[tokio::test]
+async fn newer_homeserver_events_supersede_our_requests() {
+    let (app, [alice, bob, _]) = app().await;
+    let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
+    let (store, began) = (&app.store, app.clock.now());
+    let room = store.room(&id).await.unwrap().unwrap();
+    let user = UserId(bob.id);
+    let later = began + TimeDelta::seconds(1);
+    store.apply_homeserver_membership(&room, user, Membership::Leave, later).await.unwrap();
+    assert_eq!(store.join(&room, user, "request", began).await.unwrap(), Joined::Now);
+    let member = store.member(&room, user, Reads::Eventual).await.unwrap().unwrap();
+    assert_eq!(member.membership, Membership::Leave);
+    // An older event does not undo a join. A newer join supersedes a leave.
+    app.clock.advance(TimeDelta::minutes(1));
+    bob.joins(id.as_str()).await.expect(200);
+    let began = app.clock.now();
+    let (earlier, later) = (began - TimeDelta::seconds(30), began + TimeDelta::seconds(1));
+    store.apply_homeserver_membership(&room, user, Membership::Invite, earlier).await.unwrap();
+    assert!(store.member(&room, user, Reads::Eventual).await.unwrap().unwrap().has_joined());
+    store.apply_homeserver_membership(&room, user, Membership::Join, later).await.unwrap();
+    store.leave(&room, user, began).await.unwrap();
+    assert!(store.member(&room, user, Reads::Eventual).await.unwrap().unwrap().has_joined());
+}
+
+#[tokio::test]
+async fn the_first_room_locks_the_username() {
+    let (_app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Corner").await.room_id();
+    alice.updates_profile().username("alicia").await.expect_error(409, "username_locked");
+    bob.updates_profile().username("bobby").await.expect(200);
+    bob.joins(&room).await.expect(200);
+    bob.updates_profile().username("robert").await.expect_error(409, "username_locked");
+}
+
+#[tokio::test]
+async fn without_the_homeserver_joining_is_503() {
+    let (app, [alice, ..]) = app().await;
+    let room = alice.creates_room("Corner").await.room_id();
+    let stored = app.store.room(&RoomId::parse(&room).unwrap()).await.unwrap().unwrap();
+    let down = builder().without_chat().start().await;
+    down.store.put_room(&stored).await.unwrap();
+    let dave = down.user("dave").id(9).await;
+    dave.joins(&room).await.expect_error(503, "chat_unavailable");
+    assert!(!down.dump().await.contains("member#9"));
+}

@@ -1,0 +1,177 @@
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use touchline_testing::verbs::chat::ListRooms;
+use touchline_testing::{Request, TestApp};
+
+use crate::testing::{app, listed, names, process_changes};
+
+/// The names in a list.
+async fn found(request: Request<TestApp, ListRooms>) -> BTreeSet<String> {
+    names(&request.await.expect(200)).into_iter().map(str::to_owned).collect()
+}
+
+/// The names on all pages of a list.
+async fn on_all_pages(request: Request<TestApp, ListRooms>) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut page = request.clone().await.expect(200);
+    loop {
+        seen.extend(names(&page).into_iter().map(str::to_owned));
+        match page["meta"]["next_cursor"].as_str() {
+            Some(next) => page = request.clone().cursor(next).await.expect(200),
+            None => return seen,
+        }
+    }
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_listed_room_has_its_match_and_its_member_count() {
+    let (_app, [alice, ..]) = app().await;
+    let room = listed(&alice, "!match1:touchline.local").await.unwrap();
+    assert_eq!(
+        room,
+        json!({
+            "room_id": "!match1:touchline.local",
+            "name": room["name"],
+            "topic": "",
+            "event": {
+                "id": 1, "home_team": "Northgate Rovers", "away_team": "São Miguel Atlético",
+                "start_time": "2026-11-15T15:00:00Z",
+            },
+            "member_count": 0,
+            "is_joined": false,
+            "is_encrypted": false,
+            "last_activity": room["last_activity"],
+        })
+    );
+    assert!(room["last_activity"].as_str().unwrap().ends_with('Z'));
+}
+
+#[tokio::test]
+async fn private_rooms_are_listed_for_members_and_invited_users_only() {
+    let (app, [alice, bob, carol]) = app().await;
+    let den = alice.creates_room("Den of foxes").private().await.room_id();
+    alice.creates_room("Foxes outside").await.expect(201);
+    alice.invites_to(&den).user(bob.id).await.expect(200);
+    process_changes(&app).await;
+    for text in ["FOX", "fox"] {
+        assert_eq!(found(alice.lists_rooms().search(text)).await, set(&["Den of foxes", "Foxes outside"]));
+        assert_eq!(found(bob.lists_rooms().search(text)).await, set(&["Den of foxes", "Foxes outside"]));
+        assert_eq!(found(carol.lists_rooms().search(text)).await, set(&["Foxes outside"]));
+    }
+    assert_eq!(found(alice.lists_rooms().joined()).await, set(&["Den of foxes", "Foxes outside"]));
+    assert_eq!(found(bob.lists_rooms().joined()).await, set(&[]));
+    assert_eq!(listed(&bob, &den).await.unwrap()["is_joined"], false);
+    bob.leaves(&den).await.expect(200);
+    assert_eq!(found(bob.lists_rooms().search("foxes")).await, set(&["Foxes outside"]));
+}
+
+#[tokio::test]
+async fn search_finds_any_part_of_a_name_in_any_case() {
+    let (app, [alice, ..]) = app().await;
+    for name in ["Banana Split", "ÉCOLE de foot", "서울 club", "a b c", "100% Derby #1"] {
+        alice.creates_room(name).await.expect(201);
+    }
+    process_changes(&app).await;
+    for (text, name) in [
+        ("banana split", "Banana Split"),
+        ("ANAN", "Banana Split"),
+        ("a s", "Banana Split"),
+        ("an", "Banana Split"),
+        ("école", "ÉCOLE de foot"),
+        ("cole de f", "ÉCOLE de foot"),
+        ("서울", "서울 club"),
+        ("b c", "a b c"),
+        ("100%", "100% Derby #1"),
+        ("#1", "100% Derby #1"),
+    ] {
+        let list = alice.lists_rooms().search(text).await.expect(200);
+        assert_eq!(names(&list), [name], "{text}");
+    }
+    assert_eq!(found(alice.lists_rooms().search("nothing of that")).await, set(&[]));
+    // "Banana" contains "an" twice and is listed once, even if a page ends between the two.
+    assert_eq!(on_all_pages(alice.lists_rooms().search("an").per_page(1)).await, ["Banana Split"]);
+}
+
+/// A name can contain the searched text almost a hundred times. The number of calls must stay small.
+#[tokio::test]
+async fn a_search_in_repetitive_names_makes_few_calls() {
+    let (app, [alice, ..]) = app().await;
+    for n in 0..15 {
+        alice.creates_room(&format!("{}{n}", "a".repeat(97))).await.expect(201);
+    }
+    process_changes(&app).await;
+    let search = alice.lists_rooms().search("a").per_page(100);
+    let response = search.clone().await;
+    let cost = response.header("x-touchline-cost").unwrap();
+    let calls = cost.split(' ').find_map(|part| part.strip_prefix("calls=")).unwrap();
+    assert!(calls.parse::<u32>().unwrap() < 20, "{cost}");
+    let seen = on_all_pages(search).await;
+    assert_eq!(seen.iter().filter(|name| name.starts_with("aaaa")).count(), 15);
+}
+
+#[tokio::test]
+async fn pages_show_each_room_once() {
+    let (app, [alice, bob, _]) = app().await;
+    let mut expected = BTreeSet::new();
+    for n in 0..7 {
+        alice.creates_room(&format!("Public lair {n}")).await.expect(201);
+        alice.creates_room(&format!("Private lair {n}")).private().await.expect(201);
+        expected.extend([format!("Public lair {n}"), format!("Private lair {n}")]);
+    }
+    process_changes(&app).await;
+    for request in [
+        alice.lists_rooms().search("lair").per_page(3),
+        alice.lists_rooms().per_page(3),
+        alice.lists_rooms().joined().per_page(4),
+    ] {
+        let mut seen = on_all_pages(request.clone()).await;
+        seen.retain(|name| name.contains("lair"));
+        assert_eq!(seen.len(), 14, "{request:?}: {seen:?}");
+        assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), expected);
+    }
+    let seen_by_bob = on_all_pages(bob.lists_rooms().per_page(2)).await;
+    assert_eq!(seen_by_bob.iter().filter(|name| name.contains("Private")).count(), 0);
+    assert_eq!(seen_by_bob.iter().filter(|name| name.contains("Public")).count(), 7);
+}
+
+#[tokio::test]
+async fn rooms_can_be_listed_by_match() {
+    let (app, [alice, ..]) = app().await;
+    alice.creates_room("Corner kicks").about_event(1).await.expect(201);
+    alice.creates_room("Corner flags").about_event(1).private().await.expect(201);
+    alice.creates_room("Throw-ins").about_event(1).await.expect(201);
+    alice.creates_room("Corner shop").await.expect(201);
+    process_changes(&app).await;
+    let list = alice.lists_rooms().about_event(1).await.expect(200);
+    assert_eq!(names(&list).len(), 4, "three, and the match's own room: {list}");
+    assert!(list["data"].as_array().unwrap().iter().all(|room| room["event"]["id"] == 1));
+    let corner = alice.lists_rooms().about_event(1).search("corner");
+    assert_eq!(found(corner.clone()).await, set(&["Corner kicks", "Corner flags"]));
+    assert_eq!(on_all_pages(corner.per_page(1)).await.len(), 2);
+    assert_eq!(found(alice.lists_rooms().about_event(77)).await, set(&[]));
+    assert_eq!(found(alice.lists_rooms().about_event(1).joined()).await.len(), 3);
+}
+
+#[tokio::test]
+async fn invalid_parameters_are_422_and_named() {
+    let (_app, [alice, ..]) = app().await;
+    for (name, value) in [
+        ("joined", "maybe"),
+        ("event_id", "x"),
+        ("search", ""),
+        ("per_page", "0"),
+        ("per_page", "101"),
+        ("cursor", "x"),
+    ] {
+        alice.lists_rooms().query(name, value).await.expect_invalid(&[name]);
+    }
+    // A cursor of another search.
+    alice.lists_rooms().search("ab").cursor("d7879").await.expect_invalid(&["cursor"]);
+    let list = alice.lists_rooms().query("joined", false).await.expect(200);
+    assert!(!names(&list).is_empty(), "joined=false is not a filter");
+}

@@ -1,0 +1,159 @@
+use chrono::TimeDelta;
+use serde_json::json;
+use touchline_testing::{TestApp, User};
+
+use crate::testing::{app, league, message_event, process_changes, stats};
+
+async fn supports(user: &User, team: u32) {
+    user.saves_primary_team(team).await.expect(200);
+}
+
+/// Stores a result and awards the points.
+async fn ends(app: &TestApp, event: u32, home: u32, away: u32) {
+    let league = league();
+    let events = league["events"].as_array().unwrap();
+    let mut event = events.iter().find(|one| one["id"] == event).unwrap().clone();
+    event["status"] = "finished".into();
+    event["home_score"] = home.into();
+    event["away_score"] = away.into();
+    app.clock.advance(TimeDelta::seconds(1));
+    app.invoke(feed::handle, json!({ "format": "touchline", "events": [event] })).await;
+    app.clock.advance(TimeDelta::minutes(1));
+    let scored = app.invoke(points::handle, json!({})).await;
+    assert_eq!(scored["matches"].as_array().unwrap().len(), 1, "{scored}");
+    process_changes(app).await;
+}
+
+#[tokio::test]
+async fn members_can_join_predict_and_choose_a_team_in_any_order() {
+    let (app, [alice, bob, carol]) = app().await;
+    app.clock.advance(-TimeDelta::hours(1));
+    supports(&alice, 1).await;
+    let room = alice.creates_room("Stand").about_event(1).await.room_id();
+    bob.predicts(1).home().await.expect(201);
+    bob.joins(&room).await.expect(200);
+    process_changes(&app).await;
+    supports(&bob, 3).await;
+    carol.joins(&room).await.expect(200);
+    supports(&carol, 2).await;
+    carol.predicts(1).draw().await.expect(201);
+    assert_eq!(
+        stats(&app, &alice, &room).await,
+        json!({
+            "total_members": 3, "active_members": 3, "predictions_made": 2,
+            "team_distribution": { "northgate_rovers": 1, "sao_miguel_atletico": 1, "neutral": 1 },
+            "top_predictors": [],
+        })
+    );
+    // Bob changes his team, and Carol leaves.
+    app.clock.advance(TimeDelta::seconds(1));
+    supports(&bob, 1).await;
+    carol.leaves(&room).await.expect(200);
+    let now = stats(&app, &alice, &room).await;
+    assert_eq!(
+        now["team_distribution"],
+        json!({ "northgate_rovers": 2, "sao_miguel_atletico": 0, "neutral": 0 })
+    );
+    assert_eq!((&now["total_members"], &now["predictions_made"]), (&json!(2), &json!(1)));
+}
+
+/// Only the changes of the `rooms` table are processed after the join.
+#[tokio::test]
+async fn joining_copies_the_users_earlier_prediction_team_and_record() {
+    let (app, [alice, bob, _]) = app().await;
+    app.clock.advance(-TimeDelta::hours(2));
+    let room = alice.creates_room("Stand").about_event(4).await.room_id();
+    supports(&bob, 1).await;
+    bob.predicts(1).home().await.expect(201);
+    bob.predicts(4).away().await.expect(201);
+    ends(&app, 1, 1, 0).await;
+    bob.joins(&room).await.expect(200);
+    for _ in 0..2 {
+        app.invoke(tally::handle, app.changes(&app.config.tables.rooms).await).await;
+    }
+    let stats = bob.views_member_stats(&room).await.expect_data(200);
+    assert_eq!(
+        (&stats["team_distribution"]["northgate_rovers"], &stats["predictions_made"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(stats["top_predictors"][0]["user_id"], bob.id, "{stats}");
+}
+
+#[tokio::test]
+async fn a_room_without_a_match_shows_every_team_with_members() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Stand").await.room_id();
+    assert_eq!(stats(&app, &alice, &room).await["team_distribution"], json!({ "neutral": 1 }));
+    bob.joins(&room).await.expect(200);
+    supports(&bob, 3).await;
+    let shown = stats(&app, &alice, &room).await;
+    assert_eq!(shown["team_distribution"], json!({ "westport_albion": 1, "neutral": 1 }));
+}
+
+#[tokio::test]
+async fn members_are_active_for_seven_days_after_they_were_seen() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Stand").await.room_id();
+    bob.joins(&room).await.expect(200);
+    let active = async |app: &TestApp| stats(app, &alice, &room).await["active_members"].clone();
+    assert_eq!(active(&app).await, 2);
+    app.clock.advance(TimeDelta::days(6));
+    assert_eq!(active(&app).await, 2);
+    app.clock.advance(TimeDelta::days(1));
+    assert_eq!(active(&app).await, 0);
+    let events = [message_event(&app, &room, &bob), message_event(&app, &room, &bob)];
+    app.homeserver().pushes("1", events).await.expect(200);
+    assert_eq!(active(&app).await, 1);
+    app.clock.advance(TimeDelta::days(7));
+    assert_eq!(active(&app).await, 0);
+    assert_eq!(stats(&app, &alice, &room).await["total_members"], 2);
+}
+
+#[tokio::test]
+async fn the_top_predictors_are_members_ranked_by_their_records() {
+    let (app, [alice, bob, carol]) = app().await;
+    app.clock.advance(-TimeDelta::hours(2));
+    let room = alice.creates_room("Stand").await.room_id();
+    for event in [1, 4] {
+        alice.predicts(event).home().await.expect(201);
+    }
+    bob.predicts(1).home().await.expect(201);
+    carol.predicts(1).away().await.expect(201);
+    bob.joins(&room).await.expect(200);
+    process_changes(&app).await;
+    ends(&app, 1, 2, 0).await;
+    ends(&app, 4, 0, 1).await;
+    // Carol joins after the results. Her record counts too.
+    carol.joins(&room).await.expect(200);
+    let predictor = |user: &User, correct: u32, accuracy: f64| {
+        json!({
+            "user_id": user.id, "username": user.username, "correct_predictions": correct, "accuracy": accuracy,
+        })
+    };
+    assert_eq!(
+        stats(&app, &alice, &room).await["top_predictors"],
+        json!([predictor(&bob, 1, 1.0), predictor(&alice, 1, 0.5), predictor(&carol, 0, 0.0)])
+    );
+    // A corrected result changes the ranking, and a member who leaves is not ranked.
+    ends(&app, 1, 0, 2).await;
+    bob.leaves(&room).await.expect(200);
+    assert_eq!(
+        stats(&app, &alice, &room).await["top_predictors"],
+        json!([predictor(&carol, 1, 1.0), predictor(&alice, 0, 0.0)])
+    );
+}
+
+#[tokio::test]
+async fn only_members_can_read_a_private_room() {
+    let (_app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Den").about_event(1).private().await.room_id();
+    alice.invites_to(&room).user(bob.id).await.expect(200);
+    bob.views_member_stats(&room).await.expect_error(403, "not_a_member");
+    bob.lists_room_predictions(&room).await.expect_error(403, "not_a_member");
+    alice.views_member_stats(&room).await.expect(200);
+    alice.lists_room_predictions(&room).await.expect(200);
+    alice.views_member_stats("unknown").await.expect_error(404, "room_not_found");
+    alice.lists_room_predictions("unknown").await.expect_error(404, "room_not_found");
+    bob.joins(&room).await.expect(200);
+    bob.views_member_stats(&room).await.expect(200);
+}

@@ -1,0 +1,142 @@
+//! Copies changes to the items that are read together: memberships and the room directory.
+//!
+//! A membership has a copy of the member's prediction for the room's match, of their team and of their record. So
+//! the members of a room can be counted and ranked by them.
+//!
+//! The user can join before or after the copied data changes, and the two changes are processed in any order. The
+//! later one sees the other: a prediction looks up its user's rooms, and a join looks up the user's prediction.
+//! Each copy has a version, and an older version never overwrites a newer one. So both can write the copy, any
+//! number of times.
+
+use std::collections::HashMap;
+
+use futures_util::future::try_join3;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use touchline::App;
+use touchline::domain::catalog::Match;
+use touchline::domain::room::{Day, Member};
+use touchline::domain::{Prediction, RoomId, UserId};
+use touchline::storage::keys::Key;
+use touchline::storage::stream::{Change, Record};
+use touchline::storage::tallies::VersionedRecord;
+use touchline::storage::users::ChosenTeam;
+use touchline::storage::{Reads, StoreError};
+
+use crate::CONCURRENT_WRITES;
+
+/// The maximum number of concurrent writes to one user's memberships. It multiplies with `CONCURRENT_WRITES`, and
+/// each write needs a connection.
+const CONCURRENT_MEMBERSHIPS: usize = 4;
+
+/// Returns the index of the first record that failed.
+pub async fn propagate(app: &App, records: &[Record]) -> Option<usize> {
+    // The compiler cannot infer the closure's lifetimes without `collect`.
+    let groups: Vec<_> = ordered_groups(records)
+        .into_iter()
+        .map(|group| async move {
+            for (index, change) in group {
+                if let Err(error) = propagate_change(app, change).await {
+                    tracing::warn!(%error, "cannot propagate a change; its record will be redelivered");
+                    return Some(index);
+                }
+            }
+            None
+        })
+        .collect();
+    let failed: Vec<Option<usize>> = stream::iter(groups).buffer_unordered(CONCURRENT_WRITES).collect().await;
+    failed.into_iter().flatten().min()
+}
+
+/// The changes in groups. The changes of one room form a group and are processed in order, because each moves the
+/// directory from one name to the next. Every other change is a group of its own.
+fn ordered_groups(records: &[Record]) -> Vec<Vec<(usize, &Change)>> {
+    let mut groups: Vec<Vec<(usize, &Change)>> = Vec::new();
+    let mut group_of_room: HashMap<&RoomId, usize> = HashMap::new();
+    for (index, Record { change, .. }) in records.iter().enumerate() {
+        let room = match change {
+            Change::Room { old, new } => new.as_ref().or(old.as_ref()).map(|room| &room.room_id),
+            _ => None,
+        };
+        let group = room.map_or(groups.len(), |room| *group_of_room.entry(room).or_insert(groups.len()));
+        match groups.get_mut(group) {
+            Some(group) => group.push((index, change)),
+            None => groups.push(vec![(index, change)]),
+        }
+    }
+    groups
+}
+
+async fn propagate_change(app: &App, change: &Change) -> Result<(), StoreError> {
+    match change {
+        Change::Prediction { old, new: Some(new) } => {
+            let version = |row: &Prediction| (row.edits, row.revision);
+            // New points copy the pick again: the index of memberships may have lagged behind a join.
+            if old.as_ref().is_some_and(|old| version(old) == version(new)) {
+                return Ok(());
+            }
+            let is_edit = old.as_ref().is_none_or(|old| old.edits != new.edits);
+            copy_prediction(app, new, is_edit).await
+        }
+        Change::Member { key, old, new: Some(new) }
+            if new.has_joined() && !old.as_ref().is_some_and(Member::has_joined) =>
+        {
+            fill_membership(app, key, new).await
+        }
+        Change::Room { old, new } => app.store.update_directory(old.as_ref(), new.as_ref()).await,
+        Change::UserRecord { user, record } => copy_record(app, *user, record).await,
+        Change::Team { user, chosen } => copy_team(app, *user, *chosen).await,
+        Change::Prediction { .. } | Change::Member { .. } | Change::Other => Ok(()),
+    }
+}
+
+/// Copies a prediction to the user's memberships in rooms about its match. An edit by the user, unlike new points,
+/// also counts as activity.
+async fn copy_prediction(app: &App, row: &Prediction, is_edit: bool) -> Result<(), StoreError> {
+    for membership in app.store.joined_memberships(row.user_id, Some(row.event_id)).await? {
+        app.store.copy_pick(membership.clone(), row).await?;
+        if let Some(time) = row.changed.time().filter(|_| is_edit) {
+            app.store.touch_seen(membership, Day::of(time)).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn copy_record(app: &App, user: UserId, record: &VersionedRecord) -> Result<(), StoreError> {
+    let memberships = stream::iter(app.store.joined_memberships(user, None).await?);
+    let writes = memberships.map(|membership| app.store.copy_record(membership, record));
+    writes.buffer_unordered(CONCURRENT_MEMBERSHIPS).try_collect().await
+}
+
+async fn copy_team(app: &App, user: UserId, chosen: ChosenTeam) -> Result<(), StoreError> {
+    let memberships = stream::iter(app.store.joined_memberships(user, None).await?);
+    let writes = memberships.map(|membership| app.store.copy_team(membership, chosen.team, chosen.at));
+    writes.buffer_unordered(CONCURRENT_MEMBERSHIPS).try_collect().await
+}
+
+/// Copies the user's earlier prediction, team and record into a new membership.
+async fn fill_membership(app: &App, membership: &Key, member: &Member) -> Result<(), StoreError> {
+    let user = member.user_id;
+    let (row, chosen, record) =
+        try_join3(prediction(app, member), app.store.chosen_team(user), app.store.versioned_record(user))
+            .await?;
+    if let Some(row) = row {
+        app.store.copy_pick(membership.clone(), &row).await?;
+    }
+    if let Some(chosen) = chosen {
+        app.store.copy_team(membership.clone(), chosen.team, chosen.at).await?;
+    }
+    if let Some(record) = record {
+        app.store.copy_record(membership.clone(), &record).await?;
+    }
+    Ok(())
+}
+
+/// The member's prediction for the room's match.
+async fn prediction(app: &App, member: &Member) -> Result<Option<Prediction>, StoreError> {
+    let Some(event) = member.event_id else { return Ok(None) };
+    // Reads the match's own item: the cached catalog may not have it yet.
+    let Some(event) = app.store.catalog_rows::<Match>(&[event]).await?.remove(&event) else {
+        return Ok(None);
+    };
+    app.store.prediction(event.id, event.shards, member.user_id, Reads::Consistent).await
+}

@@ -1,0 +1,293 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+use touchline::domain::UserId;
+use touchline::domain::tally::{EventCounts, UserRecord};
+use touchline::ports::random::Random;
+use touchline_testing::{Fault, SeededRandom, TestApp, concurrently};
+
+/// The counted attributes of a prediction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Row {
+    pick: &'static str,
+    confidence: u32,
+    points: Option<u32>,
+}
+
+fn image(event: u32, user: u32, row: Row) -> Value {
+    let mut image = json!({
+        "pk": { "S": format!("event#{event}#0") },
+        "sk": { "S": format!("user#{user}") },
+        "event_id": { "N": event.to_string() },
+        "user_id": { "N": user.to_string() },
+        "pick": { "S": row.pick },
+        "confidence": { "N": row.confidence.to_string() },
+        "created": { "S": "1763208000000-00000000" },
+        "edits": { "N": "1" },
+        "revision": { "N": "0" },
+    });
+    if let Some(points) = row.points {
+        image["points"] = json!({ "N": points.to_string() });
+    }
+    image
+}
+
+fn record(sequence: u64, event: u32, user: u32, old: Option<Row>, new: Option<Row>) -> Value {
+    let mut dynamodb = json!({
+        "Keys": { "pk": { "S": format!("event#{event}#0") }, "sk": { "S": format!("user#{user}") } },
+        "SequenceNumber": sequence.to_string(),
+    });
+    if let Some(old) = old {
+        dynamodb["OldImage"] = image(event, user, old);
+    }
+    if let Some(new) = new {
+        dynamodb["NewImage"] = image(event, user, new);
+    }
+    json!({ "eventSource": "aws:dynamodb", "dynamodb": dynamodb })
+}
+
+fn batch(shard: &str, records: &[Value]) -> Value {
+    json!({ "Records": records, "shardId": format!("shardId-{shard}") })
+}
+
+/// Delivers a batch. Returns the sequence number of the record to redeliver, if any.
+async fn deliver(app: &TestApp, shard: &str, records: &[Value]) -> Option<String> {
+    let report = app.invoke(crate::handle, batch(shard, records)).await;
+    assert_eq!(report["state"], json!({}));
+    let failures = report["batchItemFailures"].as_array().unwrap();
+    assert!(failures.len() <= 1);
+    failures.first().map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned())
+}
+
+const HOME: Row = Row { pick: "home", confidence: 80, points: None };
+
+async fn app() -> TestApp {
+    TestApp::serving(&[]).without_streams().start().await
+}
+
+#[tokio::test]
+async fn predictions_edits_and_points_are_counted() {
+    let app = app().await;
+    let draw = Row { pick: "draw", confidence: 30, points: None };
+    let records = [
+        record(1, 9, 7, None, Some(HOME)),
+        record(2, 9, 8, None, Some(draw)),
+        record(3, 9, 7, Some(HOME), Some(draw)),
+        record(4, 9, 8, Some(draw), Some(Row { points: Some(2), ..draw })),
+    ];
+    assert_eq!(deliver(&app, "a", &records).await, None);
+    let counts = app.store.event_counts(9).await.unwrap();
+    assert_eq!(counts, EventCounts { predictions: 2, home: 0, draw: 2, away: 0, confidence: 60 });
+    let record = app.store.user_record(UserId(8)).await.unwrap();
+    assert_eq!(record, UserRecord { settled: 1, correct: 1, points: 2 });
+    assert_eq!(app.store.user_record(UserId(7)).await.unwrap(), UserRecord::default());
+    assert_eq!(app.store.prediction_counts(&[9, 10]).await.unwrap(), BTreeMap::from([(9, 2)]));
+}
+
+/// The sequence number must be stored although the sum is zero: a redelivery may have only the second record.
+#[tokio::test]
+async fn redelivered_changes_that_cancel_out_are_not_counted_again() {
+    let app = app().await;
+    let records = [record(1, 9, 7, None, Some(HOME)), record(2, 9, 7, Some(HOME), None)];
+    assert_eq!(deliver(&app, "a", &records).await, None);
+    assert_eq!(deliver(&app, "a", &records[1..]).await, None);
+    assert_eq!(app.store.event_counts(9).await.unwrap(), EventCounts::default());
+}
+
+#[tokio::test]
+async fn unreadable_records_are_stored_once_and_do_not_block_the_batch() {
+    let app = app().await;
+    let mut unreadable = record(2, 9, 8, None, Some(HOME));
+    unreadable["dynamodb"]["NewImage"]["pick"] = json!({ "S": "sideways" });
+    let records = [record(1, 9, 7, None, Some(HOME)), unreadable, record(3, 9, 9, None, Some(HOME))];
+    for _ in 0..2 {
+        assert_eq!(deliver(&app, "a", &records).await, None);
+        assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 2);
+    }
+    let dump = app.dump().await;
+    assert_eq!(dump.matches("unreadable").count(), 1);
+    assert!(dump.contains("sideways"), "{dump}");
+}
+
+#[tokio::test]
+async fn other_items_and_empty_batches_change_nothing_and_malformed_batches_fail() {
+    let app = app().await;
+    let tally = json!({ "dynamodb": {
+        "Keys": { "pk": { "S": "event#9" }, "sk": { "S": "tally" } },
+        "NewImage": { "predictions": { "N": "1" } }, "SequenceNumber": "1",
+    } });
+    assert_eq!(deliver(&app, "a", &[tally]).await, None);
+    assert_eq!(deliver(&app, "a", &[]).await, None);
+    assert!(app.try_invoke(crate::handle, json!("x")).await.is_err());
+}
+
+/// The event names the shard only if the event source mapping has a window.
+#[tokio::test]
+async fn without_a_shard_id_the_partition_key_identifies_the_shard() {
+    let app = app().await;
+    let delivery = json!({ "Records": [record(1, 9, 7, None, Some(HOME))] });
+    for _ in 0..2 {
+        app.invoke(crate::handle, delivery.clone()).await;
+    }
+    assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 1);
+}
+
+/// DynamoDB replaces a shard every few hours. The positions in old shards must not fill the item.
+#[tokio::test]
+async fn positions_in_ended_shards_are_removed() {
+    let app = app().await;
+    for n in 0..100_u32 {
+        let records = [record(u64::from(n) + 1, 9, n, None, Some(HOME))];
+        let opened = app.clock.now().timestamp_millis();
+        assert_eq!(deliver(&app, &format!("{opened:020}-abcdef"), &records).await, None);
+        app.clock.advance(TimeDelta::hours(4));
+    }
+    assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 100);
+    let dump = app.dump().await;
+    let positions = dump.matches("seen:").count();
+    assert!((6..=10).contains(&positions), "{positions} positions are kept for a day and a half");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_redeliveries_of_a_batch_count_once() {
+    let app = app().await;
+    let records: Vec<Value> =
+        (1..=20).map(|n| record(u64::from(n), 9, n, None, Some(Row { points: Some(2), ..HOME }))).collect();
+    let records = Arc::new(records);
+    concurrently(16, |n| {
+        let (app, records) = (app.clone(), Arc::clone(&records));
+        // A redelivery can end at another record.
+        async move { deliver(&app, "a", &records[..20 - n]).await }
+    })
+    .await;
+    assert_eq!(deliver(&app, "a", &records).await, None);
+    assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 20);
+    for user in 1..=20 {
+        assert_eq!(app.store.user_record(UserId(user)).await.unwrap().points, 2);
+    }
+}
+
+/// The records of a stream, drawn from a seed, and the rows they lead to.
+struct Schedule {
+    /// Each shard's records, in order.
+    shards: [Vec<Value>; 2],
+    rows: BTreeMap<(u32, u32), Row>,
+}
+
+const EVENTS: u32 = 2;
+const USERS: u32 = 3;
+
+impl Schedule {
+    /// Match ids and user ids start from `first`, so schedules do not share counters.
+    fn draw(random: &(dyn Random + 'static), first: u32) -> Self {
+        let mut shards = [Vec::new(), Vec::new()];
+        let mut rows = BTreeMap::<(u32, u32), Row>::new();
+        for sequence in 0..u64::from(4 + random.below(8)) {
+            let key = (first + random.below(EVENTS), first + random.below(USERS));
+            let old = rows.get(&key).copied();
+            let new = match (old, random.below(8)) {
+                (Some(_), 0) => None,
+                (Some(row), 1..=3) => {
+                    Some(Row { points: [None, Some(0), Some(4)][random.below(3) as usize], ..row })
+                }
+                _ => Some(Row {
+                    pick: ["home", "draw", "away"][random.below(3) as usize],
+                    confidence: random.below(101),
+                    points: None,
+                }),
+            };
+            match new {
+                Some(row) => rows.insert(key, row),
+                None => rows.remove(&key),
+            };
+            // All changes of a row are in one shard.
+            let shard = &mut shards[((key.0 + key.1) % 2) as usize];
+            shard.push(record(100 + sequence, key.0, key.1, old, new));
+        }
+        Self { shards, rows }
+    }
+
+    /// Delivers every record at least once, in random batches and with redeliveries.
+    async fn deliver_all(&self, app: &TestApp, random: &(dyn Random + 'static)) {
+        let mut delivered = [0_usize; 2];
+        while (0..2).any(|shard| delivered[shard] < self.shards[shard].len()) {
+            let shard = random.below(2) as usize;
+            let records = &self.shards[shard];
+            // Sometimes redelivers from an earlier record.
+            let from = if random.below(3) == 0 {
+                random.below(u32::try_from(delivered[shard]).unwrap() + 1) as usize
+            } else {
+                delivered[shard]
+            };
+            let to = records.len().min(from + 1 + random.below(5) as usize);
+            let failed = deliver(app, &format!("{shard}"), &records[from..to]).await;
+            let up_to = match failed {
+                None => to,
+                Some(number) => {
+                    let is_failed = |record: &Value| record["dynamodb"]["SequenceNumber"] == number.as_str();
+                    from + records[from..to].iter().position(is_failed).expect("a record of the batch")
+                }
+            };
+            delivered[shard] = delivered[shard].max(up_to);
+        }
+    }
+
+    /// Compares the counters with a recount of the rows.
+    async fn check(&self, app: &TestApp, first: u32, seed: u64) {
+        for event in first..first + EVENTS {
+            let mut expected = EventCounts::default();
+            for ((_, _), row) in self.rows.iter().filter(|((of, _), _)| *of == event) {
+                expected += EventCounts {
+                    predictions: 1,
+                    home: i64::from(row.pick == "home"),
+                    draw: i64::from(row.pick == "draw"),
+                    away: i64::from(row.pick == "away"),
+                    confidence: i64::from(row.confidence),
+                };
+            }
+            assert_eq!(app.store.event_counts(event).await.unwrap(), expected, "seed {seed}");
+        }
+        for user in first..first + USERS {
+            let mut expected = UserRecord::default();
+            for points in
+                self.rows.iter().filter(|((_, of), _)| *of == user).filter_map(|(_, row)| row.points)
+            {
+                expected +=
+                    UserRecord { settled: 1, correct: i64::from(points > 0), points: i64::from(points) };
+            }
+            assert_eq!(app.store.user_record(UserId(user)).await.unwrap(), expected, "seed {seed}");
+        }
+    }
+}
+
+/// Runs thousands of schedules. A failure prints the seed.
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_equal_a_recount_after_redeliveries_and_failed_writes() {
+    const SCHEDULES: u32 = 2_000;
+    let app = app().await;
+    // One write in five fails: half of those before the store carries it out, half after.
+    let faults = SeededRandom::new(7);
+    app.faults.set(move |attempt| {
+        let random: &dyn Random = &faults;
+        match random.below(10) {
+            0 if attempt.operation == "UpdateItem" => Fault::FailBefore,
+            1 if attempt.operation == "UpdateItem" => Fault::FailAfter,
+            _ => Fault::None,
+        }
+    });
+    concurrently(4, |part| {
+        let app = app.clone();
+        async move {
+            for n in (0..SCHEDULES).filter(|n| *n as usize % 4 == part) {
+                let (seed, first) = (u64::from(n), 1 + n * 10);
+                let random: &(dyn Random + 'static) = &SeededRandom::new(seed);
+                let schedule = Schedule::draw(random, first);
+                schedule.deliver_all(&app, random).await;
+                schedule.check(&app, first, seed).await;
+            }
+        }
+    })
+    .await;
+}
