@@ -1,11 +1,269 @@
-use touchline_testing::TestApp;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use super::{counts, run, sample};
+use serde_json::{Value, json};
+use touchline::domain::RoomId;
+use touchline::storage::catalog::load_latest;
+use touchline_testing::{Fault, HomeserverStandIn, TestApp, User};
+
+use super::{bytes, catalog, counts, run, sample};
+
+/// An app with a homeserver, and a user who searches for rooms.
+async fn app() -> (TestApp, HomeserverStandIn, User) {
+    let homeserver = HomeserverStandIn::start().await;
+    let app = TestApp::serving(&[chat::router])
+        .variable("CHAT_HOMESERVER_URL", homeserver.url())
+        .variable("CHAT_AS_TOKEN", "the application service")
+        .start()
+        .await;
+    let alice = app.user("alice").await;
+    (app, homeserver, alice)
+}
+
+/// The id of a match's room on the homeserver.
+fn room_of(event: u32) -> String {
+    format!("!touchline-match-{event}:touchline.local")
+}
+
+/// The name of a match's room in our table.
+async fn stored_name(app: &TestApp, event: u32) -> String {
+    app.store.room(&RoomId::parse(&room_of(event)).unwrap()).await.unwrap().unwrap().name
+}
+
+/// The names of the rooms that a search finds, after `tally` has processed the changes.
+async fn search(app: &TestApp, user: &User, text: &str) -> Vec<String> {
+    let changes = app.changes(&app.config.tables.rooms).await;
+    let processed = app.invoke(tally::handle, changes).await;
+    assert_eq!(processed["batchItemFailures"], json!([]));
+    let found = user.lists_rooms().search(text).await.expect_data(200);
+    found.as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The state that an older version left: rooms are named by the id of their match, and rows have no hash.
+async fn give_old_names(app: &TestApp, homeserver: &HomeserverStandIn) {
+    let tables = &app.config.tables;
+    for event in 1..=4 {
+        let name = format!("event {event}");
+        homeserver.set_name(&room_of(event), &name);
+        app.store.rename_room(&RoomId::parse(&room_of(event)).unwrap(), &name).await.unwrap();
+        app.client()
+            .update_item()
+            .table_name(&tables.catalog)
+            .key("pk", aws_sdk_dynamodb::types::AttributeValue::S(format!("event#{event}")))
+            .key("sk", aws_sdk_dynamodb::types::AttributeValue::S("row".into()))
+            .update_expression("REMOVE room_name_hash")
+            .send()
+            .await
+            .unwrap();
+    }
+    // The snapshot is built from rows without hashes. The rebuild itself renames nothing.
+    run(app, &json!({ "rebuild": true })).await;
+    assert_eq!(stored_name(app, 1).await, "event 1");
+    let _ = homeserver.take_requests();
+}
+
+/// The sample with another name for team 1.
+fn renamed_team() -> Value {
+    let mut document = sample();
+    document["as_of"] = json!("2026-11-15T12:00:00Z");
+    document["teams"][0]["name"] = json!("Northgate United");
+    document
+}
+
+const NAMES: [&str; 4] = [
+    "Northgate Rovers – São Miguel Atlético",
+    "São Miguel Atlético – Westport Albion",
+    "Westport Albion – Northgate Rovers",
+    "Northgate Rovers – Westport Albion",
+];
+
+/// The DynamoDB calls of an import.
+async fn calls(app: &TestApp, document: &Value) -> Vec<String> {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&calls);
+    app.faults.set(move |attempt| {
+        seen.lock().unwrap().push(attempt.operation.to_owned());
+        Fault::None
+    });
+    run(app, document).await;
+    app.faults.clear();
+    let calls = calls.lock().unwrap().clone();
+    calls
+}
 
 #[tokio::test]
-async fn without_chat_matches_wait() {
-    let app = TestApp::serving(&[]).without_chat().start().await;
+async fn new_rooms_are_named_after_their_teams() {
+    let (app, homeserver, alice) = app().await;
+    run(&app, &sample()).await;
+    for (event, name) in (1..).zip(NAMES) {
+        assert_eq!(stored_name(&app, event).await, name);
+        assert_eq!(homeserver.name(&room_of(event)).as_deref(), Some(name));
+    }
+    assert_eq!(search(&app, &alice, "sao miguel").await.len(), 2);
+    assert_eq!(search(&app, &alice, "Rovers – Westport").await, [NAMES[3]]);
+}
+
+#[tokio::test]
+async fn without_chat_matches_wait_and_the_next_import_creates_them_with_their_rooms() {
+    let (app, homeserver, alice) = app().await;
+    homeserver.set_down(true);
     let report = run(&app, &sample()).await;
     assert_eq!(counts(&report), [5, 0, 0, 4], "{report}");
-    assert!(report["reasons"][0]["reason"].as_str().unwrap().contains("import again"));
+    for rejected in report["reasons"].as_array().unwrap() {
+        assert!(rejected["reason"].as_str().unwrap().contains("import again"), "{rejected}");
+    }
+    assert_eq!(catalog(&app).await.events().count(), 0);
+    assert_eq!(search(&app, &alice, "northgate").await, [""; 0]);
+    let attempts = homeserver.take_requests();
+    assert!(attempts.iter().filter(|request| *request == "POST createRoom").count() == 1, "{attempts:?}");
+
+    homeserver.set_down(false);
+    assert_eq!(counts(&run(&app, &sample()).await), [4, 0, 5, 0]);
+    for (event, name) in (1..).zip(NAMES) {
+        assert_eq!(*catalog(&app).await.event(event).unwrap().room, room_of(event));
+        assert_eq!(stored_name(&app, event).await, name);
+        assert_eq!(homeserver.name(&room_of(event)).as_deref(), Some(name));
+    }
+    assert_eq!(search(&app, &alice, "northgate").await.len(), 3);
+}
+
+#[tokio::test]
+async fn existing_rooms_are_renamed_by_the_next_import() {
+    let (app, homeserver, alice) = app().await;
+    run(&app, &sample()).await;
+    let unchanged = calls(&app, &sample()).await;
+    let room = RoomId::parse(&room_of(1)).unwrap();
+    let before = app.store.room(&room).await.unwrap().unwrap();
+    give_old_names(&app, &homeserver).await;
+    assert_eq!(search(&app, &alice, "event").await.len(), 4);
+    assert_eq!(search(&app, &alice, "northgate").await, [""; 0]);
+
+    assert_eq!(counts(&run(&app, &sample()).await), [0, 0, 9, 0], "a rename is not a change of a row");
+    for (event, name) in (1..).zip(NAMES) {
+        assert_eq!(stored_name(&app, event).await, name);
+        assert_eq!(homeserver.name(&room_of(event)).as_deref(), Some(name));
+    }
+    assert_eq!(app.store.room(&room).await.unwrap().unwrap(), before, "nothing else changed");
+    assert_eq!(search(&app, &alice, "northgate").await.len(), 3);
+    assert_eq!(search(&app, &alice, "event").await, [""; 0], "the old name is gone");
+    let about = alice.lists_rooms().about_event(1).search("northgate").await.expect_data(200);
+    assert_eq!(about[0]["name"], NAMES[0], "the directory of the match has the new name too");
+    let old = alice.lists_rooms().about_event(1).search("event").await.expect_data(200);
+    assert_eq!(old, json!([]));
+
+    let version = async || load_latest(&app.store, None).await.unwrap().unwrap().head.version;
+    let (before, _) = (version().await, homeserver.take_requests());
+    assert_eq!(calls(&app, &sample()).await, unchanged, "an import without renames makes the same calls");
+    assert_eq!(homeserver.take_requests(), [""; 0]);
+    assert_eq!(version().await, before);
+}
+
+#[tokio::test]
+async fn a_renamed_team_renames_the_rooms_of_all_its_matches() {
+    let (app, homeserver, alice) = app().await;
+    run(&app, &sample()).await;
+    let _ = homeserver.take_requests();
+    // The document has no matches.
+    let mut document = renamed_team();
+    document["events"] = json!([]);
+    run(&app, &document).await;
+    assert_eq!(stored_name(&app, 3).await, "Westport Albion – Northgate United");
+    assert_eq!(homeserver.take_requests().len(), 3, "only the rooms of this team");
+    assert_eq!(search(&app, &alice, "rovers").await, [""; 0]);
+    assert_eq!(search(&app, &alice, "northgate united").await.len(), 3);
+}
+
+#[tokio::test]
+async fn while_the_homeserver_is_down_the_import_works_and_a_later_one_renames_the_rooms() {
+    let (app, homeserver, _) = app().await;
+    run(&app, &sample()).await;
+    homeserver.set_down(true);
+    let mut document = renamed_team();
+    document["events"][1]["home_score"] = json!(2);
+    assert_eq!(counts(&run(&app, &document).await), [0, 2, 7, 0]);
+    let published = catalog(&app).await;
+    assert_eq!(published.event(2).unwrap().score.unwrap().home, 2, "the goal is published");
+    assert_eq!(published.team(1).unwrap().name, "Northgate United");
+    assert_eq!(stored_name(&app, 1).await, NAMES[0]);
+
+    homeserver.set_down(false);
+    run(&app, &document).await;
+    assert_eq!(stored_name(&app, 1).await, "Northgate United – São Miguel Atlético");
+    assert_eq!(homeserver.name(&room_of(1)).unwrap(), "Northgate United – São Miguel Atlético");
+}
+
+#[tokio::test]
+async fn a_room_that_the_homeserver_does_not_have_is_renamed_in_our_table() {
+    let (app, homeserver, _) = app().await;
+    run(&app, &sample()).await;
+    homeserver.delete(&room_of(1));
+    run(&app, &renamed_team()).await;
+    assert_eq!(stored_name(&app, 1).await, "Northgate United – São Miguel Atlético");
+    let _ = homeserver.take_requests();
+    run(&app, &renamed_team()).await;
+    assert_eq!(homeserver.take_requests(), [""; 0], "it is not tried again");
+}
+
+/// The room exists on the homeserver under an older name, but the import that created it crashed.
+#[tokio::test]
+async fn a_room_from_a_crashed_import_gets_the_current_name() {
+    let (app, homeserver, _) = app().await;
+    app.chat.match_room(1, "event 1").await.unwrap();
+    assert_eq!(homeserver.name(&room_of(1)).unwrap(), "event 1");
+    run(&app, &sample()).await;
+    assert_eq!(homeserver.name(&room_of(1)).unwrap(), NAMES[0]);
+    assert_eq!(stored_name(&app, 1).await, NAMES[0]);
+}
+
+#[tokio::test]
+async fn a_crash_after_any_write_of_a_rename_is_repaired_by_the_next_import() {
+    let (undisturbed, _, _) = app().await;
+    run(&undisturbed, &sample()).await;
+    run(&undisturbed, &renamed_team()).await;
+    let after = bytes(&undisturbed).await;
+    let mut steps = 0;
+    loop {
+        let (app, homeserver, alice) = app().await;
+        run(&app, &sample()).await;
+        let writes = AtomicU32::new(0);
+        app.faults.set(move |attempt| {
+            let is_write = matches!(attempt.operation, "PutItem" | "UpdateItem" | "TransactWriteItems");
+            let is_lost = is_write && writes.fetch_add(1, Ordering::Relaxed) >= steps;
+            if is_lost { Fault::LoseRequest } else { Fault::None }
+        });
+        let finished = app.try_invoke(crate::handle, renamed_team()).await.is_ok();
+        app.faults.clear();
+        run(&app, &renamed_team()).await;
+        assert_eq!(bytes(&app).await, after, "after {steps} writes and another import");
+        for event in [1, 3, 4] {
+            let name = stored_name(&app, event).await;
+            assert!(name.contains("Northgate United"), "after {steps} writes: {name}");
+            assert_eq!(homeserver.name(&room_of(event)).unwrap(), name);
+        }
+        if finished {
+            assert_eq!(search(&app, &alice, "rovers").await, [""; 0]);
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps > 8, "{steps} writes");
+}
+
+#[tokio::test]
+async fn a_rename_costs_two_writes_for_each_room() {
+    let (app, homeserver, _) = app().await;
+    run(&app, &sample()).await;
+    give_old_names(&app, &homeserver).await;
+    let updates = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&updates);
+    app.faults.set(move |attempt| {
+        seen.fetch_add(usize::from(attempt.operation == "UpdateItem"), Ordering::Relaxed);
+        Fault::None
+    });
+    run(&app, &json!({ "format": "touchline", "events": [] })).await;
+    app.faults.clear();
+    // Two for each of four rooms. Publishing expires the index and the three chunks of the months.
+    let published = 3;
+    assert_eq!(updates.load(Ordering::Relaxed), 2 * 4 + 1 + published);
+    assert_eq!(homeserver.take_requests().len(), 4);
 }

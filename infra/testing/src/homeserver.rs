@@ -1,0 +1,127 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{Method, StatusCode, Uri};
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+/// A homeserver with the endpoints that match rooms need: create a room, find it by its alias, read and set its name.
+/// A [`crate::TestApp`] uses it with the variables `CHAT_HOMESERVER_URL` and `CHAT_AS_TOKEN`.
+#[derive(Debug, Clone)]
+pub struct HomeserverStandIn {
+    url: String,
+    state: Arc<Mutex<Homeserver>>,
+}
+
+#[derive(Debug, Default)]
+struct Homeserver {
+    is_down: bool,
+    /// Room ids by alias.
+    aliases: BTreeMap<String, String>,
+    /// Names by room id.
+    names: BTreeMap<String, String>,
+    requests: Vec<String>,
+}
+
+impl HomeserverStandIn {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let state = Arc::new(Mutex::new(Homeserver::default()));
+        let router = Router::new().fallback(respond).with_state(Arc::clone(&state));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, state }
+    }
+
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Makes every request fail with 503, or work again.
+    pub fn set_down(&self, is_down: bool) {
+        self.with(|homeserver| homeserver.is_down = is_down);
+    }
+
+    /// The name of a room; `None` if the room does not exist.
+    #[must_use]
+    pub fn name(&self, room: &str) -> Option<String> {
+        self.with(|homeserver| homeserver.names.get(room).cloned())
+    }
+
+    /// Changes a room's name, as an older version of the service would have set it.
+    pub fn set_name(&self, room: &str, name: &str) {
+        self.with(|homeserver| homeserver.names.insert(room.to_owned(), name.to_owned()));
+    }
+
+    /// Deletes a room.
+    pub fn delete(&self, room: &str) {
+        self.with(|homeserver| homeserver.names.remove(room));
+    }
+
+    /// The requests since the last call, as `PUT rooms/!a:b/state/m.room.name`.
+    #[must_use]
+    pub fn take_requests(&self) -> Vec<String> {
+        self.with(|homeserver| std::mem::take(&mut homeserver.requests))
+    }
+
+    fn with<T>(&self, action: impl FnOnce(&mut Homeserver) -> T) -> T {
+        action(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+async fn respond(
+    State(state): State<Arc<Mutex<Homeserver>>>,
+    method: Method,
+    uri: Uri,
+    body: Bytes,
+) -> (StatusCode, String) {
+    let path = percent_decode_str(uri.path()).decode_utf8_lossy().into_owned();
+    let path = path.strip_prefix("/_matrix/client/v3/").unwrap_or_default();
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    let mut homeserver = state.lock().unwrap_or_else(PoisonError::into_inner);
+    homeserver.requests.push(format!("{method} {path}"));
+    let (status, body) = match homeserver.respond(&method, path, &body) {
+        Ok(body) => (StatusCode::OK, body),
+        Err((status, code)) => (status, json!({ "errcode": code })),
+    };
+    (status, body.to_string())
+}
+
+type ErrorCode = (StatusCode, &'static str);
+
+const NOT_FOUND: ErrorCode = (StatusCode::NOT_FOUND, "M_NOT_FOUND");
+
+impl Homeserver {
+    fn respond(&mut self, method: &Method, path: &str, body: &Value) -> Result<Value, ErrorCode> {
+        if self.is_down {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, "M_UNKNOWN"));
+        }
+        let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+        if path == "createRoom" {
+            let alias = text("room_alias_name");
+            if self.aliases.contains_key(&alias) {
+                return Err((StatusCode::BAD_REQUEST, "M_ROOM_IN_USE"));
+            }
+            let id = format!("!{alias}:touchline.local");
+            self.names.insert(id.clone(), text("name"));
+            self.aliases.insert(alias, id.clone());
+            return Ok(json!({ "room_id": id }));
+        }
+        if let Some(alias) = path.strip_prefix("directory/room/#") {
+            let alias = alias.split(':').next().unwrap_or_default();
+            return Ok(json!({ "room_id": self.aliases.get(alias).ok_or(NOT_FOUND)? }));
+        }
+        let room = path.strip_prefix("rooms/").and_then(|path| path.strip_suffix("/state/m.room.name"));
+        let name = room.and_then(|room| self.names.get_mut(room)).ok_or(NOT_FOUND)?;
+        if method == Method::PUT {
+            *name = text("name");
+            return Ok(json!({ "event_id": "$name" }));
+        }
+        Ok(json!({ "name": name }))
+    }
+}
