@@ -87,8 +87,7 @@ async fn calls(app: &TestApp, document: &Value) -> Vec<String> {
     });
     run(app, document).await;
     app.faults.clear();
-    let calls = calls.lock().unwrap().clone();
-    calls
+    calls.lock().unwrap().clone()
 }
 
 #[tokio::test]
