@@ -7,11 +7,11 @@ use crate::domain::{Token, UserId};
 pub trait Caller: Sized + Send {
     /// Whether the caller must send a user's token.
     const NEEDS_TOKEN: bool;
-    /// The errors of identifying the caller.
+    /// The errors that can occur while the router identifies the caller.
     const ERRORS: &'static [ErrorCode];
     /// The format of error responses.
     const ERROR_FORMAT: ErrorFormat = ErrorFormat::Touchline;
-    /// The size limit of a body in bytes. The largest request of an app is far smaller than the default.
+    /// The maximum size of a request body in bytes. The default is far more than a client needs.
     const MAX_BODY: usize = 64 * 1024;
 }
 
@@ -24,7 +24,7 @@ pub enum ErrorFormat {
     Matrix,
 }
 
-/// Any caller. A token is ignored.
+/// Any caller. A token in the request is ignored.
 #[derive(Debug, Clone, Copy)]
 pub struct Anyone;
 
@@ -55,6 +55,6 @@ impl Caller for Homeserver {
     const NEEDS_TOKEN: bool = false;
     const ERRORS: &'static [ErrorCode] = &[ErrorCode::TokenMissing, ErrorCode::NotTheHomeserver];
     const ERROR_FORMAT: ErrorFormat = ErrorFormat::Matrix;
-    // A transaction has up to a hundred events. This is Lambda's own limit.
+    // The homeserver sends up to a hundred events in one request. 6 MB is the most that Lambda accepts.
     const MAX_BODY: usize = 6 * 1024 * 1024;
 }

@@ -58,7 +58,7 @@ endpoint! {
 endpoint! {
     /// Read member statistics of a room
     ///
-    /// Only members can read those of a private room.
+    /// Only members of a private room can read its statistics.
     MemberStats { chat_room: RoomId }: GET "/api/auth/chat-rooms/{chatRoom}/member-stats", in "chat", by SignedIn,
         NoInput => Data<MemberStatsView>,
         errors [RoomNotFound, NotAMember, NoCatalogue]
@@ -89,7 +89,7 @@ input! {
         joined: Option<bool>,
         /// Only rooms about this match.
         event_id: Option<Id>,
-        /// Only rooms with this text in their name, in any case.
+        /// Only rooms with this text in their name. Upper and lower case are the same.
         search: Option<SearchText>,
         per_page: PerPage<50>,
         cursor: Option<Cursor<RoomsPosition>>,
@@ -121,12 +121,12 @@ impl PathParameter for RoomId {
     }
 }
 
-/// A position in a list of rooms.
+/// A position in the list of rooms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoomsPosition {
-    /// In the caller's own rooms: after this one.
+    /// In the caller's own rooms, after this room.
     Own(RoomId),
-    /// In the directory of public rooms: after this sort key.
+    /// In the directory of public rooms, after the room with this sort key.
     Directory(String),
 }
 
@@ -161,11 +161,11 @@ pub struct RoomView {
     pub topic: String,
     /// The id of the match that the room is about; `null` if none.
     pub event_id: Option<u32>,
-    /// The id of the user who created it.
+    /// The id of the user who created the room; `null` if the service created it for a match.
     pub creator_id: Option<UserId>,
     /// Whether messages are encrypted end to end.
     pub is_encrypted: bool,
-    /// `public` or `invite`.
+    /// Who can join: `public` for every user, `invite` for invited users.
     pub join_rule: &'static str,
 }
 
@@ -195,17 +195,17 @@ pub struct ListedRoom {
     pub topic: String,
     /// The match that the room is about; `null` if none.
     pub event: Option<RoomMatch>,
-    /// How many members it has.
+    /// How many members the room has.
     pub member_count: i64,
-    /// Whether the caller has joined.
+    /// Whether the caller has joined the room.
     pub is_joined: bool,
     /// Whether messages are encrypted end to end.
     pub is_encrypted: bool,
-    /// The time of the last message, or of the creation.
+    /// The time of the last message, or of the room's creation if it has no messages.
     pub last_activity: Timestamp,
 }
 
-/// The match of a room in a list.
+/// The match that a listed room is about.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoomMatch {
@@ -215,7 +215,7 @@ pub struct RoomMatch {
     pub home_team: String,
     /// The name of the away team.
     pub away_team: String,
-    /// Kick-off.
+    /// The time of kick-off.
     pub start_time: Timestamp,
 }
 
@@ -255,7 +255,7 @@ impl ListedRoom {
 pub struct MembershipView {
     /// The room's Matrix id.
     pub room_id: RoomId,
-    /// The membership after the call.
+    /// The caller's membership after the request.
     pub membership: Membership,
 }
 
@@ -277,17 +277,18 @@ pub struct InvitationView {
 pub struct MemberStatsView {
     /// How many members the room has.
     pub total_members: i64,
-    /// How many of them joined, wrote or predicted the room's match in the last 7 days.
+    /// How many members joined the room, wrote in it or predicted its match in the last 7 days.
     pub active_members: i64,
-    /// How many of them have predicted the room's match.
+    /// How many members have predicted the room's match.
     pub predictions_made: i64,
-    /// Members by their primary team: the team's slug in snake case, and `neutral` for the others.
+    /// The number of members by primary team. Each key is a team's slug in snake case, or `neutral` for all other
+    /// members.
     pub team_distribution: BTreeMap<String, i64>,
-    /// Up to 10 members with the best records over all matches.
+    /// The members with the best prediction records over all matches, at most 10.
     pub top_predictors: Vec<PredictorView>,
 }
 
-/// A member with their record over all matches.
+/// A member of a room, with their prediction record over all matches.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct PredictorView {
@@ -295,8 +296,8 @@ pub struct PredictorView {
     pub user_id: UserId,
     /// The username.
     pub username: Username,
-    /// How many of their predictions earned points.
+    /// How many of the member's predictions earned points.
     pub correct_predictions: i64,
-    /// The fraction of their settled predictions that earned points, 0 to 1.
+    /// The fraction of the member's settled predictions that earned points, from 0 to 1.
     pub accuracy: f64,
 }

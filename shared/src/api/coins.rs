@@ -10,8 +10,8 @@ endpoint! {
     /// Deduct coins for a purchase or a wager
     ///
     /// `reference_id` is the idempotency key: a retry with the same values returns the first result with
-    /// `Idempotency-Replayed: true` and deducts nothing. Without `reference_id`, the header `Idempotency-Key` has this role.
-    /// Without both, every call deducts.
+    /// `Idempotency-Replayed: true` and deducts nothing. Without `reference_id`, the header `Idempotency-Key` is the
+    /// idempotency key. Without both, every request deducts coins.
     Deduct: POST "/api/auth/coins/deduct", in "coins", by SignedIn, DeductInput => Message<Deduction>,
         errors [InsufficientBalance, ReferenceReused], idempotent by "Idempotency-Key"
 }
@@ -27,7 +27,7 @@ endpoint! {
 endpoint! {
     /// Read the balance, the streak and the history
     ///
-    /// The history has the newest entry first.
+    /// The history lists the movements of coins, the newest first.
     Coins: GET "/api/auth/coins", in "coins", by SignedIn, CoinsQuery => CoinsPage
 }
 
@@ -39,7 +39,8 @@ input! {
     CoinsQuery { per_page: PerPage<50>, cursor: Option<Cursor<BelowEntry>> }
 }
 
-/// Why coins are deducted. The allowed words are a setting, so the handler checks them.
+/// A word that says why coins are deducted. The allowed words are a setting of the deployment, so the handler
+/// checks the word; this type accepts any text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReasonWord(pub String);
 
@@ -57,7 +58,8 @@ impl Field for ReasonWord {
     }
 }
 
-/// A position in a wallet's history: below the entry with this sequence number.
+/// A position in a wallet's history, which lists the newest entry first. The next page has the entries with
+/// lower sequence numbers than this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BelowEntry(pub u64);
 
@@ -77,13 +79,13 @@ impl Position for BelowEntry {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Deduction {
-    /// The balance before.
+    /// The balance before the deduction, in coins.
     pub previous_balance: i64,
     /// How many coins were deducted.
     pub amount_deducted: i64,
-    /// The balance after.
+    /// The balance after the deduction, in coins.
     pub new_balance: i64,
-    /// The id of the entry in the history.
+    /// The id of the deduction in the wallet's history.
     pub transaction_id: String,
 }
 
@@ -102,15 +104,15 @@ impl From<Entry> for Deduction {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct DailyClaim {
-    /// All coins awarded, the streak bonus included.
+    /// How many coins were awarded, the streak bonus included.
     pub coins_awarded: i64,
-    /// The balance after.
+    /// The balance after the claim, in coins.
     pub new_balance: i64,
     /// When the next daily coins can be claimed: the next midnight UTC.
     pub next_claim_at: Timestamp,
-    /// How many days in a row were claimed, this one included.
+    /// How many days in a row the daily coins were claimed, this day included.
     pub streak_days: u32,
-    /// The part of `coins_awarded` that the streak adds.
+    /// How many of the awarded coins are the bonus for the streak.
     pub streak_bonus: u32,
 }
 
@@ -130,7 +132,7 @@ impl From<Entry> for DailyClaim {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CoinsPage {
-    /// The wallet, with the entries of this page.
+    /// The wallet, with the movements of coins on this page.
     pub data: CoinsView,
     /// How to get the next page.
     pub meta: NextPage,
@@ -140,13 +142,14 @@ pub struct CoinsPage {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CoinsView {
-    /// How many coins it holds.
+    /// How many coins the wallet holds.
     pub balance: i64,
     /// How many days in a row the daily coins were claimed; 0 once a day was missed.
     pub streak_days: u32,
-    /// When the next daily coins can be claimed: the time of this response if they are available.
+    /// When the next daily coins can be claimed: the time of this response if they can be claimed
+    /// now.
     pub next_claim_at: Timestamp,
-    /// The entries of this page, the newest first.
+    /// The movements of coins on this page, the newest first.
     pub entries: Vec<EntryView>,
 }
 
@@ -166,18 +169,18 @@ impl CoinsView {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct EntryView {
-    /// The entry's id.
+    /// The id of the movement.
     pub transaction_id: String,
     /// What moved the coins: a deduction, the daily coins, or a grant by an operator.
     #[serde(rename = "type")]
     pub kind: EntryKind,
-    /// The change of the balance; negative for a deduction.
+    /// The change of the balance, in coins; negative for a deduction.
     pub amount: i64,
-    /// The balance after.
+    /// The balance after the movement, in coins.
     pub balance: i64,
     /// The reason of a deduction or grant; `null` for daily coins.
     pub reason: Option<String>,
-    /// The `reference_id` of the call; `null` if it had none.
+    /// The `reference_id` of the deduction or grant; `null` if it had none.
     pub reference_id: Option<ReferenceId>,
     /// When the coins moved.
     pub created_at: Timestamp,

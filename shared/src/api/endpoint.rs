@@ -7,29 +7,30 @@ use super::{Caller, ErrorCode, Input};
 
 /// An endpoint: its route, the function that serves it, its caller, input and output, and its errors.
 ///
-/// A value of the type has the parsed parameters of the path.
+/// A value of the implementing type holds the parsed parameters of a request's path.
 pub trait Endpoint: Sized + Send + Sync + 'static {
     const METHOD: Method;
-    /// Segments in braces are parameters.
+    /// The path, where segments in braces are parameters.
     const PATH: &'static str;
-    /// The fields of this type, in the order of the path's parameters.
+    /// The names of this type's fields, in the order of the path's parameters.
     const PARAMETERS: &'static [&'static str];
-    /// The function that serves it: the name of its folder under `functions/`, and of its binary.
+    /// The name of the function that serves the endpoint. The function's folder under `functions/` and its
+    /// binary have this name.
     const FUNCTION: &'static str;
-    /// What it does, in a few words.
+    /// What the endpoint does, in a few words.
     const SUMMARY: &'static str;
     /// What a client must know beyond the summary.
     const DESCRIPTION: &'static str;
 
     type Caller: Caller;
-    /// Body fields of a POST or PUT, query parameters of a GET.
+    /// The body fields of a POST or PUT, or the query parameters of a GET.
     type Input: Input;
-    /// The body of a success.
+    /// The body of a successful response.
     type Output: Serialize + Send;
 
-    /// The statuses of a success.
+    /// The HTTP statuses of successful responses.
     const STATUSES: &'static [u16];
-    /// The errors that are specific to this endpoint. [`Route::errors`] adds the general ones.
+    /// The errors that are specific to this endpoint. [`Route::errors`] adds those that endpoints share.
     const ERRORS: &'static [ErrorCode];
     /// The header with the caller's idempotency key, if the endpoint reads one.
     const IDEMPOTENCY_HEADER: Option<&'static str>;
@@ -37,19 +38,20 @@ pub trait Endpoint: Sized + Send + Sync + 'static {
     /// Parses the parameters of the path.
     fn from_path(values: PathValues<'_>) -> Result<Self, UnknownId>;
 
-    /// The JSON Schemas of the path's parameters, in the order of the path.
+    /// Returns the JSON Schemas of the path's parameters, in the order of the path.
     #[cfg(feature = "openapi")]
     fn path_schemas() -> Vec<serde_json::Value>;
 }
 
-/// A parameter of a path.
+/// A type that a path parameter is parsed into.
 pub trait PathParameter: Sized {
     const RESOURCE: Resource;
 
-    /// `None` if the text cannot be an id of the resource. The response is then the same 404 as for an unknown id.
+    /// Parses a parameter. Returns `None` if the text cannot be an id of the resource. The response is then
+    /// the same 404 as for an unknown id.
     fn parse(text: &str) -> Option<Self>;
 
-    /// Its JSON Schema, with a description.
+    /// Returns the JSON Schema of the parameter, with a description.
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value;
 }
@@ -65,7 +67,7 @@ pub enum Resource {
 
 /// A path parameter that cannot be an id of its resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a path parameter is not the id of a {0:?}")]
+#[error("a path parameter cannot be an id of the resource {0:?}")]
 pub struct UnknownId(pub Resource);
 
 /// The decoded values of a path's parameters, in the order of the path.
@@ -78,7 +80,7 @@ impl<'a> PathValues<'a> {
         Self(values.iter())
     }
 
-    /// Parses the next value.
+    /// Parses the next parameter of the path.
     pub fn parse_next<T: PathParameter>(&mut self) -> Result<T, UnknownId> {
         self.0.next().and_then(|text| T::parse(text)).ok_or(UnknownId(T::RESOURCE))
     }
@@ -89,16 +91,16 @@ impl<'a> PathValues<'a> {
 pub struct Route {
     pub method: Method,
     pub path: &'static str,
-    /// The fields of the endpoint's type, in the order of the path's parameters.
+    /// The names of the fields of the endpoint's type, in the order of the path's parameters.
     pub parameters: &'static [&'static str],
     pub function: &'static str,
     pub summary: &'static str,
     pub description: &'static str,
-    /// Whether it needs a user's token.
+    /// Whether the caller must send a user's token.
     pub needs_token: bool,
     pub statuses: &'static [u16],
     pub idempotency_header: Option<&'static str>,
-    /// The names of its body fields or query parameters.
+    /// The names of the body fields or query parameters.
     pub fields: &'static [&'static str],
     caller_errors: &'static [ErrorCode],
     own_errors: &'static [ErrorCode],
@@ -123,18 +125,18 @@ impl Route {
         }
     }
 
-    /// Whether requests can have a body.
+    /// Returns whether requests to the endpoint can have a body.
     #[must_use]
     pub fn has_body(&self) -> bool {
         self.method != Method::GET
     }
 
-    /// Every error code that it can respond with.
+    /// Lists every error code that the endpoint can respond with.
     pub fn errors(&self) -> impl Iterator<Item = ErrorCode> {
         use ErrorCode as E;
         let body: &[_] =
             if self.has_body() { &[E::MalformedJson, E::BodyTooLarge, E::UnsupportedMediaType] } else { &[] };
-        // A body must be a JSON object, even if the endpoint has no fields.
+        // A body must be a JSON object even if the endpoint has no fields, so every body can be invalid.
         let has_input = self.has_body() || !self.fields.is_empty() || self.idempotency_header.is_some();
         let input: &[_] = if has_input { &[E::ValidationError] } else { &[] };
         [self.caller_errors, body, input, self.own_errors, &[E::Busy, E::Internal]]
@@ -144,8 +146,8 @@ impl Route {
     }
 }
 
-/// A path with numbers instead of parameter names. Endpoints can name the same segment differently, but a router
-/// needs one name.
+/// Replaces the parameter names in a path with numbers. Endpoints can name the same segment differently, but
+/// the router allows only one name for a segment.
 #[must_use]
 pub fn shape(path: &str) -> String {
     let mut next = 0;
@@ -160,7 +162,7 @@ pub fn shape(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// The names of a path's parameters, in the order of the path.
+/// Lists the names of a path's parameters, in the order of the path.
 pub fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
 }
@@ -177,8 +179,8 @@ pub fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
 /// }
 /// ```
 ///
-/// `{ parameter: Type }` lists the parameters of the path, in its order. `status`, `errors` and `idempotent by` are
-/// optional. The default status of a success is 200.
+/// `{ parameter: Type }` lists the parameters in the order of the path. `status`, `errors` and `idempotent by`
+/// are optional. The default status of a successful response is 200.
 macro_rules! endpoint {
     (@statuses) => { &[200] };
     (@statuses $($status:literal),+) => { &[$($status),+] };
@@ -237,13 +239,13 @@ mod tests {
     use crate::api::{matches, meta};
 
     #[test]
-    fn a_shape_has_numbers_for_names() {
+    fn a_shape_has_numbers_instead_of_parameter_names() {
         assert_eq!(shape("/api/{room}/members/{userId}"), "/api/{1}/members/{2}");
         assert_eq!(parameter_names("/api/{room}/members/{userId}").collect::<Vec<_>>(), ["room", "userId"]);
     }
 
     #[test]
-    fn path_parameters_are_parsed_in_the_order_of_the_path() {
+    fn a_path_parameter_becomes_an_id_or_an_error_that_names_its_resource() {
         let values = ["9".to_owned()];
         assert_eq!(
             matches::OneEvent::from_path(PathValues::new(&values)).unwrap().event,

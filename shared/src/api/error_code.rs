@@ -1,11 +1,12 @@
-//! The error codes of the API, one row each. The OpenAPI document and `docs/api.md` are generated from them.
+//! The error codes of the API, one row each. The OpenAPI document and the table in `docs/api.md` are generated
+//! from these rows.
 
 use std::fmt;
 
 /// Declares the codes: `Name = "code", status, "meaning";`.
 macro_rules! error_codes {
     ($($name:ident = $code:literal, $status:literal, $meaning:literal;)*) => {
-        /// A stable word for programs. Every error response has one as its `code`.
+        /// The kind of an error, as a stable word for programs: the `code` of an error response.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ErrorCode {
             $(#[doc = $meaning] $name),*
@@ -21,7 +22,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// The HTTP status of its response.
+            /// Returns the HTTP status of responses with this code.
             #[must_use]
             pub const fn status(self) -> u16 {
                 match self {
@@ -29,7 +30,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// When it occurs, for the documentation.
+            /// Returns a sentence for the documentation that says when the code occurs.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {

@@ -18,7 +18,7 @@ endpoint! {
 endpoint! {
     /// Tell the homeserver whether a user exists
     ///
-    /// The homeserver sends this for users of our namespace that it does not know yet.
+    /// The homeserver asks this about users of the service's namespace that it does not know yet.
     QueryUser { user_id: ChatUserId }: GET "/_matrix/app/v1/users/{userId}", in "chat", by Homeserver,
         NoInput => Empty, errors [UserNotFound, ChatUnavailable]
 }
@@ -26,7 +26,8 @@ endpoint! {
 endpoint! {
     /// Tell the homeserver whether a room alias exists
     ///
-    /// Always 404. A room gets its alias when it is created, so the homeserver knows every alias.
+    /// Always responds with 404. A room gets its alias when it is created, so the homeserver already knows every
+    /// alias that exists.
     QueryRoom { room_alias: RoomAlias }: GET "/_matrix/app/v1/rooms/{roomAlias}", in "chat", by Homeserver,
         NoInput => Empty, errors [RoomNotFound]
 }
@@ -34,7 +35,7 @@ endpoint! {
 endpoint! {
     /// Respond to the homeserver's ping
     ///
-    /// The homeserver checks that it can reach the application service.
+    /// The homeserver sends a ping to check that it can reach the application service.
     Ping: POST "/_matrix/app/v1/ping", in "chat", by Homeserver, NoInput => Empty
 }
 
@@ -42,7 +43,8 @@ input! {
     TransactionInput { events: MatrixEvents }
 }
 
-/// Unparsed Matrix events: one malformed event must not reject the others.
+/// The Matrix events of a transaction, not parsed yet. The handler parses each event separately, so that it
+/// can ignore a malformed event and handle the others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatrixEvents(pub Vec<Value>);
 
@@ -57,7 +59,7 @@ impl Field for MatrixEvents {
     }
 }
 
-/// Declares a path parameter that accepts any text.
+/// Declares the type of a path parameter that accepts any text.
 macro_rules! text_parameter {
     ($(#[doc = $doc:literal])+ $name:ident, $resource:ident, $description:literal) => {
         $(#[doc = $doc])+
@@ -80,17 +82,17 @@ macro_rules! text_parameter {
 }
 
 text_parameter! {
-    /// The homeserver's id of a transaction.
+    /// The id that the homeserver gave a transaction.
     TransactionId, Transaction, "The transaction's id. A repeated transaction has the same id."
 }
 
 text_parameter! {
-    /// `@<name>:<server>`, of any server.
+    /// The Matrix id of a user, `@<name>:<server>`. It can belong to any homeserver.
     ChatUserId, User, "The Matrix id of a user."
 }
 
 text_parameter! {
-    /// `#<name>:<server>`.
+    /// The alias of a room, `#<name>:<server>`.
     RoomAlias, Room, "The alias of a room."
 }
 

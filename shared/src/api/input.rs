@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::domain::{Field, Raw, Reason};
 
-/// The invalid fields of a request, each with a sentence for the user. A 422 response has them as `errors`.
+/// The invalid fields of a request, each with a sentence for the user. A 422 response lists them as
+/// `errors`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{} invalid field(s)", fields.len())]
 pub struct Invalid {
@@ -13,7 +14,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// One invalid field.
+    /// Reports one invalid field.
     #[must_use]
     pub fn field(name: &str, reason: impl Into<Reason>) -> Self {
         let mut invalid = Self::default();
@@ -25,7 +26,7 @@ impl Invalid {
         self.fields.push((name.to_owned(), reason.sentence(name)));
     }
 
-    /// The sentence of the first invalid field, in the order in which the endpoint declares its fields.
+    /// Returns the sentence of the first invalid field, in the order in which the endpoint declares its fields.
     #[must_use]
     pub fn first_sentence(&self) -> &str {
         self.fields.first().map_or("The request is invalid.", |(_, sentence)| sentence)
@@ -36,29 +37,29 @@ impl Invalid {
         self.fields.is_empty()
     }
 
-    /// The names of the invalid fields.
+    /// Lists the names of the invalid fields.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
 }
 
 impl Serialize for Invalid {
-    /// Writes an object from field names to lists of sentences.
+    /// Writes an object with a key for each invalid field. The value is a list with the field's sentence.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.fields.iter().map(|(name, sentence)| (name, [sentence])))
     }
 }
 
-/// The input of an endpoint: body fields or query parameters. `input!` declares one.
+/// The input of an endpoint: body fields or query parameters. The macro `input!` declares inputs.
 pub trait Input: Sized + Send {
-    /// The names of its fields.
+    /// The names of the input's fields.
     const NAMES: &'static [&'static str];
 
-    /// Its fields with their JSON Schemas.
+    /// Returns the input's fields with their JSON Schemas.
     #[cfg(feature = "openapi")]
     fn fields() -> Vec<InputField>;
 
-    /// Reads every field. `None` if one is invalid; `fields` then knows which.
+    /// Reads every field. Returns `None` if a field is invalid, and `fields` then records which ones.
     fn read(fields: &mut Fields<'_>) -> Option<Self>;
 }
 
@@ -85,7 +86,7 @@ impl InputField {
     }
 }
 
-/// The input of an endpoint without fields.
+/// The input of an endpoint that has no fields.
 #[derive(Debug, Clone, Copy)]
 pub struct NoInput;
 
@@ -102,7 +103,7 @@ impl Input for NoInput {
     }
 }
 
-/// Declares an input: a struct whose fields parse themselves from the fields of the same names in a request.
+/// Declares an input: a struct. Each of its fields is parsed from the request's field with the same name.
 macro_rules! input {
     ($(#[$meta:meta])* $name:ident { $($(#[doc = $doc:literal])* $field:ident: $kind:ty),* $(,)? }) => {
         $(#[$meta])*
@@ -120,7 +121,7 @@ macro_rules! input {
             }
 
             fn read(fields: &mut $crate::api::Fields<'_>) -> Option<Self> {
-                // Reads all fields before it returns, so that the response reports every invalid one.
+                // Reads all fields before it returns, so that the response reports every invalid field.
                 $(let $field = fields.read::<$kind>(stringify!($field));)*
                 Some(Self { $($field: $field?),* })
             }
@@ -129,7 +130,7 @@ macro_rules! input {
 }
 pub(crate) use input;
 
-/// The unparsed fields of a request, and the invalid ones found so far.
+/// The unparsed fields of a request, and those that [`Fields::read`] found to be invalid so far.
 #[derive(Debug)]
 pub struct Fields<'a> {
     values: std::collections::BTreeMap<&'a str, Raw<'a>>,
@@ -137,7 +138,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Parses a whole input. The error lists every invalid field.
+    /// Parses all fields of an input. The error lists every invalid field.
     pub fn parse<I: Input>(mut self) -> Result<I, Invalid> {
         match I::read(&mut self) {
             Some(input) if self.invalid.is_empty() => Ok(input),
@@ -145,7 +146,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The fields of a JSON body. A body that is not an object has no fields and is invalid.
+    /// Takes the fields from a JSON body. A body that is not an object is invalid and has no fields.
     #[must_use]
     pub fn of_body(body: &'a Value) -> Self {
         match body {
@@ -160,7 +161,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The parameters of a query string. The last of several parameters with the same name counts.
+    /// Takes the fields from a query string. Of several parameters with the same name, the last one counts.
     pub fn of_query(parameters: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         Self {
             values: parameters.map(|(name, value)| (name, Raw::Text(value))).collect(),
@@ -168,7 +169,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Parses one field. `None` if it is invalid.
+    /// Parses one field. If the field is invalid, returns `None` and records the reason.
     pub fn read<T: Field>(&mut self, name: &str) -> Option<T> {
         let result = match self.values.get(name) {
             None | Some(Raw::Json(Value::Null)) => T::absent(),
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_has_booleans_as_words() {
+    fn the_query_parameter_value_true_is_read_as_a_boolean() {
         let query = [("phone", "+447700900123"), ("code", "123456"), ("loud", "true")];
         assert_eq!(Fields::of_query(query.into_iter()).parse::<Sample>().unwrap().loud, Some(true));
     }

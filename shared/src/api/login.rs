@@ -10,7 +10,7 @@ use crate::domain::{OneTimeCode, Phone, Timestamp, UserId, Username};
 endpoint! {
     /// Request a login code by SMS
     ///
-    /// Sends a code of 6 digits that is valid for 5 minutes. A new code replaces the previous one.
+    /// Sends a code of 6 digits that is valid for 5 minutes. A new code replaces the previous code.
     RequestCode: POST "/api/code/request", in "login", by Anyone, PhoneInput => Message<CodeSent>,
         errors [RateLimited, SmsUnavailable]
 }
@@ -60,7 +60,8 @@ input! {
     LoginInput {
         phone: Phone,
         code: OneTimeCode,
-        /// The username of a new user. Without it, the service generates one. Existing users keep theirs.
+        /// The username of a new user. Without this field, the service generates a username. An existing user keeps
+        /// their username.
         username: Option<ChosenUsername>,
     }
 }
@@ -72,7 +73,7 @@ input! {
 input! {
     SuggestionsInput {
         base: UsernameBase,
-        /// Whether the suggestions end in numbers.
+        /// Whether the suggestions end in numbers. The default is `false`.
         include_numbers: Option<bool>,
     }
 }
@@ -89,7 +90,8 @@ pub struct CodeSent {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LoggedIn {
-    /// A sentence for the user. Only present if there are no chat credentials or the wanted username was taken.
+    /// A sentence for the user. Only present if there are no chat credentials or the requested
+    /// username was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     #[serde(flatten)]
@@ -126,11 +128,11 @@ pub struct UserSummary {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Availability {
-    /// Whether it is free.
+    /// Whether the username is free.
     pub available: bool,
     /// A sentence for the user.
     pub message: String,
-    /// Free usernames. Only present if this one is not free.
+    /// Usernames that are free. Only present if the requested username is not free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestions: Option<Vec<Username>>,
 }
@@ -139,6 +141,6 @@ pub struct Availability {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Suggestions {
-    /// Free usernames.
+    /// Usernames that are free.
     pub suggestions: Vec<Username>,
 }

@@ -11,7 +11,7 @@ use crate::domain::{Id, Timestamp};
 endpoint! {
     /// List matches
     ///
-    /// Live matches come first, then scheduled ones by start time, then finished ones, the newest first.
+    /// Live matches come first, then scheduled matches by kick-off, then finished matches, the newest first.
     ListEvents: GET "/api/auth/events", in "matches", by SignedIn, EventQuery => NumberedPage<EventView>,
         errors [NoCatalogue]
 }
@@ -30,7 +30,7 @@ input! {
         tournament_id: Option<Id>,
         /// Only matches of this team, home or away.
         team_id: Option<Id>,
-        /// Only matches that start on this UTC day.
+        /// Only matches with kick-off on this UTC day.
         date: Option<NaiveDate>,
         /// Only matches with this status.
         status: Option<ShownStatus>,
@@ -62,27 +62,27 @@ impl PathParameter for EventId {
 pub struct EventView {
     /// The id of the match.
     pub id: u32,
-    /// The id of its tournament.
+    /// The id of the tournament.
     pub tournament_id: u32,
-    /// Its tournament.
+    /// The tournament that the match belongs to.
     pub tournament: Named,
     /// The home team.
     pub home_team: Named,
     /// The away team.
     pub away_team: Named,
-    /// Kick-off.
+    /// The time of kick-off.
     pub start_time: Timestamp,
     /// Whether the match is scheduled, live or finished.
     pub status: ShownStatus,
-    /// Where it is played, or else the home team's ground; empty if unknown.
+    /// Where the match is played. If that is unknown, the home team's ground; empty if both are unknown.
     pub venue: String,
     /// Goals of the home team; `null` before kick-off.
     pub home_score: Option<u16>,
     /// Goals of the away team; `null` before kick-off.
     pub away_score: Option<u16>,
-    /// The id of its chat room.
+    /// The Matrix id of the match's chat room.
     pub chat_room_id: String,
-    /// How many users have predicted it.
+    /// How many users have predicted the match.
     pub predictions_count: u64,
 }
 
@@ -90,11 +90,11 @@ pub struct EventView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Named {
-    /// Its id.
+    /// The id of the team or tournament.
     pub id: u32,
-    /// Its name.
+    /// The name of the team or tournament.
     pub name: String,
-    /// The URL of its logo; absent if unknown.
+    /// The URL of the logo; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logo: Option<String>,
 }
@@ -114,7 +114,8 @@ impl Named {
 }
 
 impl EventView {
-    /// `None` if the catalog lacks one of the teams or the tournament. Imports reject such a match.
+    /// Describes a match. Returns `None` if the catalog lacks one of its teams or its tournament. Imports reject
+    /// such a match.
     #[must_use]
     pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         Some(Self {

@@ -1,4 +1,4 @@
-//! Health and the OpenAPI document.
+//! The endpoints for the service's health and for the OpenAPI document.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use super::{Anyone, Data, NoInput, endpoint};
 endpoint! {
     /// Check the service's health
     ///
-    /// 200 if the function and the store respond.
+    /// Responds with 200 if the function and the store work.
     Health: GET "/api/health", in "meta", by Anyone, NoInput => Data<Healthy>
 }
 
@@ -47,7 +47,7 @@ impl schemars::JsonSchema for Document {
     }
 }
 
-/// A healthy service.
+/// The state of a healthy service.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Healthy {

@@ -9,7 +9,7 @@ use super::Invalid;
 use crate::domain::catalog::Page;
 use crate::domain::{Field, Raw, Reason};
 
-/// A page of a list with cursors.
+/// A page of a list that is read with cursors.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(inline))]
 pub struct CursorPage<T> {
@@ -23,11 +23,11 @@ pub struct CursorPage<T> {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NextPage {
-    /// Send it as `cursor` to get the next page. `null` on the last page.
+    /// Send this text as `cursor` to get the next page. `null` on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// A page of a list with page numbers.
+/// A page of a list that is read with page numbers.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(inline))]
 pub struct NumberedPage<T> {
@@ -45,9 +45,9 @@ pub struct PageMeta {
     pub current_page: usize,
     /// The number of the last page.
     pub last_page: usize,
-    /// Rows per page.
+    /// The maximum number of rows on a page.
     pub per_page: usize,
-    /// Rows on all pages together.
+    /// The number of rows on all pages together.
     pub total: usize,
 }
 
@@ -88,7 +88,7 @@ impl Field for PageNumber {
     }
 }
 
-/// Rows per page: 1 to 100, with a default.
+/// The maximum number of rows on a page, 1 to 100. `DEFAULT` applies to a request without this field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerPage<const DEFAULT: usize>(pub usize);
 
@@ -122,7 +122,8 @@ pub trait Position: Sized {
     fn decode(text: &str) -> Option<Self>;
 }
 
-/// Where the next page of a list begins. Clients treat it as opaque text, and it is valid only for its own list.
+/// Where the next page of a list begins. Clients treat a cursor as opaque text. It is valid only for the list
+/// that it came from.
 ///
 /// The text is hexadecimal: 8 digits that identify the list, then the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,18 +133,19 @@ pub struct Cursor<P> {
 }
 
 impl<P: Position> Cursor<P> {
-    /// The maximum length of a cursor: no list has positions of more than 1,000 bytes.
+    /// The maximum number of hexadecimal digits. No list has positions of more than 1,000 bytes.
     const MAX_LENGTH: usize = 8 + 2 * 1_000;
 
     const WRONG_LIST: &'static str = "This cursor does not belong to this list. Start from the first page.";
 
-    /// A cursor of the list that belongs to `owner`: a user, a match or a room. Empty if there is only one list.
+    /// Creates a cursor of the list that belongs to `owner`: a user, a match or a room. `owner` is empty if only
+    /// one list of this kind exists.
     #[must_use]
     pub fn new(owner: impl fmt::Display, position: P) -> Self {
         Self { list_id: Self::list_id(owner), position }
     }
 
-    /// The position, if the cursor is of the list that belongs to `owner`.
+    /// Returns the position, or an error if the cursor is not of the list that belongs to `owner`.
     pub fn position_in(self, owner: impl fmt::Display) -> Result<P, Invalid> {
         if self.list_id == Self::list_id(owner) {
             Ok(self.position)
@@ -165,7 +167,7 @@ impl<P: Position> Cursor<P> {
         let (list_id, position) = bytes.split_first_chunk()?;
         let position = P::decode(std::str::from_utf8(position).ok()?)?;
         let cursor = Self { list_id: *list_id, position };
-        // Accepts only the form that `Display` writes: no signs or leading zeros.
+        // Accepts only the text that `Display` writes: a number has no sign and no leading zeros.
         (cursor.to_string() == text).then_some(cursor)
     }
 }
@@ -235,11 +237,14 @@ mod tests {
             "This cursor does not belong to this list. Start from the first page."
         );
         let other: Cursor<Name> = Cursor::parse(&text).unwrap();
-        assert!(other.position_in("user 7").is_err(), "another list of the same owner");
+        assert!(
+            other.position_in("user 7").is_err(),
+            "the cursor is valid in another list of the same owner"
+        );
     }
 
     #[test]
-    fn positions_can_be_any_text() {
+    fn a_cursor_can_hold_a_position_that_is_not_ascii() {
         let text = Cursor::new("", Name("føroyar · 2–1".into())).to_string();
         assert!(text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
         assert_eq!(Cursor::parse(&text).unwrap().position_in(""), Ok(Name("føroyar · 2–1".into())));

@@ -1,4 +1,4 @@
-//! Predictions: make one, and list those of the caller, of a match or of a room.
+//! Makes predictions, and lists the predictions of the caller, of a match or of a room.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ use crate::domain::{Id, Pick, Prediction, RoomId, Timestamp, UserId};
 endpoint! {
     /// Predict a match
     ///
-    /// Creates the caller's prediction for a match (201) or replaces it (200). Both are possible until kick-off. A score
-    /// must agree with the predicted outcome.
+    /// Creates the caller's prediction for a match (201) or replaces it (200). Both are possible until kick-off. A
+    /// predicted score must agree with the predicted outcome.
     Predict: POST "/api/auth/predictions", in "predictions", by SignedIn,
         PredictionInput => Message<PredictionView>, status [200, 201],
         errors [EventNotFound, EventStarted, NoCatalogue]
@@ -33,8 +33,8 @@ endpoint! {
 endpoint! {
     /// List the predictions for a match
     ///
-    /// `meta` counts all predictions for the match, whatever the filters. A deployment can hide the predictions of other
-    /// users until kick-off. The list then has only the caller's own.
+    /// `meta` counts all predictions for the match, whatever the filters. A deployment can hide the predictions of
+    /// other users until kick-off. The list then has only the caller's own prediction.
     EventPredictions { event: EventId }: GET "/api/auth/events/{event}/predictions", in "predictions", by SignedIn,
         EventPredictionsQuery => EventPredictionList, errors [EventNotFound, NoCatalogue]
 }
@@ -42,8 +42,8 @@ endpoint! {
 endpoint! {
     /// List the predictions in a room
     ///
-    /// The predictions of the room's members for the room's match. A room without a match has none. Only members can read
-    /// those of a private room.
+    /// The predictions of the room's members for the room's match. A room without a match has no predictions. Only
+    /// members of a private room can read its predictions.
     RoomPredictions { chat_room: RoomId }: GET "/api/auth/chat-rooms/{chatRoom}/predictions", in "predictions",
         by SignedIn, RoomPredictionsQuery => RoomPredictionList, errors [RoomNotFound, NotAMember, NoCatalogue]
 }
@@ -79,7 +79,7 @@ input! {
     RoomPredictionsQuery { per_page: PerPage<50>, cursor: Option<Cursor<AfterMember>> }
 }
 
-/// A position in the predictions for a match: after the one of this user.
+/// A position in the predictions for a match: after the prediction of this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AfterPredictor(pub UserId);
 
@@ -95,7 +95,8 @@ impl Position for AfterPredictor {
     }
 }
 
-/// A position in a user's own predictions: before the one with this creation stamp.
+/// A position in a user's own predictions, which are listed from the newest to the oldest. The next page has
+/// the predictions that were created before this stamp.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BeforePrediction(pub Stamp);
 
@@ -111,7 +112,7 @@ impl Position for BeforePrediction {
     }
 }
 
-/// A position in the predictions in a room: after the one of this member.
+/// A position in the predictions in a room: after the prediction of this member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AfterMember(pub UserId);
 
@@ -131,9 +132,9 @@ impl Position for AfterMember {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct PredictionView {
-    /// The prediction's id. Updates keep it.
+    /// The prediction's id. It stays the same when the prediction is replaced.
     pub id: u64,
-    /// The user who predicts.
+    /// The id of the user who made the prediction.
     pub user_id: UserId,
     /// The id of the match.
     pub event_id: u32,
@@ -141,9 +142,10 @@ pub struct PredictionView {
     pub prediction: Pick,
     /// The predicted score; `null` if none was given.
     pub score_prediction: Option<Score>,
-    /// How sure the user is, in percent.
+    /// How sure the user is, in percent from 0 to 100.
     pub confidence: u8,
-    /// `null` until the match is over and points are calculated.
+    /// The points for the prediction; `null` until they are calculated after the match, and for a match without
+    /// a valid result.
     pub points_earned: Option<u32>,
     /// When the prediction was first made.
     pub created_at: Option<Timestamp>,
@@ -171,12 +173,13 @@ impl PredictionView {
 pub struct OwnPrediction {
     #[serde(flatten)]
     pub prediction: PredictionView,
-    /// The match.
+    /// The predicted match.
     pub event: EventView,
 }
 
 impl OwnPrediction {
-    /// `None` if the catalog does not have the match. Imports never remove matches.
+    /// Describes a prediction with its match. Returns `None` if the catalog does not have the match. Imports
+    /// never remove matches.
     #[must_use]
     pub fn of(row: &Prediction, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         let event = EventView::of(catalog.event(row.event_id)?, catalog, predictions_count)?;
@@ -184,21 +187,22 @@ impl OwnPrediction {
     }
 }
 
-/// A prediction in a list, with its user.
+/// A prediction in a list, with the user who made it.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ListedPrediction {
     /// The prediction's id.
     pub id: u64,
-    /// The user who predicts.
+    /// The user who made the prediction.
     pub user: PersonView,
     /// The predicted outcome.
     pub prediction: Pick,
     /// The predicted score; `null` if none was given.
     pub score_prediction: Option<Score>,
-    /// How sure the user is, in percent.
+    /// How sure the user is, in percent from 0 to 100.
     pub confidence: u8,
-    /// `null` until the match is over and points are calculated.
+    /// The points for the prediction; `null` until they are calculated after the match, and for a match without
+    /// a valid result.
     pub points_earned: Option<u32>,
     /// When the prediction was first made.
     pub created_at: Option<Timestamp>,
@@ -217,7 +221,8 @@ pub struct PersonView {
 }
 
 impl ListedPrediction {
-    /// The predictions in their order, each with its user. Predictions of unknown users are left out.
+    /// Describes the predictions in the given order, each with its user. Leaves out predictions of users who are
+    /// not in `people`.
     #[must_use]
     pub fn all(rows: &[Prediction], people: &HashMap<UserId, Person>) -> Vec<Self> {
         let view = |row: &Prediction| {
@@ -258,23 +263,23 @@ pub struct EventPredictionList {
 pub struct EventPredictionMeta {
     /// How many predictions the match has.
     pub total_predictions: i64,
-    /// How many of them predict each outcome.
+    /// How many predictions each outcome has.
     pub prediction_distribution: Distribution,
-    /// The average confidence in percent; 0 without predictions.
+    /// The average confidence in percent; 0 if there are no predictions.
     pub average_confidence: f64,
-    /// Send it as `cursor` to get the next page. `null` on the last page.
+    /// Send this text as `cursor` to get the next page. `null` on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Predictions by outcome.
+/// The number of predictions for each outcome.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Distribution {
-    /// Predictions of a home win.
+    /// The number of predictions of a home win.
     pub home: i64,
-    /// Predictions of a draw.
+    /// The number of predictions of a draw.
     pub draw: i64,
-    /// Predictions of an away win.
+    /// The number of predictions of an away win.
     pub away: i64,
 }
 
@@ -306,13 +311,13 @@ pub struct RoomPredictionList {
 pub struct RoomPredictionMeta {
     /// How many members predict the room's match.
     pub total_predictions: i64,
-    /// How many of them predict a home win.
+    /// How many members predict a home win.
     pub home_predictions: i64,
-    /// How many of them predict a draw.
+    /// How many members predict a draw.
     pub draw_predictions: i64,
-    /// How many of them predict an away win.
+    /// How many members predict an away win.
     pub away_predictions: i64,
-    /// Send it as `cursor` to get the next page. `null` on the last page.
+    /// Send this text as `cursor` to get the next page. `null` on the last page.
     pub next_cursor: Option<String>,
 }
 

@@ -38,7 +38,8 @@ endpoint! {
 endpoint! {
     /// Complete phone verification
     ///
-    /// With the right code, the phone number replaces the caller's. The caller's sessions continue.
+    /// With the right code, the given phone number replaces the caller's previous phone number. The caller's
+    /// sessions stay valid.
     VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationInput => Message<Verified>,
         errors [InvalidCode, PhoneTaken, PhoneMismatch]
 }
@@ -46,7 +47,7 @@ endpoint! {
 endpoint! {
     /// Send a new verification code
     ///
-    /// Only while a verification of this phone number is pending.
+    /// Works only while a verification of this phone number is pending.
     ResendCode: POST "/api/auth/resend-code", in "profile", by SignedIn, PhoneInput => Message<CodeSent>,
         errors [NoPendingVerification, RateLimited, SmsUnavailable]
 }
@@ -84,12 +85,12 @@ pub struct WholeUser {
     pub date_of_birth: Option<NaiveDate>,
     /// The primary team; `null` if none was chosen.
     pub primary_team: Option<Named>,
-    /// Up to 5 other favourite teams.
+    /// The favourite teams other than the primary team, at most 5.
     pub other_teams: Vec<Named>,
 }
 
 impl WholeUser {
-    /// Teams have their current names. Teams that the catalog does not have are left out.
+    /// Describes a user. Teams have their current names. Teams that the catalog does not have are left out.
     #[must_use]
     pub fn of(user: User, catalog: Option<&Catalog>) -> Self {
         let named = |id: u32| catalog.and_then(|catalog| Named::team(catalog, id));
@@ -119,17 +120,17 @@ pub struct UpdatedUser {
     pub email: Option<Email>,
 }
 
-/// A code was sent.
+/// A started phone verification.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct VerificationStarted {
     /// How long the code is valid, in seconds.
     pub expires_in: i64,
-    /// The phone number that it was sent to.
+    /// The phone number that the code was sent to.
     pub phone: Phone,
 }
 
-/// A completed verification.
+/// A completed phone verification.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Verified {

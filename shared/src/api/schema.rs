@@ -1,4 +1,5 @@
-//! Endpoints with their JSON Schemas, for the OpenAPI document. Lambda binaries do not contain this.
+//! Endpoints with their JSON Schemas, for the OpenAPI document. Lambda binaries do not contain
+//! this module.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;

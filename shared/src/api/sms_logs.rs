@@ -11,7 +11,8 @@ use crate::domain::{Phone, Timestamp};
 endpoint! {
     /// List SMS attempts
     ///
-    /// The newest attempts first, with their codes. For development only: 404 in production.
+    /// The attempts to send a code by SMS, the newest first, with the codes. For development only: 404 in
+    /// production.
     ListSmsLogs: GET "/api/logs/sms", in "sms-logs", by Anyone, SmsLogsQuery => CursorPage<SmsLogView>,
         errors [NotFound]
 }
@@ -20,7 +21,7 @@ input! {
     SmsLogsQuery {
         /// Only attempts to this phone number.
         phone: Option<Phone>,
-        /// Only attempts on this UTC day. Without it, the whole log.
+        /// Only attempts on this UTC day. Without this field, attempts on all days.
         date: Option<NaiveDate>,
         /// Only attempts with this status.
         status: Option<SmsStatus>,
@@ -45,25 +46,25 @@ impl Position for LogPosition {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SmsLogView {
-    /// The entry's id.
+    /// The id of the attempt.
     pub id: u64,
-    /// The phone number.
+    /// The phone number that the code was for.
     pub phone: Phone,
-    /// The code in clear text.
+    /// The code in clear text; `null` if the log does not have it.
     pub code: Option<String>,
     /// Whether the provider accepted the message.
     pub status: SmsStatus,
-    /// The SMS provider.
+    /// The name of the SMS provider.
     pub provider: String,
     /// The provider's error. Only present for failed messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// When the message was sent.
+    /// The time of the attempt, whether the message was sent or not.
     pub created_at: Timestamp,
     /// When the code expires. Only present for sent messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// How many times the provider was called.
+    /// How many times the provider was called for this message.
     pub attempts: u32,
 }
 

@@ -5,10 +5,11 @@ use super::{chat, coins, homeserver, login, matches, meta, predictions, profile,
 
 macro_rules! endpoints {
     ($($endpoint:path),* $(,)?) => {
-        /// Every endpoint.
+        /// The routes of all endpoints.
         pub const ALL: &[Route] = &[$(Route::of::<$endpoint>()),*];
 
-        /// Every endpoint with its JSON Schemas. The generator collects the schemas that they share.
+        /// One function per endpoint, which returns the endpoint with its JSON Schemas. The generator collects the
+        /// schemas that several endpoints use.
         #[cfg(feature = "openapi")]
         pub const OPERATIONS: &[fn(&mut schemars::SchemaGenerator) -> super::schema::Operation] =
             &[$(super::schema::Operation::of::<$endpoint>),*];

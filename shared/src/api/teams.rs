@@ -1,4 +1,4 @@
-//! Teams, and the favourites of a user.
+//! Teams, and the favourite teams of a user.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::domain::{Field, Id, Raw, Reason, SearchText};
 endpoint! {
     /// List teams
     ///
-    /// Sorted by name.
+    /// The teams are sorted by name.
     ListTeams: GET "/api/auth/teams", in "teams", by SignedIn, TeamQuery => NumberedPage<TeamView>,
         errors [NoCatalogue]
 }
@@ -18,7 +18,7 @@ endpoint! {
 endpoint! {
     /// Save the caller's primary team
     ///
-    /// Replaces the previous one.
+    /// Replaces the previous primary team.
     SavePrimaryTeam: POST "/api/auth/teams/primary", in "teams", by SignedIn, PrimaryTeamInput => Message<SavedTeam>,
         errors [TeamNotFound, NoCatalogue]
 }
@@ -26,7 +26,7 @@ endpoint! {
 endpoint! {
     /// Save the caller's other favourite teams
     ///
-    /// Replaces the previous selection.
+    /// Replaces all of the caller's previous favourite teams, except the primary team.
     SaveOtherTeams: POST "/api/auth/teams/other", in "teams", by SignedIn, OtherTeamsInput => Message<SavedTeams>,
         errors [NoCatalogue]
 }
@@ -35,7 +35,7 @@ input! {
     TeamQuery {
         /// Only teams of this sport.
         sport_id: Option<Id>,
-        /// Only teams with this text in their name, in any case.
+        /// Only teams with this text in their name. Upper and lower case are the same.
         search: Option<SearchText>,
         page: PageNumber,
         per_page: PerPage<20>,
@@ -95,18 +95,18 @@ pub struct TeamView {
     pub id: u32,
     /// The team's name.
     pub name: String,
-    /// The team's name in URLs.
+    /// The team's name in a form for URLs.
     pub slug: String,
-    /// The id of its sport.
+    /// The id of the team's sport.
     pub sport_id: u32,
-    /// Its sport.
+    /// The team's sport.
     pub sport: SportView,
-    /// The URL of its logo; absent if unknown.
+    /// The URL of the team's logo; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logo: Option<String>,
-    /// Its country; empty if unknown.
+    /// The team's country; empty if unknown.
     pub country: String,
-    /// The year in which it was founded; 0 if unknown.
+    /// The year in which the team was founded; 0 if unknown.
     pub founded: i32,
 }
 
@@ -118,12 +118,12 @@ pub struct SportView {
     pub id: u32,
     /// The sport's name.
     pub name: String,
-    /// The sport's name in URLs.
+    /// The sport's name in a form for URLs.
     pub slug: String,
 }
 
 impl TeamView {
-    /// `None` if the catalog lacks the team's sport. Imports reject such a team.
+    /// Describes a team. Returns `None` if the catalog lacks the team's sport. Imports reject such a team.
     #[must_use]
     pub fn of(team: &Team, catalog: &Catalog) -> Option<Self> {
         let sport = catalog.sport(team.sport_id)?;
@@ -144,11 +144,11 @@ impl TeamView {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SavedTeam {
-    /// The team.
+    /// The new primary team.
     pub team: Named,
 }
 
-/// The saved favourite teams.
+/// The saved favourite teams other than the primary team.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SavedTeams {

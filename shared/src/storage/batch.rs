@@ -10,7 +10,8 @@ use super::retry::Retry;
 use super::store::{Reads, Store};
 
 impl Store {
-    /// The items at up to 100 keys, in any order. Retries unprocessed keys.
+    /// Reads the items at up to 100 keys and returns them in any order. Retries keys that DynamoDB left
+    /// unprocessed.
     pub(super) async fn batch_get(
         &self,
         table: &str,

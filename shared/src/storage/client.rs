@@ -15,10 +15,10 @@ use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryA
 use super::meter::Meter;
 use crate::config::Aws;
 
-/// Builds the client that every function uses.
+/// Builds the DynamoDB client that every function uses.
 ///
-/// Backoff is exponential with full jitter. Six attempts fit into a request's time limit: the first wait is
-/// at most 25 ms, and all waits together at most 0.8 s.
+/// Waits between attempts grow exponentially, with full jitter. Six attempts fit into a request's time limit:
+/// the first wait is at most 25 ms, and all waits together are at most 0.8 s.
 #[must_use]
 pub fn connect(aws: &Aws, http: impl HttpClient + 'static) -> Client {
     let mut config = aws_sdk_dynamodb::Config::builder()
@@ -43,8 +43,8 @@ pub fn connect(aws: &Aws, http: impl HttpClient + 'static) -> Client {
     Client::from_conf(config.build())
 }
 
-/// Retries what the SDK does not: conflicts between a transaction and another write. A transaction that its
-/// own condition cancelled is not retried.
+/// Retries conflicts between a transaction and another write, which the SDK does not retry. Does not retry a
+/// transaction in which a condition failed.
 #[derive(Debug)]
 struct TransactionConflicts;
 

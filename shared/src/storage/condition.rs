@@ -7,7 +7,8 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use super::error::StoreError;
 use super::item::Item;
 
-/// Whether a conditional write took effect. For callers that do not need the existing item.
+/// Returns whether a conditional write took effect: false if its condition failed. For callers that do not
+/// need the item that failed the condition.
 pub(super) fn condition_held<T, E: ProvideErrorMetadata>(
     operation: &'static str,
     written: Result<T, SdkError<E>>,
@@ -19,7 +20,8 @@ pub(super) fn condition_held<T, E: ProvideErrorMetadata>(
     }
 }
 
-/// The existing item, if the update's condition failed. Empty if there was no item.
+/// Returns the stored item if the update's condition failed: an empty item if nothing is stored under the
+/// key. Returns `None` for any other error.
 pub(super) fn item_that_failed_condition(error: &SdkError<UpdateItemError>) -> Option<Item> {
     match error.as_service_error()? {
         UpdateItemError::ConditionalCheckFailedException(failed) => {
@@ -29,8 +31,8 @@ pub(super) fn item_that_failed_condition(error: &SdkError<UpdateItemError>) -> O
     }
 }
 
-/// The existing item, if the condition of the transaction's write at `index` failed. Empty if there was no
-/// item.
+/// Returns the stored item if the condition of the transaction's write at `index` failed: an empty item if
+/// nothing is stored under the key. Returns `None` for any other error.
 pub(super) fn write_that_failed_condition(
     error: &SdkError<TransactWriteItemsError>,
     index: usize,

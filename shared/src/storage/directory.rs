@@ -1,8 +1,9 @@
 //! The `rooms` table: the search index of public rooms.
 //!
-//! A public room has an entry in the directory of all rooms, one in the directory of its match, and one for
-//! each suffix of its name. A search for a part of a name queries the suffixes that begin with it, so it
-//! reads only the rooms that match. The `tally` function maintains the entries from the table's stream.
+//! A public room has an entry in the directory of all rooms, an entry in the directory of its match, and an
+//! entry for each suffix of its name. A search for a part of a name queries the suffixes that begin with that
+//! part, so the search reads only rooms whose names contain the part. The `tally` function maintains the
+//! entries from the table's stream.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,17 +19,18 @@ use super::store::Store;
 use crate::domain::catalog::fold;
 use crate::domain::room::{Room, RoomId};
 
-/// Folded names are cut to this length. Folding can turn one character into several.
+/// The maximum length of a folded name, in characters. Longer names are cut. Folding can turn one character
+/// into several.
 const MAX_NAME: usize = 300;
 
-/// A list of public rooms.
+/// Which public rooms to list, and in which order.
 #[derive(Debug, Clone)]
 pub enum Directory {
     /// All rooms, newest first.
     All,
     /// The rooms about a match, newest first.
     About(u32),
-    /// The rooms whose name contains a text, in the order of the matching suffixes.
+    /// The rooms whose name contains a text, sorted by the part of the name that begins with the text.
     Named(Needle),
 }
 
@@ -37,12 +39,12 @@ impl Directory {
         match self {
             Self::All => keys::DIRECTORY.to_owned(),
             Self::About(event) => keys::rooms_about(*event),
-            // A needle is never empty.
+            // The default is never used, because a needle is not empty.
             Self::Named(Needle(text)) => keys::name_suffixes(text.chars().next().unwrap_or_default()),
         }
     }
 
-    /// The prefix of the sort keys.
+    /// Returns the prefix that the sort keys of a search have in common.
     fn prefix(&self) -> Option<&str> {
         match self {
             Self::All | Self::About(_) => None,
@@ -50,13 +52,14 @@ impl Directory {
         }
     }
 
-    /// Whether a position can belong to this directory.
+    /// Returns whether a page of this directory can begin after `position`.
     #[must_use]
     pub fn has_position(&self, position: &str) -> bool {
         self.prefix().is_none_or(|prefix| position.starts_with(prefix))
     }
 
-    /// A name that contains the text twice has two entries. Only the first is listed.
+    /// Returns whether a page lists `entry`. A name that contains the text twice has two matching entries;
+    /// only the first is listed.
     fn is_listed(&self, entry: &DirectoryEntry) -> bool {
         match self {
             Self::All | Self::About(_) => true,
@@ -69,19 +72,20 @@ impl Directory {
 #[derive(Debug)]
 pub struct DirectoryPage {
     pub entries: Vec<DirectoryEntry>,
-    /// The position after which the next page begins.
+    /// The position after which the next page begins. `None` on the last page.
     pub next: Option<String>,
 }
 
-/// A search examines at most this many entries per page. Names can be chosen that repeat a text many times.
+/// The maximum number of entries that a search reads per page, rounded up to whole queries. Without it, rooms
+/// whose names repeat a text many times would make searches for the text expensive.
 const MAX_EXAMINED: usize = 500;
 
-/// A folded part of a name. Never empty.
+/// A text to search for in room names. It is folded, and never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needle(String);
 
 impl Needle {
-    /// `None` if folding leaves nothing to search for.
+    /// Folds a text. Returns `None` if folding leaves nothing to search for.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let folded = folded(text);
@@ -89,7 +93,7 @@ impl Needle {
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// Whether a name contains it.
+    /// Returns whether a name, once folded, contains this text.
     #[must_use]
     pub fn is_in(&self, name: &str) -> bool {
         folded(name).contains(&self.0)
@@ -98,7 +102,7 @@ impl Needle {
 
 fn folded(name: &str) -> String {
     let mut name = fold(name);
-    // Folded names are ASCII, so any length is a character boundary.
+    // Folded names are ASCII, so they can be cut anywhere.
     name.truncate(MAX_NAME);
     name
 }
@@ -106,18 +110,19 @@ fn folded(name: &str) -> String {
 /// A room in a directory.
 #[derive(Debug, Clone, Deserialize)]
 pub struct DirectoryEntry {
-    /// The sort key. A cursor continues after it.
+    /// The entry's sort key. A cursor holds a position, and the next page begins after that position.
     #[serde(rename = "sk")]
     pub position: String,
     pub room_id: RoomId,
-    /// The folded name.
+    /// The room's folded name.
     name: String,
-    /// The offset of the suffix in the name.
+    /// The offset of this entry's suffix in `name`, in bytes. 0 in the directories of all rooms and of a
+    /// match.
     at: usize,
 }
 
 impl DirectoryEntry {
-    /// Whether the room's name contains a text.
+    /// Returns whether the room's name contains a text.
     #[must_use]
     pub fn contains(&self, needle: &Needle) -> bool {
         self.name.contains(&needle.0)
@@ -125,8 +130,8 @@ impl DirectoryEntry {
 }
 
 impl Store {
-    /// Up to `limit` rooms of a directory after a position. The page can be short if many entries are
-    /// skipped.
+    /// Reads up to `limit` entries of a directory after a position. The page can hold fewer, although more
+    /// follow, if many entries are skipped.
     pub async fn directory_page(
         &self,
         directory: &Directory,
@@ -143,7 +148,7 @@ impl Store {
                 .table_name(&self.tables.rooms)
                 .expression_attribute_values(":partition", text(&partition))
                 .set_exclusive_start_key(from.take())
-                // One more tells whether there is a next page.
+                // One entry more than the limit tells whether there is a next page.
                 .limit(i32::try_from(limit + 1).unwrap_or(i32::MAX));
             query = match directory.prefix() {
                 None => query.key_condition_expression("pk = :partition").scan_index_forward(false),
@@ -175,7 +180,8 @@ impl Store {
         }
     }
 
-    /// Updates the directories after a change of a room. Idempotent; writes only the entries that differ.
+    /// Updates the directories after a room changed from `old` to `new`. Idempotent. Writes only the entries
+    /// that differ.
     pub async fn update_directory(&self, old: Option<&Room>, new: Option<&Room>) -> Result<(), StoreError> {
         let (mut old, new) = (entries(old), entries(new));
         let mut writes = Vec::new();
@@ -195,7 +201,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes up to 25 items of the table. Retries unprocessed writes.
+    /// Makes up to 25 writes to the `rooms` table. Retries writes that DynamoDB left unprocessed.
     async fn batch_write_rooms(&self, mut writes: Vec<WriteRequest>) -> Result<(), StoreError> {
         let mut retry = Retry::doubling("batch write", 8, Duration::from_millis(20));
         loop {
@@ -218,7 +224,7 @@ impl Store {
     }
 }
 
-/// All directory entries of a room by key. Empty if the room is not public.
+/// Returns all directory entries of a room by primary key. Empty if there is no room, or if it is private.
 fn entries(room: Option<&Room>) -> BTreeMap<(String, String), Item> {
     let Some((room, name)) = room.and_then(|room| Some((room, folded(room.listed_name()?)))) else {
         return BTreeMap::new();

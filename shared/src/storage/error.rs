@@ -1,27 +1,28 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 
 use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
 
 /// A failed storage operation.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// DynamoDB throttled the call, failed or did not respond, after the SDK's retries. The caller may retry
-    /// later.
+    /// DynamoDB throttled the call, failed or did not respond, and the SDK's retries are exhausted. The
+    /// caller may retry later.
     #[error("{operation} failed after retries ({code})")]
     Busy { operation: &'static str, code: String },
     /// Other writers kept changing `what`, or DynamoDB kept throttling it, until our retries were exhausted.
     /// The caller may retry later.
     #[error("contention on {what}")]
     Contended { what: &'static str },
-    /// Our mistake: a missing table, a missing permission, an invalid expression.
+    /// A mistake of ours: a missing table, a missing permission or an invalid expression. A retry does not
+    /// help.
     #[error("{operation} is misconfigured: {code}")]
     Misconfigured { operation: &'static str, code: String },
-    /// An item does not deserialize. Serde's message is dropped because it quotes values.
+    /// A stored item does not deserialize. Serde's message is dropped, because it quotes stored values.
     #[error("an item could not be read as {0}")]
     Unreadable(&'static str),
 }
 
-/// Error codes after which the caller may retry.
+/// DynamoDB error codes after which the caller may retry later.
 const RETRYABLE: &[&str] = &[
     "TransactionConflictException",
     "TransactionCanceledException",
@@ -33,7 +34,8 @@ const RETRYABLE: &[&str] = &[
 ];
 
 impl StoreError {
-    /// Classifies an SDK error. The message is dropped because DynamoDB quotes values in some messages.
+    /// Classifies an SDK error. The error's message is dropped, because DynamoDB quotes stored values in some
+    /// messages.
     pub(super) fn from_sdk<E: ProvideErrorMetadata>(operation: &'static str, error: &SdkError<E>) -> Self {
         let code = error.code().unwrap_or(match error {
             SdkError::TimeoutError(_) => "Timeout",
@@ -54,7 +56,7 @@ impl StoreError {
 }
 
 impl From<BuildError> for StoreError {
-    /// A request lacks a required part: a mistake in this module.
+    /// A build error means that a request lacks a required part: a mistake in the storage module.
     fn from(_: BuildError) -> Self {
         Self::Misconfigured { operation: "build", code: "IncompleteRequest".into() }
     }

@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 
 use super::error::StoreError;
 
-/// An item by attribute name.
+/// An item: attribute values by attribute name.
 pub(super) type Item = HashMap<String, AttributeValue>;
 
-/// A primary key: partition and sort.
+/// A primary key: the partition key and the sort key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     pub pk: String,
@@ -26,12 +26,12 @@ impl From<Key> for Item {
     }
 }
 
-/// Deserializes an item.
+/// Deserializes an item into a `T`.
 pub(super) fn from_item<T: DeserializeOwned>(item: Item) -> Result<T, StoreError> {
     serde_dynamo::from_item(item).map_err(|_| StoreError::Unreadable(type_name::<T>()))
 }
 
-/// The item at `key` with the fields of `value`.
+/// Builds the item that stores the fields of `value` under `key`.
 pub(super) fn to_item<T: Serialize>(key: Key, value: &T) -> Result<Item, StoreError> {
     let mut item: Item =
         serde_dynamo::to_item(value).map_err(|_| StoreError::Unreadable(type_name::<T>()))?;
@@ -39,12 +39,12 @@ pub(super) fn to_item<T: Serialize>(key: Key, value: &T) -> Result<Item, StoreEr
     Ok(item)
 }
 
-/// A string attribute.
+/// Builds a string attribute.
 pub(super) fn text(value: impl Into<String>) -> AttributeValue {
     AttributeValue::S(value.into())
 }
 
-/// A number attribute.
+/// Builds a number attribute.
 pub(super) fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(format!("{value}"))
 }

@@ -1,6 +1,7 @@
-//! Every key of every table, grouped by table. No other file formats keys.
+//! The format of every key, grouped by table. No other file formats keys.
 //!
-//! The formats are stored data: they stay as they are, even where a function has a newer name.
+//! Stored items have keys in these formats, so the formats never change, even where a function was renamed
+//! since.
 
 #[cfg(test)]
 mod tests;
@@ -17,68 +18,68 @@ fn key(pk: impl Into<String>, sk: impl Into<String>) -> Key {
     Key { pk: pk.into(), sk: sk.into() }
 }
 
-/// The user whose partition this is, in any table that has partitions per user.
+/// Returns the user to whom a partition belongs, in any table that has a partition per user.
 fn partition_owner(pk: &str) -> Option<UserId> {
     pk.strip_prefix("user#")?.parse().ok()
 }
 
 // users
 
-/// A user's profile.
+/// Returns the key of a user's profile.
 #[must_use]
 pub fn profile(user: UserId) -> Key {
     key(format!("user#{user}"), "profile")
 }
 
-/// The user, if the key is a profile's.
+/// Returns the user, if the key is that of a profile.
 #[must_use]
 pub fn profile_owner(pk: &str, sk: &str) -> Option<UserId> {
     partition_owner(pk).filter(|_| sk == "profile")
 }
 
-/// A login, by the SHA-256 of its token.
+/// Returns the key of a session. `token_digest` is the SHA-256 of the session's token.
 #[must_use]
 pub fn session(user: UserId, token_digest: &str) -> Key {
     key(format!("user#{user}"), format!("session#{token_digest}"))
 }
 
-/// The owner of a phone.
+/// Returns the key of the item that names a phone's owner.
 #[must_use]
 pub fn phone_owner(phone: &Phone) -> Key {
     key(format!("phone#{}", phone.as_str()), "owner")
 }
 
-/// A phone's pending codes and its rate limit.
+/// Returns the key of the item that holds a phone's pending codes and its rate limit.
 #[must_use]
 pub fn phone_codes(phone: &Phone) -> Key {
     key(format!("phone#{}", phone.as_str()), "codes")
 }
 
-/// The owner of a username.
+/// Returns the key of the item that names a username's owner.
 #[must_use]
 pub fn username_owner(name: &Username) -> Key {
     key(format!("name#{}", name.as_str()), "owner")
 }
 
-/// The username, if the partition is a username's.
+/// Returns the username, if the partition is that of a username.
 #[must_use]
 pub fn owned_name(pk: &str) -> Option<Username> {
     Username::parse(pk.strip_prefix("name#")?).ok()
 }
 
-/// The rate limit of an IP address.
+/// Returns the key of an IP address's rate limit.
 #[must_use]
 pub fn address_limit(address: &Address) -> Key {
     key(format!("address#{}", address.as_str()), "limit")
 }
 
-/// The last user id assigned.
+/// Returns the key of the counter that holds the last assigned user id.
 #[must_use]
 pub fn user_counter() -> Key {
     key("counter#user", "last")
 }
 
-/// A key that is never written. Reading it checks that the table responds.
+/// Returns a key that is never written. Reading it checks that the table responds.
 #[must_use]
 pub fn never_written() -> Key {
     key("nothing", "nothing")
@@ -86,19 +87,20 @@ pub fn never_written() -> Key {
 
 // sms_logs
 
-/// The number of partitions per day of the log. Fixed: readers query all of them.
+/// The number of partitions, or shards, that hold one day of the log. It must not change while entries are
+/// kept, because an entry's partition depends on it.
 pub const SMS_LOG_SHARDS: u32 = 4;
 
-/// The partition of one shard of a day's log.
+/// Returns the partition of one shard of a day's log.
 #[must_use]
 pub fn sms_log_day(day: NaiveDate, shard: u32) -> String {
     format!("day#{day}#{shard}")
 }
 
-/// The shard that holds a phone's log entries.
+/// Returns the shard that holds a phone's log entries.
 #[must_use]
 pub fn sms_log_shard(phone: &Phone) -> u32 {
-    // FNV-1a is stable across releases and platforms; the standard hasher is not.
+    // FNV-1a gives the same hash on every release and platform; Rust's standard hasher does not.
     let hash = phone
         .as_str()
         .bytes()
@@ -106,7 +108,7 @@ pub fn sms_log_shard(phone: &Phone) -> u32 {
     hash % SMS_LOG_SHARDS
 }
 
-/// A log entry.
+/// Returns the key of a log entry.
 #[must_use]
 pub fn sms_log(day: NaiveDate, phone: &Phone, position: &LogPosition) -> Key {
     key(sms_log_day(day, sms_log_shard(phone)), position.as_str())
@@ -117,37 +119,37 @@ pub fn sms_log(day: NaiveDate, phone: &Phone, position: &LogPosition) -> Key {
 /// The sort key of every catalog row.
 pub const CATALOG_ROW: &str = "row";
 
-/// A sport, team, tournament or match.
+/// Returns the key of a sport, team, tournament or match.
 #[must_use]
 pub fn catalog_row(kind: Kind, id: u32) -> Key {
     key(format!("{}#{id}", kind.as_str()), CATALOG_ROW)
 }
 
-/// The id that was assigned to a row of an external source.
+/// Returns the key of the item that holds the id assigned to an external source's row.
 #[must_use]
 pub fn catalog_external(kind: Kind, external: catalog::Key) -> Key {
     key(format!("external#{}#{:016x}", kind.as_str(), external.0), "id")
 }
 
-/// The last id assigned to a kind of row.
+/// Returns the key of the counter that holds the last id assigned to a row of a kind.
 #[must_use]
 pub fn catalog_counter(kind: Kind) -> Key {
     key(format!("counter#{}", kind.as_str()), "last")
 }
 
-/// The pointer to the current snapshot.
+/// Returns the key of the pointer to the current snapshot.
 #[must_use]
 pub fn snapshot_head() -> Key {
     key("snapshot", "head")
 }
 
-/// The list of a snapshot's chunks.
+/// Returns the key of the list of a snapshot's chunks. `at` names the snapshot's partition.
 #[must_use]
 pub fn snapshot_index(at: &str) -> Key {
     key(format!("snapshot#{at}"), "index")
 }
 
-/// A part of a chunk.
+/// Returns the key of one part of a chunk. `at` names the partition of the snapshot that wrote the chunk.
 #[must_use]
 pub fn snapshot_part(at: &str, chunk: ChunkName, part: u32) -> Key {
     key(format!("snapshot#{at}"), format!("{chunk}#{part}"))
@@ -155,64 +157,64 @@ pub fn snapshot_part(at: &str, chunk: ChunkName, part: u32) -> Key {
 
 // predictions
 
-/// The partition of one shard of a match's predictions.
+/// Returns the partition of one shard of a match's predictions.
 #[must_use]
 pub fn event_shard(event: u32, shard: u8) -> String {
     format!("event#{event}#{shard}")
 }
 
-/// The sort key of a user's prediction.
+/// Returns the sort key of a user's prediction.
 #[must_use]
 pub fn predictor(user: UserId) -> String {
     format!("user#{user}")
 }
 
-/// A user's prediction for a match that has `shards` shards.
+/// Returns the key of a user's prediction for a match that has `shards` shards.
 #[must_use]
 pub fn prediction(event: u32, shards: u8, user: UserId) -> Key {
     key(event_shard(event, prediction::shard(user, shards)), predictor(user))
 }
 
-/// Whether the key is a prediction's, and not that of another item in the table.
+/// Returns whether the key is that of a prediction. The table also holds other items.
 #[must_use]
 pub fn is_prediction(pk: &str, sk: &str) -> bool {
     pk.starts_with("event#") && sk.starts_with("user#")
 }
 
-/// The progress of a match's settlement.
+/// Returns the key of the item that holds the progress of a match's settlement.
 #[must_use]
 pub fn settlement(event: u32) -> Key {
     key(format!("event#{event}"), "settlement")
 }
 
-/// The partition of results that wait for settlement. It holds few items at any time.
+/// The partition of the match results that wait for settlement. It holds few items at any time.
 pub const DUE: &str = "due";
 
-/// A result that waits for settlement.
+/// Returns the key of a match result that waits for settlement.
 #[must_use]
 pub fn due(event: u32) -> Key {
     key(DUE, format!("event#{event}"))
 }
 
-/// A stream record that could not be read.
+/// Returns the key of a stream record that could not be read. `sequence` is its sequence number.
 #[must_use]
 pub fn unreadable(sequence: &str) -> Key {
     key("unreadable", sequence)
 }
 
-/// A user's record over all matches.
+/// Returns the key of a user's record over all matches.
 #[must_use]
 pub fn user_stats(user: UserId) -> Key {
     key(format!("user#{user}"), "stats")
 }
 
-/// The user, if the key is a user's record.
+/// Returns the user, if the key is that of a user's record.
 #[must_use]
 pub fn stats_owner(pk: &str, sk: &str) -> Option<UserId> {
     partition_owner(pk).filter(|_| sk == "stats")
 }
 
-/// The counters of a match's predictions.
+/// Returns the key of the counters of a match's predictions.
 #[must_use]
 pub fn event_tally(event: u32) -> Key {
     key(format!("event#{event}"), "tally")
@@ -220,22 +222,22 @@ pub fn event_tally(event: u32) -> Key {
 
 // wallets
 
-/// A user's balance.
+/// Returns the key of a user's balance.
 #[must_use]
 pub fn balance(user: UserId) -> Key {
     key(format!("user#{user}"), "balance")
 }
 
-/// The user, if the partition is a wallet.
+/// Returns the user, if the partition is a wallet.
 #[must_use]
 pub fn wallet_owner(pk: &str) -> Option<UserId> {
     partition_owner(pk)
 }
 
-/// The prefix of the sort keys of a wallet's entries.
+/// The prefix of the sort keys of a wallet's ledger entries.
 pub const ENTRY: &str = "entry#";
 
-/// A ledger entry. Its key is its idempotency key.
+/// Returns the key of a ledger entry. It contains the idempotency key, so a movement is stored at most once.
 #[must_use]
 pub fn entry(user: UserId, entry: &EntryKey) -> Key {
     let name = match entry {
@@ -250,96 +252,99 @@ pub fn entry(user: UserId, entry: &EntryKey) -> Key {
 
 // rooms
 
-/// A room.
+/// Returns the key of a room.
 #[must_use]
 pub fn room(room: &RoomId) -> Key {
     key(format!("room#{}", room.as_str()), "room")
 }
 
-/// Whether the key is a room's.
+/// Returns whether the key is that of a room. The table also holds other items.
 #[must_use]
 pub fn is_room(pk: &str, sk: &str) -> bool {
     pk.starts_with("room#") && sk == "room"
 }
 
-/// The counters of a room.
+/// Returns the key of a room's counters.
 #[must_use]
 pub fn room_tally(room: &RoomId) -> Key {
     key(format!("room#{}", room.as_str()), "tally")
 }
 
-/// The partition of one shard of a room's members. Room ids contain no `#`.
+/// Returns the partition of one shard of a room's members. It differs from the partition of every room,
+/// because room ids contain no `#`.
 #[must_use]
 pub fn room_shard(room: &RoomId, shard: u8) -> String {
     format!("room#{}#{shard}", room.as_str())
 }
 
-/// The sort key of a user's membership.
+/// Returns the sort key of a user's membership.
 #[must_use]
 pub fn member_of(user: UserId) -> String {
     format!("member#{user}")
 }
 
-/// A user's membership of a room that has `shards` shards.
+/// Returns the key of a user's membership of a room that has `shards` shards.
 #[must_use]
 pub fn member(room: &RoomId, shards: u8, user: UserId) -> Key {
     key(room_shard(room, prediction::shard(user, shards)), member_of(user))
 }
 
-/// Whether the key is a membership's, and not that of another item in the table.
+/// Returns whether the key is that of a membership. The table also holds other items.
 #[must_use]
 pub fn is_member(pk: &str, sk: &str) -> bool {
     pk.starts_with("room#") && sk.starts_with("member#")
 }
 
-/// The creation of a room, by the digest that identifies the request.
+/// Returns the key of a room's creation. `digest` identifies the request to create the room.
 #[must_use]
 pub fn room_creation(user: UserId, digest: &str) -> Key {
     key(format!("making#{user}"), digest)
 }
 
-/// A processed transaction of the homeserver.
+/// Returns the key of the item that marks a homeserver transaction as processed.
 #[must_use]
 pub fn push(transaction: &str) -> Key {
     key(format!("push#{transaction}"), "done")
 }
 
-/// The partition of all public rooms.
+/// The partition of the directory of all public rooms.
 pub const DIRECTORY: &str = "directory";
 
-/// The partition of the public rooms about a match.
+/// Returns the partition of the directory of the public rooms about a match.
 #[must_use]
 pub fn rooms_about(event: u32) -> String {
     format!("about#{event}")
 }
 
-/// The partition of the name suffixes that begin with a character.
+/// Returns the partition of the room name suffixes that begin with a character.
 #[must_use]
 pub fn name_suffixes(first: char) -> String {
     format!("find#{first}")
 }
 
-/// A room's sort key in a directory: rooms sort by creation time.
+/// Returns a room's sort key in a directory. Rooms sort by creation time.
 fn directory_position(room: &Room) -> String {
     format!("{:013}#{:016x}", room.created_at.timestamp_millis().max(0), room.room_id.digest())
 }
 
-/// Longer suffixes are cut, because a sort key has a maximum length.
+/// The maximum length of a name suffix in a sort key, in bytes. Longer suffixes are cut, because DynamoDB
+/// limits the length of sort keys.
 const MAX_SUFFIX: usize = 200;
 
-/// The prefix of the sort keys of all suffixes that begin with `text`.
+/// Returns the prefix of the sort keys of all name suffixes that begin with `text`, which is folded.
 #[must_use]
 pub fn suffix_prefix(text: &str) -> &str {
     &text[..text.len().min(MAX_SUFFIX)]
 }
 
-/// All directory entries of a room, each with the offset of its suffix in `name`. `name` is folded.
+/// Returns the keys of all directory entries of a room, each with the offset of the entry's suffix in `name`.
+/// `name` is the folded name.
 #[must_use]
 pub fn directory_entries(room: &Room, name: &str) -> Vec<(Key, usize)> {
     let position = directory_position(room);
     let mut keys = vec![(key(DIRECTORY, &position), 0)];
     keys.extend(room.event_id.map(|event| (key(rooms_about(event), &position), 0)));
-    // Searches are trimmed, so no search begins with a space.
+    // A searched text is trimmed, so no search needs a suffix that begins with a space.
     let suffixes = name.char_indices().filter(|(_, first)| !first.is_whitespace());
     keys.extend(suffixes.map(|(at, first)| {
         (key(name_suffixes(first), format!("{}#{position}#{at:03}", suffix_prefix(&name[at..]))), at)

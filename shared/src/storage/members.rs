@@ -3,8 +3,8 @@
 //! A membership also holds copies of the member's prediction for the room's match, their team and their
 //! record, so that a room can count and rank its members.
 //!
-//! The attribute `told` is the time of the last homeserver event or request of ours that changed the
-//! membership, in milliseconds. Newer homeserver events supersede older ones, and our requests.
+//! The attribute `told` is the time, in milliseconds, of the latest homeserver event or request of ours that
+//! changed the membership. A homeserver event supersedes older homeserver events and older requests of ours.
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
@@ -26,21 +26,22 @@ use crate::domain::{Prediction, UserId};
 /// The index of memberships by user and room.
 const BY_USER: &str = "by_user";
 
-/// The index of a shard's members by standing.
+/// The index of a shard's joined members by standing, which is their ranking key.
 const BY_STANDING: &str = "by_standing";
 
-/// The `entry` of a member who joined with another Matrix client.
+/// The attribute `entry` identifies the request by which a member joined. This value stands for a join with
+/// another Matrix client, without a request to us.
 const ELSEWHERE: &str = "elsewhere";
 
 /// The maximum difference between the homeserver's clock and ours.
 const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
-/// Holds if no homeserver event is newer than our request. A newer event supersedes our request, or results
-/// from it.
+/// A condition that holds if no homeserver event is newer than our request. A newer homeserver event either
+/// supersedes our request or results from it.
 const NO_NEWER_EVENT: &str = "attribute_not_exists(told) OR told < :began";
 
-/// The value of `told` for our request. It is earlier than the request by the clock skew, so that the
-/// homeserver event that results from the request is always newer.
+/// Returns the value of `told` for our request: the time when the request began, minus the clock skew. So the
+/// homeserver event that results from the request always has a later time.
 fn told_by_request(began: DateTime<Utc>) -> AttributeValue {
     number((began - CLOCK_SKEW).timestamp_millis())
 }
@@ -53,7 +54,7 @@ pub(super) fn read_member(item: Item) -> Result<Member, StoreError> {
     from_item(item)
 }
 
-/// A membership of a user, from the index by user.
+/// A membership as read from the index of memberships by user.
 #[derive(Debug, Clone, Deserialize)]
 pub struct UserMembership {
     pk: String,
@@ -78,17 +79,18 @@ pub enum Joined {
     Already,
 }
 
-/// A member's rank, with their record over all matches.
+/// A member in a room's ranking, with their record over all matches.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Standing {
     pub user_id: UserId,
+    /// The ranking key: a higher number is a better place.
     pub standing: i64,
     #[serde(flatten)]
     pub record: UserRecord,
 }
 
 impl Store {
-    /// A user's membership of a room.
+    /// Reads a user's membership of a room.
     pub async fn member(
         &self,
         room: &Room,
@@ -98,7 +100,8 @@ impl Store {
         self.get(&self.tables.rooms, keys::member(&room.room_id, room.shards, user), reads).await
     }
 
-    /// An update that sets the membership, its identity and `told`. `more` adds assignments.
+    /// Builds an update that sets a membership to `to`, with its room, user and `told`. `more` adds
+    /// assignments. The caller adds the value `:told`.
     fn membership_update(
         &self,
         room: &Room,
@@ -124,16 +127,17 @@ impl Store {
             update = update.expression_attribute_values(":private", AttributeValue::Bool(true));
         }
         if to != Membership::Join {
-            // Only joined members are ranked, and a rejoin starts afresh.
+            // Only joined members have a standing. `entry` and `since` describe a join that has ended.
             set.push_str(" REMOVE standing, entry, since");
         }
         update.update_expression(set)
     }
 
-    /// Joins a user to a room. A retry with the same `request_id` succeeds again.
+    /// Joins a user to a room. A retry with the same `request_id` returns [`Joined::Now`] again.
     ///
-    /// The homeserver event that results from the request may arrive before this write. So a join by another
-    /// client since the request began counts as this request's join, once.
+    /// The homeserver also reports this join as an event. If the event arrives before this write, it is
+    /// stored as a join with another Matrix client. So if such a join is newer than this request, it counts
+    /// as this request's join. Only one request can claim it.
     pub async fn join(
         &self,
         room: &Room,
@@ -164,14 +168,14 @@ impl Store {
         let Some(member) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        // If a newer event says that the user left, the homeserver's events decide: it sends one for this
-        // join too, in order.
+        // A member who is not joined here left according to a newer homeserver event. The homeserver sends
+        // its events in order, and one of them reports this join, so its last event decides.
         let joined_before = has_text(&member, "membership", Membership::Join.as_str())
             && !has_text(&member, "entry", request_id);
         Ok(if joined_before { Joined::Already } else { Joined::Now })
     }
 
-    /// Invites a user. `false` if they are a member already.
+    /// Invites a user. Returns false if the user has joined already.
     pub async fn invite(&self, room: &Room, user: UserId, began: DateTime<Utc>) -> Result<bool, StoreError> {
         let invited = self
             .membership_update(room, user, Membership::Invite, "")
@@ -191,7 +195,7 @@ impl Store {
         Ok(!has_text(&member, "membership", Membership::Join.as_str()))
     }
 
-    /// Ends a membership or declines an invitation. Does nothing for other users.
+    /// Ends a membership or declines an invitation. Does nothing if the user is neither joined nor invited.
     pub async fn leave(&self, room: &Room, user: UserId, began: DateTime<Utc>) -> Result<(), StoreError> {
         let left = self
             .membership_update(room, user, Membership::Leave, "")
@@ -205,7 +209,7 @@ impl Store {
         condition_held("UpdateItem", left).map(|_| ())
     }
 
-    /// Applies a membership event of the homeserver, unless a newer event was applied.
+    /// Applies a membership event of the homeserver, unless a newer change of the membership is stored.
     pub async fn apply_homeserver_membership(
         &self,
         room: &Room,
@@ -214,7 +218,8 @@ impl Store {
         at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let update = if to == Membership::Join {
-            // A membership from one of our requests keeps its request id and time.
+            // If the user joined by a request of ours, `entry` and `since` keep the id and the time of that
+            // request.
             let more = ", entry = if_not_exists(entry, :elsewhere), since = if_not_exists(since, :told), \
                         seen = :day";
             self.membership_update(room, user, to, more)
@@ -243,7 +248,7 @@ impl Store {
         condition_held("UpdateItem", touched).map(|_| ())
     }
 
-    /// A page of the joined members who have a prediction for the room's match.
+    /// Reads a page of the joined members who have a prediction for the room's match.
     pub async fn predictors_page(
         &self,
         room: &Room,
@@ -274,7 +279,7 @@ impl Store {
         Ok((items.into_iter().map(read_member).collect::<Result<_, _>>()?, has_ended))
     }
 
-    /// The members with the best records, best first.
+    /// Reads up to `limit` joined members with the best records, best first.
     pub async fn standings(&self, room: &Room, limit: usize) -> Result<Vec<Standing>, StoreError> {
         let shards = (0..room.shards).map(|shard| async move {
             let best = self
@@ -297,7 +302,7 @@ impl Store {
         Ok(best)
     }
 
-    /// All memberships of a user: joined, invited and left. Eventually consistent.
+    /// Reads all memberships of a user: joined, invited and left. Eventually consistent.
     pub async fn memberships(&self, user: UserId) -> Result<Vec<UserMembership>, StoreError> {
         let query = self
             .client
@@ -309,7 +314,8 @@ impl Store {
         every_item(query).await?.into_iter().map(from_item).collect()
     }
 
-    /// The keys of a user's joined memberships, in all rooms or in the rooms about a match.
+    /// Reads the keys of a user's joined memberships: in the rooms about the match `event`, or in all rooms
+    /// if `event` is `None`.
     pub async fn joined_memberships(&self, user: UserId, event: Option<u32>) -> Result<Vec<Key>, StoreError> {
         let is_wanted = |found: &&UserMembership| {
             found.membership == Membership::Join && event.is_none_or(|event| found.event_id == Some(event))
@@ -317,7 +323,8 @@ impl Store {
         Ok(self.memberships(user).await?.iter().filter(is_wanted).map(UserMembership::key).collect())
     }
 
-    /// Copies a prediction for the room's match into the membership, unless a later version is there.
+    /// Copies a prediction for the room's match into the membership, unless the membership has a later
+    /// version of it.
     pub async fn copy_pick(&self, member: Key, row: &Prediction) -> Result<(), StoreError> {
         let copied = self
             .member_update(member)
@@ -330,7 +337,7 @@ impl Store {
         condition_held("UpdateItem", copied).map(|_| ())
     }
 
-    /// Copies the member's primary team into the membership, unless a later choice is there.
+    /// Copies the member's primary team into the membership, unless the membership has a later choice.
     pub async fn copy_team(&self, member: Key, team: u32, chosen: DateTime<Utc>) -> Result<(), StoreError> {
         let copied = self
             .member_update(member)
@@ -345,7 +352,8 @@ impl Store {
         condition_held("UpdateItem", copied).map(|_| ())
     }
 
-    /// Copies the member's record into the membership, unless a later version is there.
+    /// Copies the record into the membership of a joined member, unless the membership has a later version of
+    /// it.
     pub async fn copy_record(&self, member: Key, record: &VersionedRecord) -> Result<(), StoreError> {
         let VersionedRecord { record, version } = record;
         let update = self.member_update(member);
@@ -355,7 +363,7 @@ impl Store {
                     "SET settled = :settled, correct = :correct, ranked = :version, standing = :standing",
                 )
                 .expression_attribute_values(":standing", number(standing)),
-            // The user's only result was withdrawn.
+            // The user has no settled predictions any more, because results were withdrawn.
             None => update.update_expression(
                 "SET settled = :settled, correct = :correct, ranked = :version REMOVE standing",
             ),

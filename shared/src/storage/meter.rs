@@ -20,11 +20,11 @@ use aws_smithy_runtime_api::client::interceptors::context::{
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::{ConfigBag, Storable, StoreReplace};
 
-/// The DynamoDB usage so far.
+/// The DynamoDB usage of a piece of work.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cost {
     pub calls: u32,
-    /// Overlapping calls count as one round.
+    /// Rounds of calls: calls that overlap in time count as one round.
     pub rounds: u32,
     pub read_units: f64,
     pub write_units: f64,
@@ -35,7 +35,7 @@ tokio::task_local! {
     static COST: RefCell<Cost>;
 }
 
-/// Runs `work` and measures its calls. Spawned tasks are not measured.
+/// Runs `work` and measures its DynamoDB calls. Calls in tasks that `work` spawns are not measured.
 pub async fn measure<F: Future>(work: F) -> (F::Output, Cost) {
     COST.scope(RefCell::default(), async {
         let output = work.await;
@@ -77,7 +77,7 @@ impl Intercept for Meter {
         bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         request_capacity(context.input_mut());
-        // The input is no longer available when the response arrives.
+        // Computed here, because the input is no longer available when the response arrives.
         bag.interceptor_state().store_put(FailureCost(failure_cost(context.input())));
         Ok(())
     }
@@ -104,8 +104,8 @@ impl Intercept for Meter {
     }
 }
 
-/// The write units of a call whose condition fails. The error does not report them: a small item costs one
-/// unit, or two in a transaction.
+/// The write units of a call that fails. The error does not report them, so they are estimated: a write of a
+/// small item costs one unit, or two in a transaction.
 #[derive(Debug)]
 struct FailureCost(f64);
 
@@ -115,7 +115,7 @@ impl Storable for FailureCost {
 
 fn failure_cost(input: &Input) -> f64 {
     match input.downcast_ref::<transact::TransactWriteItemsInput>() {
-        // A transaction has at most 100 writes.
+        // The conversion cannot fail: a transaction has at most 100 writes.
         Some(transaction) => 2.0 * f64::from(u32::try_from(transaction.transact_items().len()).unwrap_or(0)),
         None => f64::from(u8::from(is_write(input))),
     }

@@ -1,7 +1,7 @@
 //! DynamoDB: keys, items, conditional writes. One file or folder per table or part of a table.
 //!
-//! DynamoDB types stay inside this module. A failed condition becomes a domain result in the function that
-//! sets the condition; every other failure becomes [`StoreError`].
+//! DynamoDB types stay inside this module. The function that sets a condition turns its failure into a domain
+//! result. Every other failure becomes a [`StoreError`].
 
 mod batch;
 pub mod catalog;

@@ -1,4 +1,5 @@
-//! Pages of rows that are spread over shards. Rows sort by shard, then by key.
+//! Pages of rows that are spread over shards. Rows sort by shard, then by sort key. Each row belongs to one
+//! user.
 
 use std::future::Future;
 
@@ -16,17 +17,17 @@ pub(super) struct PageQuery {
     pub shards: u8,
     pub after: Option<UserId>,
     pub limit: usize,
-    /// An estimate of the number of rows in all shards. Decides how many shards are read concurrently.
+    /// An estimate of the number of rows in all shards. It decides how many shards are read concurrently.
     pub estimated_total: usize,
-    /// Whether some rows are left out.
+    /// Whether the page leaves out rows that the caller does not want.
     pub is_filtered: bool,
 }
 
-/// Rows in order.
+/// A page of rows, sorted by shard and then by sort key.
 #[derive(Debug)]
 pub struct Page<T> {
     pub rows: Vec<T>,
-    /// The user of the last row examined, if there may be more rows.
+    /// The user of the last row examined, after which the next page begins. `None` on the last page.
     pub next: Option<UserId>,
 }
 
@@ -36,12 +37,12 @@ impl<T> Default for Page<T> {
     }
 }
 
-/// A filtered page examines at most this many rows. A filter that matches few rows gives a short page
-/// instead of an expensive one.
+/// The number of examined rows after which a filtered page ends. A filter that matches few rows gives a short
+/// page instead of an expensive one.
 const MAX_EXAMINED: usize = 1_000;
 
-/// Reads a page. `read_shard` returns up to a number of rows of one shard after a user, and whether the shard
-/// has ended.
+/// Reads a page. `read_shard` takes a shard, the user after whom to begin and a maximum number of rows. It
+/// returns rows and whether they reach the end of the shard.
 pub(super) async fn page<T, F>(
     query: PageQuery,
     read_shard: impl Fn(u8, Option<UserId>, usize) -> F,
@@ -52,7 +53,7 @@ where
     F: Future<Output = Result<(Vec<T>, bool), StoreError>>,
 {
     let PageQuery { shards, after, limit, estimated_total, is_filtered } = query;
-    // Rows are spread evenly over the shards.
+    // Assumes that the rows are spread evenly over the shards.
     let enough = if is_filtered { MAX_EXAMINED } else { limit + 1 };
     let per_shard = estimated_total.div_ceil(usize::from(shards)).max(1);
     let concurrency = u8::try_from(enough.div_ceil(per_shard)).unwrap_or(shards).clamp(1, shards);
@@ -74,7 +75,7 @@ where
                     page.rows.push(row);
                 }
             }
-            // The rest of this shard sorts before the rows of the next shards.
+            // The unread rows of this shard sort before the rows of the next shards, so the page ends here.
             if !has_ended {
                 return Ok(page);
             }
@@ -89,7 +90,8 @@ where
 }
 
 impl Store {
-    /// Up to `limit` items of a partition after a sort key, and whether the partition has ended.
+    /// Reads up to `limit` items of a partition after a sort key. Returns the items and whether they reach
+    /// the end of the partition.
     pub(super) async fn partition_page(
         &self,
         table: &str,
@@ -100,7 +102,7 @@ impl Store {
         let (mut items, mut from) = (Vec::new(), None);
         loop {
             let missing = limit - items.len();
-            // A sort key cannot be empty. A space sorts before all of ours.
+            // A sort key cannot be empty. A space sorts before all of our sort keys.
             let after = after.as_deref().unwrap_or(" ");
             let page = self
                 .client
@@ -118,7 +120,7 @@ impl Store {
             match page.last_evaluated_key {
                 None => return Ok((items, true)),
                 Some(_) if items.len() >= limit => return Ok((items, false)),
-                // A response holds at most 1 MB.
+                // The response was cut at 1 MB, DynamoDB's limit. Read on.
                 key => from = key,
             }
         }

@@ -15,7 +15,7 @@ use crate::domain::catalog::Score;
 use crate::domain::prediction::{Confidence, Forecast, Stamp};
 use crate::domain::{Pick, Prediction, UserId};
 
-/// The index of predictions by user and creation.
+/// The index of predictions by user and creation time.
 const BY_USER: &str = "by_user";
 
 #[derive(Debug, Deserialize)]
@@ -27,7 +27,7 @@ struct Row {
     away: Option<u16>,
     confidence: Confidence,
     created: Stamp,
-    /// Missing in the oldest rows.
+    /// The stamp of the latest change. Missing in the oldest rows.
     changed: Option<Stamp>,
     edits: u32,
     points: Option<u32>,
@@ -66,7 +66,7 @@ pub struct NewPrediction {
     pub user_id: UserId,
     pub forecast: Forecast,
     pub confidence: Confidence,
-    /// The stamp of the request. The row keeps the stamp of its first request as `created`.
+    /// The stamp of this request. The row keeps the stamp of the request that created it as `created`.
     pub stamp: Stamp,
 }
 
@@ -75,7 +75,8 @@ pub struct NewPrediction {
 pub enum Predicted {
     Created(Prediction),
     Updated(Prediction),
-    /// Not written: the prediction has points, although the caller's catalog may show the match as open.
+    /// Nothing was written, because the prediction has points already. The caller's catalog can be stale and
+    /// still show the match as open.
     Settled,
 }
 
@@ -87,7 +88,8 @@ pub struct PredictionQuery {
     pub pick: Option<Pick>,
     pub after: Option<UserId>,
     pub limit: usize,
-    /// An estimate of the number of predictions. Decides how many shards are read concurrently.
+    /// An estimate of the number of the match's predictions. It decides how many shards are read
+    /// concurrently.
     pub estimated_total: usize,
 }
 
@@ -99,7 +101,7 @@ impl Store {
             .update_item()
             .table_name(&self.tables.predictions)
             .set_key(Some(keys::prediction(new.event_id, new.shards, new.user_id).into()))
-            // A write that the SDK retries must not overwrite a later change.
+            // The SDK may retry a write. A late retry must not overwrite a later change.
             .condition_expression(
                 "attribute_not_exists(points) AND (attribute_not_exists(changed) OR changed <= :stamp)",
             )
@@ -131,12 +133,12 @@ impl Store {
         if row.points.is_some() {
             return Ok(Predicted::Settled);
         }
-        // Stamps are unique. If the SDK retried the write, the stamp still tells that this request created
-        // the row.
+        // Stamps are unique, so the stamp tells whether this request created the row, even if the SDK retried
+        // the write.
         Ok(if row.created == new.stamp { Predicted::Created(row) } else { Predicted::Updated(row) })
     }
 
-    /// A user's prediction for a match.
+    /// Reads a user's prediction for a match that has `shards` shards.
     pub async fn prediction(
         &self,
         event: u32,
@@ -149,7 +151,8 @@ impl Store {
         row.map(TryInto::try_into).transpose()
     }
 
-    /// The predictions of up to 100 users for a match, eventually consistent. Users without one are left out.
+    /// Reads the predictions of up to 100 users for a match, eventually consistent. Users without a
+    /// prediction are left out.
     pub async fn predictions_of(
         &self,
         event: u32,
@@ -161,7 +164,7 @@ impl Store {
         items.into_iter().map(|item| read(item).map(|row| (row.user_id, row))).collect()
     }
 
-    /// A page of a match's predictions.
+    /// Reads a page of a match's predictions.
     pub async fn predictions_page(&self, query: &PredictionQuery) -> Result<Page<Prediction>, StoreError> {
         let PredictionQuery { event_id, shards, pick, after, limit, estimated_total } = *query;
         pages::page(
@@ -173,7 +176,8 @@ impl Store {
         .await
     }
 
-    /// Up to `limit` predictions of one shard in key order, and whether the shard has ended.
+    /// Reads up to `limit` predictions of one shard, sorted by sort key, after the user `after`. Returns the
+    /// predictions and whether they reach the end of the shard.
     pub async fn shard_page(
         &self,
         event: u32,
@@ -188,7 +192,8 @@ impl Store {
         Ok((items.into_iter().map(read).collect::<Result<_, _>>()?, has_ended))
     }
 
-    /// A user's predictions, newest first, and whether there are more. Eventually consistent.
+    /// Reads up to `limit` of a user's predictions, newest first. Returns the predictions and whether older
+    /// ones exist. Eventually consistent.
     pub async fn own_predictions(
         &self,
         user: UserId,
@@ -216,7 +221,7 @@ impl Store {
             .into_iter()
             .take(limit)
             .map(|mut item| {
-                // The index returns its own key attributes too.
+                // The index also returns its own key attributes, which a batch read rejects.
                 item.retain(|name, _| name == "pk" || name == "sk");
                 item
             })
@@ -228,7 +233,7 @@ impl Store {
     }
 }
 
-/// The item of a prediction, for benchmarks that fill the table directly.
+/// Builds the item of a prediction, for benchmarks that fill the table directly.
 #[must_use]
 pub fn item(new: &NewPrediction) -> HashMap<String, AttributeValue> {
     let mut item: Item = keys::prediction(new.event_id, new.shards, new.user_id).into();

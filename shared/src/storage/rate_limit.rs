@@ -1,5 +1,5 @@
-//! The sliding window of [`crate::domain::limit`] as DynamoDB expressions: attributes `m0` (newest) to `mN`
-//! hold the request ids of the latest admissions.
+//! The sliding window of [`crate::domain::limit`] as DynamoDB expressions. The attributes `m0` (newest), `m1`
+//! and so on hold the ids of the latest admitted requests.
 //!
 //! An update expression reads the item as it was before the update, so `SET m0 = :new, m1 = m0, m2 = m1`
 //! shifts the whole window in one write.
@@ -13,10 +13,10 @@ use chrono::{DateTime, Utc};
 use super::item::{Item, text};
 use crate::domain::limit::{self, Limit};
 
-/// Sorts before every request id. Stands for a position that was never filled.
+/// The value of a position that holds no request id. It sorts before every request id.
 const NEVER: &str = "0";
 
-/// The parts of an update expression.
+/// A change of the window: the parts of a conditional update.
 #[derive(Debug, PartialEq)]
 pub(super) struct Shift {
     pub set: String,
@@ -24,13 +24,14 @@ pub(super) struct Shift {
     pub values: HashMap<String, AttributeValue>,
 }
 
-/// Inserts `request_id` at the front if every limit allows it. A retried write is not inserted twice.
+/// Builds an update that inserts `request_id` as the newest id, if every limit admits the request. The
+/// condition also fails if the id is in the window already, so a retried write does not insert it twice.
 pub(super) fn admit(limits: &[Limit], request_id: &str, now: DateTime<Utc>) -> Shift {
     let depth = limit::depth(limits);
     let mut values = HashMap::from([(":request".into(), text(request_id))]);
     let mut set = "m0 = :request".to_owned();
     for position in 1..depth {
-        // DynamoDB rejects values that no expression uses, so this value is added with its first use.
+        // DynamoDB rejects values that no expression uses, so `:never` is added with its first use.
         values.insert(":never".into(), text(NEVER));
         let _ = write!(set, ", m{position} = if_not_exists(m{}, :never)", position - 1);
     }
@@ -47,7 +48,7 @@ pub(super) fn admit(limits: &[Limit], request_id: &str, now: DateTime<Utc>) -> S
     Shift { set, condition, values }
 }
 
-/// Removes `request_id` from `position` and closes the gap.
+/// Builds an update that removes `request_id` from `position` and moves the older ids up by one position.
 pub(super) fn release(limits: &[Limit], position: usize, request_id: &str) -> Shift {
     let depth = limit::depth(limits);
     let mut set = String::new();
@@ -62,13 +63,13 @@ pub(super) fn release(limits: &[Limit], position: usize, request_id: &str) -> Sh
     }
 }
 
-/// How many attempts a release needs at most. Each concurrent request shifts a position by one, in either
-/// direction.
+/// Returns the maximum number of attempts to release an id. Meanwhile each concurrent admission or release
+/// can move the id by one position, and then the attempt fails.
 pub(super) fn release_attempts(limits: &[Limit]) -> u32 {
     u32::try_from(2 * limit::depth(limits) + 1).unwrap_or(u32::MAX)
 }
 
-/// The request ids in an item's window, newest first.
+/// Returns the request ids in an item's window, newest first.
 pub(super) fn request_ids(item: &Item) -> Vec<String> {
     (0..).map_while(|position| item.get(&format!("m{position}"))?.as_s().ok().cloned()).collect()
 }
@@ -83,7 +84,7 @@ mod tests {
         [Limit { count: 2, window: TimeDelta::minutes(10) }, Limit { count: 3, window: TimeDelta::days(1) }];
 
     #[test]
-    fn admission_shifts_the_window_and_checks_each_limit() {
+    fn an_admission_shifts_the_window_and_checks_each_limit() {
         let shift = admit(&LIMITS, "x", DateTime::from_timestamp(1_763_000_000, 0).unwrap());
         assert_eq!(
             shift.set,
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn release_closes_the_gap() {
+    fn a_release_closes_the_gap_in_the_window() {
         assert_eq!(release(&LIMITS, 1, "x").set, "m1 = if_not_exists(m2, :never), m2 = :never");
         assert_eq!(release(&LIMITS, 2, "x").set, "m2 = :never");
     }

@@ -1,4 +1,4 @@
-//! The one way to retry after a conflict.
+//! Bounded retries, for every loop that retries after a conflict.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use super::error::StoreError;
 /// }
 /// ```
 ///
-/// The SDK already retries single calls that DynamoDB throttles. This is for what only the caller can
-/// retry: a write whose condition failed, and the unprocessed rest of a batch.
+/// The SDK already retries single calls that DynamoDB throttles. [`Retry`] is for what only the caller can
+/// retry: a write whose condition failed, and the part of a batch that DynamoDB left unprocessed.
 #[derive(Debug)]
 pub struct Retry {
     what: &'static str,
@@ -31,19 +31,20 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Up to `attempts` attempts without waits. `what` names the contended thing in the error.
+    /// Allows up to `attempts` attempts without waits. `what` names the contended thing in the error.
     #[must_use]
     pub fn immediate(what: &'static str, attempts: u32) -> Self {
         Self::doubling(what, attempts, Duration::ZERO)
     }
 
-    /// Up to `attempts` attempts. The first wait is `first_wait`; each further wait is twice as long.
+    /// Allows up to `attempts` attempts. The first wait is `first_wait`; each further wait is twice as long
+    /// as the wait before.
     #[must_use]
     pub fn doubling(what: &'static str, attempts: u32, first_wait: Duration) -> Self {
         Self { what, attempts, failed: 0, first_wait }
     }
 
-    /// How many attempts have failed so far.
+    /// Returns how many attempts have failed so far.
     #[must_use]
     pub fn failed(&self) -> u32 {
         self.failed
@@ -59,7 +60,7 @@ impl Retry {
         Ok(())
     }
 
-    /// Like [`Retry::again`], with a wait that the caller chooses.
+    /// Does the same as [`Retry::again`], but waits for `wait`.
     pub async fn again_after(&mut self, wait: Duration) -> Result<(), StoreError> {
         self.count_failure()?;
         sleep(wait).await;
@@ -78,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// The waits between attempts, in milliseconds, until the retries are exhausted.
+    /// Returns the waits between attempts, in milliseconds, until the retries are exhausted.
     #[expect(clippy::disallowed_methods, reason = "measures the paused clock")]
     async fn waits(mut retry: Retry) -> Vec<u128> {
         let mut waits = Vec::new();
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waits_double_and_the_last_failure_does_not_wait() {
+    async fn waits_double_and_no_wait_follows_the_last_failure() {
         assert_eq!(waits(Retry::doubling("row", 4, Duration::from_millis(10))).await, [10, 20, 40]);
     }
 

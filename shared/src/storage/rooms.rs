@@ -21,20 +21,21 @@ use crate::domain::UserId;
 use crate::domain::room::{Member, Room, RoomId};
 use crate::domain::tally::{RoomCounts, RoomTotals};
 
-/// How long an idempotency key is valid.
+/// How long a room's creation is kept, and so how long its idempotency key is valid.
 const IDEMPOTENCY_KEY_KEPT: TimeDelta = TimeDelta::days(7);
 
-/// How long a homeserver may redeliver a transaction.
+/// How long a processed transaction is remembered: longer than the homeserver may redeliver it.
 const PUSH_KEPT: TimeDelta = TimeDelta::days(7);
 
 /// The creation of a room, in progress or finished.
 #[derive(Debug, Clone, Deserialize)]
 pub struct RoomCreation {
-    /// The same for every attempt. The chat network recognises the room by it.
+    /// A text that is the same for every attempt to create this room, so that the chat network recognises the
+    /// room.
     pub nonce: String,
-    /// A digest of the room's properties in the first request.
+    /// A digest of the room's properties, as the first request gave them.
     pub content: String,
-    /// The room, if an earlier request created it.
+    /// The room's id, if an earlier request created the room.
     pub room_id: Option<RoomId>,
 }
 
@@ -42,15 +43,16 @@ pub struct RoomCreation {
 #[derive(Debug, Clone)]
 pub struct RoomCreationRequest<'a> {
     pub user: UserId,
-    /// Identifies the request: a digest of its idempotency key, or else of its content.
+    /// Identifies the request: a digest of its idempotency key or, without a key, of its content.
     pub digest: &'a str,
     /// A digest of the room's properties.
     pub content: &'a str,
-    /// Whether the request has an idempotency key. Without one, the creation is deleted when it finishes.
+    /// Whether the request has an idempotency key. Without a key, the stored creation is deleted when it
+    /// finishes.
     pub has_key: bool,
 }
 
-/// A room's counters as stored. The counters per team and per day have dynamic names.
+/// A room's counters as stored. The names of the counters per team and per day contain the team or the day.
 #[derive(Deserialize)]
 struct StoredCounts {
     #[serde(flatten)]
@@ -60,7 +62,8 @@ struct StoredCounts {
 }
 
 impl Store {
-    /// A room. Retries a miss with a consistent read, because the room may be new.
+    /// Reads a room. Retries with a consistent read if an eventually consistent read finds nothing, because
+    /// the room may be new.
     pub async fn room(&self, id: &RoomId) -> Result<Option<Room>, StoreError> {
         match self.get(&self.tables.rooms, keys::room(id), Reads::Eventual).await? {
             None => self.get(&self.tables.rooms, keys::room(id), Reads::Consistent).await,
@@ -68,13 +71,13 @@ impl Store {
         }
     }
 
-    /// The rooms with these ids. Unknown ids are left out.
+    /// Reads the rooms with these ids. Unknown ids are left out.
     pub async fn rooms(&self, ids: &[RoomId], reads: Reads) -> Result<HashMap<RoomId, Room>, StoreError> {
         let items = self.room_items(ids, keys::room, reads).await?;
         items.into_iter().map(|item| from_item(item).map(|room: Room| (room.room_id.clone(), room))).collect()
     }
 
-    /// The member counts of rooms, eventually consistent. Rooms without members are left out.
+    /// Reads the member counts of rooms, eventually consistent. Rooms without counters are left out.
     pub async fn member_counts(&self, ids: &[RoomId]) -> Result<HashMap<RoomId, i64>, StoreError> {
         #[derive(Deserialize)]
         struct Tally {
@@ -102,7 +105,7 @@ impl Store {
         Ok(try_join_all(batches).await?.into_iter().flatten().collect())
     }
 
-    /// Stores a room. Returns false if it exists; then it stays as it is.
+    /// Stores a new room. Returns false and changes nothing if the room exists already.
     pub async fn put_room(&self, room: &Room) -> Result<bool, StoreError> {
         let put = self
             .client
@@ -115,7 +118,7 @@ impl Store {
         condition_held("PutItem", put)
     }
 
-    /// Renames a room. Does nothing if it has the name already.
+    /// Renames a room. Does nothing if the room does not exist or has this name already.
     pub async fn rename_room(&self, room: &RoomId, name: &str) -> Result<(), StoreError> {
         let renamed = self
             .client
@@ -131,7 +134,8 @@ impl Store {
         condition_held("UpdateItem", renamed).map(|_| ())
     }
 
-    /// Begins the creation of a room, or returns the one that an identical request began.
+    /// Begins the creation of a room, or returns the creation that an earlier request with the same digest
+    /// began.
     pub async fn begin_room_creation(
         &self,
         request: &RoomCreationRequest<'_>,
@@ -157,8 +161,8 @@ impl Store {
         from_item(begun.attributes.unwrap_or_default())
     }
 
-    /// Stores a new room and its first member and finishes the creation, in one transaction. `false` if the
-    /// room exists already.
+    /// Stores a new room with its creator as the first member, and finishes the creation, in one transaction.
+    /// Returns false and changes nothing if the room exists already.
     pub async fn finish_room_creation(
         &self,
         room: &Room,
@@ -176,7 +180,8 @@ impl Store {
         };
         let room_item = to_item(keys::room(&room.room_id), room)?;
         let mut member = to_item(keys::member(&room.room_id, room.shards, creator.user_id), creator)?;
-        // The creator joined by our request; the homeserver's event does not change that.
+        // With `entry` and `since`, the creator joined by a request of ours. The homeserver's join event
+        // keeps both.
         member.insert("entry".into(), text(request.digest));
         member.insert("since".into(), number(room.created_at.timestamp_millis()));
         let creation = keys::room_creation(request.user, request.digest);
@@ -219,8 +224,9 @@ impl Store {
         condition_held("UpdateItem", touched).map(|_| ())
     }
 
-    /// Whether a homeserver transaction was processed before. The id alone is not unique: a reinstalled
-    /// homeserver counts from one again. So the digest of the content must match too.
+    /// Returns whether a homeserver transaction was processed before. A transaction's id alone is not unique,
+    /// because a reinstalled homeserver numbers its transactions from one again. So the digest of the content
+    /// must match too.
     pub async fn is_push_processed(&self, transaction: &str, digest: &str) -> Result<bool, StoreError> {
         #[derive(Deserialize)]
         struct Processed {
@@ -250,7 +256,7 @@ impl Store {
         Ok(())
     }
 
-    /// The counters of a room, eventually consistent. All zero if there are none.
+    /// Reads the counters of a room, eventually consistent. All are zero if none are stored.
     pub async fn room_counts(&self, room: &RoomId) -> Result<RoomCounts, StoreError> {
         let stored: Option<StoredCounts> =
             self.get(&self.tables.rooms, keys::room_tally(room), Reads::Eventual).await?;

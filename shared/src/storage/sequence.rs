@@ -1,14 +1,15 @@
 //! Sequence numbers of DynamoDB Streams.
 
-/// A record's position in its stream shard. Compares as DynamoDB orders the records.
+/// The position of a stream record in its stream shard. A later record has a greater sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sequence(u128);
 
-/// DynamoDB stores numbers of up to 38 digits exactly. Sequence numbers have 21 or a few more.
+/// The maximum length of a sequence number, in digits. DynamoDB stores numbers of up to 38 digits exactly,
+/// and actual sequence numbers have 21 digits or a few more.
 const MAX_DIGITS: usize = 38;
 
 impl Sequence {
-    /// Parses a sequence number. `None` if it is not one.
+    /// Parses a sequence number. Returns `None` if the text is not a sequence number.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let is_well_formed =

@@ -1,5 +1,5 @@
-//! The `predictions` table: settlements. Which results wait for points, the progress of each match, and the
-//! points.
+//! The `predictions` table: settlements. A settlement gives every prediction of a match its points. The table
+//! holds the match results that wait for settlement, the progress of each settlement, and the points.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use super::store::{Reads, Store, every_item};
 use super::{keys, predictions};
 use crate::domain::{Prediction, UserId};
 
-/// A result that waits for settlement.
+/// A match result that waits for settlement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Due {
     pub event_id: u32,
@@ -35,12 +35,14 @@ pub struct Due {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
     pub revision: u32,
-    /// By shard. A shard that has not begun has no entry.
+    /// The progress of each shard. Shards whose settlement has not begun are missing.
     pub progress: BTreeMap<u8, Progress>,
     pub is_done: bool,
 }
 
-/// The progress of one shard. All predictions up to `last` have their points.
+/// The progress of one shard, in the order of the sort keys. `settled` is the number of predictions that have
+/// their points. In `After`, these are all predictions up to that of the user `last`; in `Done`, all
+/// predictions of the shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     After { last: UserId, settled: u64 },
@@ -91,26 +93,26 @@ impl Settlement {
         })
     }
 
-    /// The number of predictions that have their points under this revision.
+    /// Returns the number of predictions that have their points under this revision of the result.
     #[must_use]
     pub fn settled(&self) -> u64 {
         self.progress.values().map(|progress| progress.settled()).sum()
     }
 }
 
-/// The points of one prediction.
+/// The points to write to one prediction.
 #[derive(Debug, Clone)]
 pub struct Award {
-    /// The prediction as it was read. If it changed since, it is not written.
+    /// The prediction as it was read. If the stored prediction has changed since, the points are not written.
     pub row: Prediction,
     pub points: Option<u32>,
 }
 
-/// The maximum number of awards in one call. DynamoDB sets this limit.
+/// The maximum number of awards in one call: DynamoDB's limit for the statements of a batch.
 pub const MAX_AWARDS: usize = 25;
 
 impl Store {
-    /// Stores that a result waits for settlement, unless a later revision waits.
+    /// Stores that a match result waits for settlement, unless a later revision of it waits already.
     pub async fn put_due(&self, due: &Due) -> Result<(), StoreError> {
         let put = self
             .client
@@ -124,7 +126,7 @@ impl Store {
         condition_held("PutItem", put).map(|_| ())
     }
 
-    /// All results that wait for settlement, oldest first.
+    /// Reads all match results that wait for settlement, longest wait first.
     pub async fn due(&self) -> Result<Vec<Due>, StoreError> {
         let query = self
             .client
@@ -139,7 +141,7 @@ impl Store {
         Ok(due)
     }
 
-    /// Removes a result from those that wait, unless a later revision waits.
+    /// Removes a match result from the results that wait for settlement, unless a later revision of it waits.
     pub async fn remove_due(&self, event: u32, revision: u32) -> Result<(), StoreError> {
         let removed = self
             .client
@@ -153,8 +155,9 @@ impl Store {
         condition_held("DeleteItem", removed).map(|_| ())
     }
 
-    /// Begins the settlement of a revision, or returns its progress. With `restart`, the progress is reset;
-    /// predictions keep the points they have.
+    /// Begins the settlement of a revision of a match result. If the settlement of this revision or a later
+    /// one has begun already, returns that settlement. With `restart`, this revision begins anew; predictions
+    /// keep the points that they have.
     pub async fn begin_settlement(
         &self,
         event: u32,
@@ -190,14 +193,14 @@ impl Store {
         }
     }
 
-    /// The settlement of a match, strongly consistent.
+    /// Reads the settlement of a match, strongly consistent.
     pub async fn settlement(&self, event: u32) -> Result<Option<Settlement>, StoreError> {
         let found =
             self.get_item(&self.tables.predictions, keys::settlement(event), Reads::Consistent).await?;
         found.as_ref().map(Settlement::read).transpose()
     }
 
-    /// Stores the progress of a shard. `false` if the settlement of a later revision has begun.
+    /// Stores the progress of a shard. Returns false if the settlement of another revision has begun.
     pub async fn save_progress(
         &self,
         event: u32,
@@ -208,7 +211,7 @@ impl Store {
         self.update_settlement(event, revision, format!("{SHARD}{shard}"), text(progress.to_text())).await
     }
 
-    /// Finishes the settlement. `false` if the settlement of a later revision has begun.
+    /// Marks the settlement as done. Returns false if the settlement of another revision has begun.
     pub async fn end_settlement(
         &self,
         event: u32,
@@ -242,11 +245,12 @@ impl Store {
 
     /// Writes the points of up to [`MAX_AWARDS`] predictions of a match.
     ///
-    /// Returns the current rows of the predictions that changed since they were read. A row that has points
-    /// under this revision or a later one needs no further write.
+    /// Returns the current rows of the predictions that changed since they were read. If such a row was
+    /// settled under this revision or a later one, it needs no further write.
     ///
-    /// One call writes many rows at one write unit each. A batch of puts costs the same but takes no
-    /// conditions: a settlement that a correction has overtaken would overwrite newer points.
+    /// One call writes many rows at one write unit each. A batch of puts would cost the same, but puts in a
+    /// batch cannot have conditions. Without conditions, a slow settlement could overwrite the points of a
+    /// later, corrected result.
     pub async fn award(
         &self,
         shards: u8,
@@ -274,7 +278,7 @@ impl Store {
             }
             for (statement, response) in open.into_iter().zip(responses) {
                 match outcome(response) {
-                    // A missing row was deleted by an operator.
+                    // Only an operator deletes predictions. A deleted prediction gets no points.
                     Outcome::Written | Outcome::Missing => {}
                     Outcome::Changed(item) => changed.push(predictions::read(item)?),
                     Outcome::Throttled => left.push(statement),
@@ -304,8 +308,8 @@ impl Store {
             Some(points) => format!("SET points={points}"),
             None => "REMOVE points".to_owned(),
         };
-        // The keys and numbers are our own, so they are safe in the statement. As parameters they would take
-        // three times the bytes and be measurably slower.
+        // No value here is user input, so the statement can contain the values. As parameters, they would
+        // take three times the bytes and be measurably slower.
         let statement = BatchStatementRequest::builder()
             .statement(format!(
                 "UPDATE \"{table}\" {points} SET revision={revision} \
@@ -318,7 +322,7 @@ impl Store {
     }
 }
 
-/// The result of one statement.
+/// The result of one statement of a batch.
 enum Outcome {
     Written,
     Changed(Item),
@@ -350,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_round_trips() {
+    fn progress_is_the_same_after_a_round_trip_through_text() {
         for progress in [
             Progress::After { last: UserId(7), settled: 1_000 },
             Progress::Done { settled: 0 },
@@ -361,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_progress_is_rejected() {
+    fn malformed_progress_texts_are_rejected() {
         for text in ["", "7", "x done", "7 x", "7 7 7"] {
             assert_eq!(Progress::parse(text), None, "{text}");
         }

@@ -13,7 +13,7 @@ use super::store::Store;
 use crate::domain::sms::{LogPosition, SmsLogEntry, SmsStatus};
 use crate::domain::{CodeId, OneTimeCode, Phone};
 
-/// How long entries are kept.
+/// How long log entries are kept.
 pub const KEPT_FOR: TimeDelta = TimeDelta::days(7);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ struct LogItem {
     #[serde(with = "ts_milliseconds")]
     created_at: DateTime<Utc>,
     attempts: u32,
-    /// The table's time to live, not the expiry of the code.
+    /// When DynamoDB may delete this log entry. Unrelated to the expiry of the code.
     #[serde(with = "ts_seconds")]
     expires_at: DateTime<Utc>,
 }
@@ -51,13 +51,13 @@ impl From<LogItem> for SmsLogEntry {
     }
 }
 
-/// Which entries to list.
+/// Which log entries to list.
 #[derive(Debug, Clone)]
 pub struct Filter {
     pub phone: Option<Phone>,
     pub date: Option<NaiveDate>,
     pub status: Option<SmsStatus>,
-    /// Only entries older than this one.
+    /// List only entries older than the entry at this position.
     pub before: Option<LogPosition>,
 }
 
@@ -87,7 +87,7 @@ impl Store {
         Ok(())
     }
 
-    /// Up to `limit` entries, newest first, of one day or of all days that are kept.
+    /// Reads up to `limit` log entries that match the filter, newest first.
     pub async fn sms_logs(
         &self,
         filter: &Filter,
@@ -95,10 +95,10 @@ impl Store {
         today: NaiveDate,
     ) -> Result<Vec<SmsLogEntry>, StoreError> {
         let oldest = today - KEPT_FOR;
-        // The clock of another instance may be ahead of ours.
+        // The clock of another instance may be ahead of ours, so an entry may be dated tomorrow.
         let newest = filter.before.as_ref().and_then(LogPosition::day).unwrap_or(today + Days::new(1));
         let days: Vec<NaiveDate> = match filter.date {
-            // DynamoDB deletes expired items late, so older entries may still exist.
+            // DynamoDB deletes expired items late, so older entries may still exist. They are not listed.
             Some(day) if day < oldest => Vec::new(),
             Some(day) => vec![day],
             None => oldest.iter_days().take_while(|day| *day <= newest).take(9).collect(),

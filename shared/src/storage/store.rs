@@ -1,4 +1,4 @@
-//! The store, and the reads that every table shares.
+//! The store, and the reads that all tables have in common.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
@@ -9,7 +9,7 @@ use super::item::{Item, Key, from_item};
 use super::keys;
 use crate::config::Tables;
 
-/// All tables, through one DynamoDB client. Cheap to clone.
+/// Access to all tables through one DynamoDB client. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(super) client: Client,
@@ -19,25 +19,25 @@ pub struct Store {
 /// The consistency of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
-    /// Eventually consistent: half a read unit, may be some milliseconds stale.
+    /// Eventually consistent: costs half a read unit per 4 KB; the item may be some milliseconds out of date.
     Eventual,
-    /// Strongly consistent: a whole read unit, sees every acknowledged write.
+    /// Strongly consistent: costs a whole read unit per 4 KB; sees every acknowledged write.
     Consistent,
 }
 
 impl Store {
-    /// A store over `client`.
+    /// Creates a store that reads and writes `tables` through `client`.
     #[must_use]
     pub fn new(client: Client, tables: Tables) -> Self {
         Self { client, tables }
     }
 
-    /// Reads a key that does not exist, to check the table and to open the connection.
+    /// Reads a key that does not exist, to open the connection and to check that the `users` table responds.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.get_item(&self.tables.users, keys::never_written(), Reads::Eventual).await.map(|_| ())
     }
 
-    /// The item at `key`, deserialized. `None` if there is no item.
+    /// Reads and deserializes the item stored under `key`. Returns `None` if there is no such item.
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
         table: &str,
@@ -47,7 +47,7 @@ impl Store {
         self.get_item(table, key, reads).await?.map(from_item).transpose()
     }
 
-    /// The item at `key`.
+    /// Reads the item stored under `key`. Returns `None` if there is no such item.
     pub(super) async fn get_item(
         &self,
         table: &str,
@@ -67,7 +67,7 @@ impl Store {
     }
 }
 
-/// All items that a query matches, over all pages.
+/// Reads all pages of a query and returns all items.
 pub(super) async fn every_item(query: QueryFluentBuilder) -> Result<Vec<Item>, StoreError> {
     let found = query.into_paginator().items().send().collect::<Result<Vec<_>, _>>().await;
     found.map_err(|error| StoreError::from_sdk("Query", &error))

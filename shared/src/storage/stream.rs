@@ -1,4 +1,4 @@
-//! Changes from DynamoDB Streams, as Lambda delivers them.
+//! Changes of items, as DynamoDB Streams records them and Lambda delivers them.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
@@ -17,15 +17,15 @@ use crate::domain::{Prediction, UserId};
 /// One stream record.
 #[derive(Debug)]
 pub struct Record {
-    /// The sequence number as it arrived. Failure reports quote it.
+    /// The sequence number as it arrived. The report of a failed record to Lambda quotes this text.
     pub number: String,
     pub sequence: Sequence,
-    /// The stream shard. Records of a shard arrive in sequence order.
+    /// The stream shard of the record. The records of a shard arrive in the order of their sequence numbers.
     pub shard: String,
     pub change: Change,
 }
 
-/// What changed.
+/// The item that changed, before (`old`) and after (`new`) the change. `None` if there was or is no item.
 #[derive(Debug)]
 pub enum Change {
     Prediction {
@@ -41,7 +41,7 @@ pub enum Change {
         old: Option<Room>,
         new: Option<Room>,
     },
-    /// A user's record over all matches.
+    /// A user's record over all matches changed.
     UserRecord {
         user: UserId,
         record: VersionedRecord,
@@ -51,18 +51,18 @@ pub enum Change {
         user: UserId,
         chosen: ChosenTeam,
     },
-    /// A change without effect on counts or copies.
+    /// A change that affects neither counters nor copies of the item.
     Other,
 }
 
-/// A delivery from a stream.
+/// The records of one delivery from Lambda.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub records: Vec<Record>,
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A record that does not parse. It is stored for inspection and does not block the stream.
+/// A stream record that does not parse. It is stored for inspection, so that it does not block the stream.
 #[derive(Debug)]
 pub struct Unreadable {
     pub number: String,
@@ -73,7 +73,8 @@ pub struct Unreadable {
 struct Delivery {
     #[serde(rename = "Records", default)]
     records: Vec<Value>,
-    /// Present if the event source mapping has a tumbling window, as ours have.
+    /// Lambda sends the shard id if the event source mapping has a tumbling window. All of our mappings have
+    /// one.
     #[serde(rename = "shardId")]
     shard: Option<String>,
 }
@@ -100,7 +101,7 @@ struct RawText {
 }
 
 impl Batch {
-    /// Parses a delivery. Records that do not parse go to `unreadable`.
+    /// Parses a delivery. Records that do not parse go to [`Batch::unreadable`].
     pub fn read(event: Value) -> Result<Self, StoreError> {
         let delivery: Delivery =
             serde_json::from_value(event).map_err(|_| StoreError::Unreadable("a batch of changes"))?;
@@ -119,7 +120,8 @@ impl Batch {
     }
 }
 
-/// Removes personal data: of a profile, only the key and the sequence number are kept.
+/// Removes personal data from a raw record: if the changed item is a profile, only its key and the sequence
+/// number remain.
 fn without_profile(mut raw: Value) -> Value {
     if raw["dynamodb"]["Keys"]["sk"]["S"] == "profile"
         && let Some(change) = raw["dynamodb"].as_object_mut()
@@ -158,8 +160,8 @@ impl Record {
         Ok(Self {
             sequence: Sequence::parse(&raw.sequence_number).ok_or_else(unreadable)?,
             number: raw.sequence_number,
-            // Without a shard id, the partition key stands in: the changes of a partition are ordered while
-            // DynamoDB keeps it in one shard.
+            // Without a shard id, the partition key takes its place, because the changes of a partition are
+            // ordered as long as DynamoDB keeps the partition in one shard.
             shard: shard
                 .map_or(pk, |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned()),
             change,
@@ -167,13 +169,13 @@ impl Record {
     }
 }
 
-/// How long unreadable records are kept.
+/// How long unreadable stream records are kept.
 const UNREADABLE_KEPT: TimeDelta = TimeDelta::days(14);
 
 impl Store {
-    /// Stores an unreadable record for inspection.
+    /// Stores an unreadable stream record for inspection.
     pub async fn save_unreadable(&self, record: &Unreadable, now: DateTime<Utc>) -> Result<(), StoreError> {
-        // A sort key cannot be empty.
+        // The sequence number becomes the sort key, which cannot be empty.
         let sequence = if record.number.is_empty() { "?" } else { &record.number };
         self.client
             .put_item()

@@ -1,8 +1,9 @@
-//! Counters, folded from streams exactly once.
+//! Counters, to which each stream record is added exactly once.
 //!
-//! An aggregate's item holds, for each stream shard, the last sequence number that it includes: its position
-//! in that shard. A fold adds a run of changes and moves the position in one conditional write. Redelivered
-//! changes fail the condition and change nothing.
+//! An aggregate is a set of counters in one item. For each stream shard, the item also holds a position: the
+//! sequence number of the last record that the counters include. A fold adds a run of records to the counters
+//! and moves the position, in one conditional write. For redelivered records the condition fails, and the
+//! counters stay as they are.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ use crate::domain::room::Day;
 use crate::domain::tally::{Counters, EventCounts, RoomCounts, UserRecord};
 use crate::domain::{RoomId, UserId};
 
-/// What the counters belong to.
+/// What a set of counters belongs to: a match, a user or a room.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aggregate {
     Event(u32),
@@ -38,14 +39,14 @@ pub struct Addition<C> {
     pub counts: C,
 }
 
-/// DynamoDB writes to a stream shard for some hours and drops it a day later. A position in a shard older
-/// than this is no longer needed.
+/// The age of a stream shard at which the position in it is no longer needed. DynamoDB writes to a stream
+/// shard for some hours and deletes the shard a day later.
 const POSITIONS_KEPT: TimeDelta = TimeDelta::hours(36);
 
-/// How many old attributes one write removes. An expression has room for some hundred names.
+/// The maximum number of old attributes that one write removes. DynamoDB limits the size of an expression.
 const MAX_REMOVED: usize = 80;
 
-/// The attribute prefix of the positions.
+/// The prefix of the attributes that hold the positions.
 const POSITION: &str = "seen:";
 
 impl Aggregate {
@@ -64,7 +65,7 @@ impl Aggregate {
         }
     }
 
-    /// The id attribute, for readers of many items.
+    /// Returns the name and value of the id attribute, by which readers of many items tell them apart.
     fn id_attribute(&self) -> (&'static str, AttributeValue) {
         match self {
             Self::Event(event) => ("event_id", number(event)),
@@ -75,7 +76,8 @@ impl Aggregate {
 }
 
 impl Store {
-    /// Adds changes of one stream shard to an aggregate, each exactly once. They are in sequence order.
+    /// Adds what the records of one stream shard add to an aggregate, each exactly once. `additions` are in
+    /// the order of their sequence numbers.
     pub async fn fold<C: Counters>(
         &self,
         aggregate: &Aggregate,
@@ -85,8 +87,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         let position = format!("{POSITION}{shard}");
         let mut open = additions;
-        // A failed condition returns the current position. A second failure means that another invocation
-        // folds the same shard at the same time. That ends with its last record.
+        // A failed condition returns the current position, from which the next attempt continues. A second
+        // failure means that another invocation folds the same shard at the same time. The conflict ends with
+        // the last record of the other invocation.
         let mut retry = Retry::immediate("position in a stream shard", 10);
         loop {
             let (run, fields) = longest_run(open);
@@ -105,7 +108,8 @@ impl Store {
                 .expression_attribute_values(":last", number(last.sequence.number()))
                 .return_values(ReturnValue::AllNew)
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            // Copies of the counters compare their versions.
+            // The version grows with every write, so that an older copy of the counters never replaces a
+            // newer one.
             let mut adds = vec!["version :one".to_owned()];
             update = update.expression_attribute_values(":one", number(1));
             for (at, (name, count)) in fields.into_iter().enumerate() {
@@ -118,7 +122,7 @@ impl Store {
             match update.update_expression(expression).send().await {
                 Ok(_) if run.len() < open.len() => open = &open[run.len()..],
                 Ok(done) => {
-                    // The counts are written; leftover attributes do no harm.
+                    // A failure here is only logged: the counts are written, and old attributes do no harm.
                     let item = done.attributes.unwrap_or_default();
                     if let Err(error) = self.remove_old_attributes(aggregate, item, now).await {
                         tracing::warn!(%error, ?aggregate, "cannot remove old positions and counters");
@@ -139,7 +143,8 @@ impl Store {
         }
     }
 
-    /// Removes positions in shards that no longer exist, and daily counters that are out of range.
+    /// Removes positions in stream shards that no longer exist, and counters of days that are no longer
+    /// needed.
     async fn remove_old_attributes(
         &self,
         aggregate: &Aggregate,
@@ -175,13 +180,14 @@ impl Store {
         condition_held("UpdateItem", removed).map(|_| ())
     }
 
-    /// The counters of a match, eventually consistent. All zero before the first prediction.
+    /// Reads the counters of a match, eventually consistent. All are zero before the first prediction.
     pub async fn event_counts(&self, event: u32) -> Result<EventCounts, StoreError> {
         let counts = self.get(&self.tables.predictions, keys::event_tally(event), Reads::Eventual).await?;
         Ok(counts.unwrap_or_default())
     }
 
-    /// The number of predictions of up to 100 matches, eventually consistent.
+    /// Reads the number of predictions for each of up to 100 matches, eventually consistent. Matches without
+    /// counters are left out.
     pub async fn prediction_counts(&self, events: &[u32]) -> Result<BTreeMap<u32, u64>, StoreError> {
         #[derive(Deserialize)]
         struct Tally {
@@ -198,13 +204,15 @@ impl Store {
         Ok(counts)
     }
 
-    /// A user's record over all matches, eventually consistent. Empty before their first result.
+    /// Reads a user's record over all matches, eventually consistent. All zero before their first settled
+    /// prediction.
     pub async fn user_record(&self, user: UserId) -> Result<UserRecord, StoreError> {
         let found = self.get(&self.tables.predictions, keys::user_stats(user), Reads::Eventual).await?;
         Ok(found.map_or_else(UserRecord::default, |found: VersionedRecord| found.record))
     }
 
-    /// A user's record with its version, strongly consistent. `None` before their first result.
+    /// Reads a user's record with its version, strongly consistent. Returns `None` before their first settled
+    /// prediction.
     pub async fn versioned_record(&self, user: UserId) -> Result<Option<VersionedRecord>, StoreError> {
         self.get(&self.tables.predictions, keys::user_stats(user), Reads::Consistent).await
     }
@@ -223,12 +231,13 @@ pub(super) fn read_record(item: Item) -> Result<VersionedRecord, StoreError> {
     from_item(item)
 }
 
-/// How many counters one write changes. An expression has room for some hundred names.
+/// The maximum number of counters that one write changes. DynamoDB limits the size of an expression.
 const MAX_FIELDS: usize = 200;
 
 type Fields = Vec<(Cow<'static, str>, i64)>;
 
-/// The longest prefix of the additions that fits into one write, and the counters that it changes.
+/// Returns a run of additions, from the first one on, that fits into one write, and what the run adds to each
+/// counter. Tries all additions, then the first half, and so on.
 fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Fields) {
     let mut run = additions;
     loop {
@@ -249,12 +258,12 @@ fn position_in(item: &Item, attribute: &str) -> Option<u128> {
     item.get(attribute)?.as_n().ok()?.parse().ok()
 }
 
-/// Whether DynamoDB can no longer redeliver records of a shard. A shard id begins with its creation time in
-/// milliseconds. Other names never count as old.
+/// Returns whether a stream shard is so old that DynamoDB can no longer redeliver its records. A shard id
+/// begins with the shard's creation time, in milliseconds. A name of any other form never counts as old.
 fn is_old_shard(shard: &str, now: DateTime<Utc>) -> bool {
     let created = shard.split_once('-').and_then(|(created, _)| created.parse::<i64>().ok());
     created.is_some_and(|created| {
-        // A smaller number would be a time before 2001: it is no timestamp.
+        // As a timestamp, a smaller number would be before the year 2001, so it is no creation time.
         created > 1_000_000_000_000 && created < (now - POSITIONS_KEPT).timestamp_millis()
     })
 }
@@ -264,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shard_ids_tell_the_age_of_a_shard() {
+    fn only_shards_created_over_36_hours_ago_are_old() {
         let now = DateTime::from_timestamp_millis(1_794_744_000_000).unwrap();
         let hours = |hours: i64| format!("{}-a1b2c3d4", 1_794_744_000_000 - hours * 3_600_000);
         assert!(is_old_shard(&hours(37), now));

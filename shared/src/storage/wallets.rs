@@ -1,8 +1,8 @@
-//! The `wallets` table: a balance per user, and the ledger of its entries.
+//! The `wallets` table: each user's balance, and a ledger with an entry for every movement of coins.
 //!
-//! One transaction writes the balance and the entry. The entry's key is the idempotency key, so a retried
-//! movement is posted at most once. The balance is replaced only if it is still the one that was read, so no
-//! two movements start from the same balance.
+//! One transaction writes the new balance and the ledger entry. The entry's key contains the idempotency key,
+//! so a retried movement is posted at most once. The transaction succeeds only if the stored balance is still
+//! the one that was read, so no two movements change the same balance.
 
 use aws_sdk_dynamodb::types::{
     Get, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactGetItem, TransactWriteItem, Update,
@@ -20,7 +20,7 @@ use crate::domain::UserId;
 use crate::domain::coins::{Entry, EntryKey, Wallet};
 use crate::domain::limit::{self, Limit, Limited};
 
-/// The index of a wallet's entries by sequence.
+/// The index of a wallet's ledger entries by sequence number.
 const IN_ORDER: &str = "in_order";
 
 /// A movement of coins to post.
@@ -28,7 +28,7 @@ const IN_ORDER: &str = "in_order";
 pub struct Movement {
     pub key: EntryKey,
     pub entry: Entry,
-    /// The day and the streak, if the movement is a daily claim.
+    /// The day and the streak in days, if the movement is a claim of daily coins.
     pub claimed: Option<(NaiveDate, u32)>,
 }
 
@@ -36,13 +36,13 @@ pub struct Movement {
 #[derive(Debug)]
 pub enum Posted {
     Applied(Entry),
-    /// An earlier request with the same key posted this entry.
+    /// Nothing was posted, because an earlier request with the same key posted this entry.
     Duplicate(Entry),
-    /// Not posted: the wallet changed since it was read. This is the current one.
+    /// Nothing was posted, because the wallet changed since it was read. Holds the current wallet.
     WalletChanged(Wallet),
 }
 
-/// An item of the table.
+/// An item of the `wallets` table.
 #[derive(Debug)]
 pub enum WalletItem {
     Balance(Wallet),
@@ -59,18 +59,18 @@ pub enum AdmitError {
 }
 
 impl Store {
-    /// A user's wallet, strongly consistent. An unused wallet is empty.
+    /// Reads a user's wallet, strongly consistent. A wallet that was never used is empty.
     pub async fn wallet(&self, user: UserId) -> Result<Wallet, StoreError> {
         let wallet = self.get(&self.tables.wallets, keys::balance(user), Reads::Consistent).await?;
         Ok(wallet.unwrap_or_default())
     }
 
-    /// The entry with a key, strongly consistent.
+    /// Reads the ledger entry stored under `key` in a user's wallet, strongly consistent.
     pub async fn entry(&self, user: UserId, key: &EntryKey) -> Result<Option<Entry>, StoreError> {
         self.get(&self.tables.wallets, keys::entry(user, key), Reads::Consistent).await
     }
 
-    /// A wallet and the entry with a key, in one transactional read.
+    /// Reads a user's wallet and the entry stored under `key`, in one transaction.
     pub async fn wallet_and_entry(
         &self,
         user: UserId,
@@ -94,7 +94,7 @@ impl Store {
         Ok((wallet, entry))
     }
 
-    /// Counts a claim against the rate limit and returns the wallet, in one write.
+    /// Counts a claim of daily coins against the user's rate limit and returns the wallet, in one write.
     pub async fn admit_claim(
         &self,
         user: UserId,
@@ -132,7 +132,7 @@ impl Store {
         }
     }
 
-    /// Posts a movement against the wallet that was read.
+    /// Posts a movement to the wallet, if the wallet is still the one that was read as `from`.
     pub async fn post(&self, from: &Wallet, movement: &Movement) -> Result<Posted, StoreError> {
         let Movement { key, entry, claimed } = movement;
         let mut set = "SET balance = :balance, entries = :entries, user_id = :user".to_owned();
@@ -166,7 +166,7 @@ impl Store {
         let written = self
             .client
             .transact_write_items()
-            // The SDK's own token comes from a random source that is not meant for keys.
+            // The SDK would generate a token from a random source that is not meant for idempotency keys.
             .client_request_token(format!("{}-{}", entry.request_id, entry.sequence))
             .transact_items(
                 TransactWriteItem::builder().update(balance.update_expression(set).build()?).build(),
@@ -177,7 +177,7 @@ impl Store {
         let Err(error) = written else { return Ok(Posted::Applied(entry.clone())) };
         if let Some(item) = write_that_failed_condition(&error, 1) {
             let found: Entry = from_item(item)?;
-            // With our own request id, the response to our write was lost and the SDK retried it.
+            // If the entry has our own request id, the response to our write was lost and the SDK retried it.
             let is_ours = found.request_id == entry.request_id;
             return Ok(if is_ours { Posted::Applied(found) } else { Posted::Duplicate(found) });
         }
@@ -187,7 +187,8 @@ impl Store {
         }
     }
 
-    /// Up to `limit` entries below a sequence, newest first, and whether there are more. Strongly consistent.
+    /// Reads up to `limit` ledger entries with sequence numbers below `below`, newest first. Returns the
+    /// entries and whether older ones exist. Strongly consistent.
     pub async fn history(
         &self,
         user: UserId,
@@ -214,8 +215,8 @@ impl Store {
         Ok((entries, has_more))
     }
 
-    /// A consistent snapshot of a wallet and all its entries. `None` if the wallet changed during each of five
-    /// attempts.
+    /// Reads a wallet and all its ledger entries, all as of the same moment. Returns `None` if the wallet
+    /// changed during each of five attempts.
     pub async fn statement(&self, user: UserId) -> Result<Option<(Wallet, Vec<Entry>)>, StoreError> {
         for _ in 0..5 {
             let before = self.wallet(user).await?;
@@ -229,7 +230,8 @@ impl Store {
                 .consistent_read(true);
             let found = every_item(query).await?;
             let entries = found.into_iter().map(from_item).collect::<Result<Vec<Entry>, _>>()?;
-            // Each movement adds an entry. The same number before and after means that none was posted.
+            // Each movement adds an entry. If the number of entries is the same before and after the reads,
+            // no movement was posted meanwhile.
             if self.wallet(user).await?.entries == before.entries {
                 return Ok(Some((before, entries)));
             }
@@ -237,7 +239,8 @@ impl Store {
         Ok(None)
     }
 
-    /// A page of one of `segments` segments of the table, and the key after which the next page begins.
+    /// Scans a page of one of `segments` segments of the table. Returns the items, and the key after which
+    /// the next page begins: `None` on the last page.
     pub async fn wallet_items(
         &self,
         segment: i32,
@@ -261,7 +264,8 @@ impl Store {
             .map_err(|error| StoreError::from_sdk("Scan", &error))?;
         let mut items = Vec::new();
         for item in page.items.unwrap_or_default() {
-            // A rejected first claim leaves an item with only its rate limit.
+            // If a user's first claim is rejected, the balance item holds only the rate limit. Such an item
+            // is skipped.
             let is_used = ["balance", "entries", "sequence"].iter().any(|name| item.contains_key(*name));
             let RawKey { pk, sk } = from_item(item.clone())?;
             let user = keys::wallet_owner(&pk).ok_or(StoreError::Unreadable("a wallet's key"))?;

@@ -1,4 +1,4 @@
-//! The schemas and the parsers accept the same values.
+//! Checks that the JSON Schema and the parser of every input type accept the same values.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -23,20 +23,21 @@ use crate::domain::{
     Email, Field, Id, Name, OneTimeCode, Phone, Pick, Raw, RoomId, SearchText, UserId, Username,
 };
 
-/// Whether the parser accepts a text in a body. A query must give the same result.
+/// Returns whether the parser accepts a text. Checks that the result is the same in a body and in a query.
 #[track_caller]
 fn parser_accepts<T: Field>(text: &str) -> bool {
     let in_body = T::read(Raw::Json(&json!(text))).is_ok();
     let in_query = T::read(Raw::Text(text)).is_ok();
-    assert_eq!(in_body, in_query, "{text:?} in a body and in a query");
+    assert_eq!(in_body, in_query, "{text:?} has different results in a body and in a query");
     in_body
 }
 
-/// The schema of a type that is a string with a pattern.
+/// The JSON Schema of a string with at least one pattern.
 #[derive(Debug, Clone)]
 struct TextSchema {
-    /// The text must match all of them.
+    /// A text must match every pattern.
     patterns: Vec<Regex>,
+    /// The maximum number of characters.
     max_length: usize,
 }
 
@@ -44,7 +45,7 @@ impl TextSchema {
     fn of<T: Field>() -> Self {
         let schema = T::schema();
         assert_eq!(schema["type"], "string");
-        // The patterns reject the empty text, so that `minLength` 1 adds nothing.
+        // `accepts` ignores `minLength`: the patterns reject the empty text, so a `minLength` of 1 adds nothing.
         assert!(schema["minLength"].as_u64().is_none_or(|min| min == 1));
         let max_length = schema["maxLength"].as_u64().map_or(usize::MAX, |max| max.try_into().unwrap());
         Self { patterns: patterns(&schema).map(|pattern| Regex::new(pattern).unwrap()).collect(), max_length }
@@ -54,7 +55,7 @@ impl TextSchema {
         text.chars().count() <= self.max_length && self.patterns.iter().all(|pattern| pattern.is_match(text))
     }
 
-    /// Texts that the schema accepts. `*` and `+` repeat at most twice, so that most texts are short.
+    /// Generates texts that the schema accepts. `*` and `+` repeat at most twice, so that most texts are short.
     fn accepted_texts(&self) -> impl Strategy<Value = String> + use<> {
         let pattern = self.patterns[0].as_str().trim_start_matches('^').trim_end_matches('$');
         let pattern = pattern.replace('*', "{0,2}").replace(")+", "){1,2}");
@@ -62,9 +63,9 @@ impl TextSchema {
         string_regex(&pattern).unwrap().prop_filter("not accepted", move |text| schema.accepts(text))
     }
 
-    /// Accepted texts with one character inserted, removed or replaced. Many of them are not accepted.
+    /// Generates accepted texts with one character inserted, removed or replaced. The schema rejects many of them.
     fn almost_accepted_texts(&self) -> impl Strategy<Value = String> + use<> {
-        // White space, control characters, letters, digits and punctuation, where the types differ.
+        // Characters that some types accept and others reject.
         let special =
             "\u{0}\u{1f}\u{7f}\u{85}\u{9f}\u{a0}\u{200b}\u{2028}\u{3000}\u{feff} \t\nAaZz09+-_.(){}";
         let special = prop::sample::select(special.chars().collect::<Vec<_>>());
@@ -81,19 +82,20 @@ impl TextSchema {
         (self.accepted_texts(), any::<prop::sample::Index>(), inserted, any::<bool>()).prop_map(change)
     }
 
-    /// Accepted, almost accepted and random texts.
+    /// Generates accepted, almost accepted and random texts.
     fn texts(&self) -> impl Strategy<Value = String> + use<> {
         prop_oneof![self.accepted_texts(), self.almost_accepted_texts(), any::<String>()]
     }
 }
 
-/// The pattern of a schema, then those of its `allOf`.
+/// Lists the pattern of a schema, then the patterns in its `allOf`.
 fn patterns(schema: &Value) -> impl Iterator<Item = &str> {
     let further = schema["allOf"].as_array().into_iter().flatten();
     std::iter::once(schema).chain(further).filter_map(|schema| schema["pattern"].as_str())
 }
 
-/// Runs a test on texts around the schema of `T`, more of them than by default.
+/// Runs a test on texts that the schema of `T` accepts or almost accepts, and on random texts. The number of
+/// texts is higher than proptest's default.
 #[track_caller]
 fn for_texts_of<T: Field>(test: impl Fn(&TextSchema, &str) -> Result<(), TestCaseError>) {
     let schema = TextSchema::of::<T>();
@@ -104,58 +106,63 @@ fn for_texts_of<T: Field>(test: impl Fn(&TextSchema, &str) -> Result<(), TestCas
 #[track_caller]
 fn schema_and_parser_agree<T: Field>() {
     for_texts_of::<T>(|schema, text| {
-        prop_assert_eq!(schema.accepts(text), parser_accepts::<T>(text), "schema, parser: {:?}", text);
+        prop_assert_eq!(
+            schema.accepts(text),
+            parser_accepts::<T>(text),
+            "schema and parser differ: {:?}",
+            text
+        );
         Ok(())
     });
 }
 
 #[test]
-fn the_schema_of_one_time_codes_is_exact() {
+fn the_one_time_code_schema_and_parser_accept_the_same_texts() {
     schema_and_parser_agree::<OneTimeCode>();
 }
 
 #[test]
-fn the_schema_of_usernames_is_exact() {
+fn the_username_schema_and_parser_accept_the_same_texts() {
     schema_and_parser_agree::<Username>();
 }
 
 #[test]
-fn the_schema_of_names_is_exact() {
+fn the_name_schema_and_parser_accept_the_same_texts() {
     schema_and_parser_agree::<Name>();
 }
 
 #[test]
-fn the_schema_of_room_names_is_exact() {
+fn the_room_name_schema_and_parser_accept_the_same_texts() {
     schema_and_parser_agree::<RoomName>();
 }
 
 #[test]
-fn the_schema_of_topics_is_exact() {
+fn the_topic_schema_and_parser_accept_the_same_texts() {
     schema_and_parser_agree::<Topic>();
 }
 
 #[test]
-fn the_schema_of_search_texts_is_exact() {
+fn the_search_text_schema_and_parser_accept_the_same_texts() {
     schema_and_parser_agree::<SearchText>();
 }
 
 #[test]
-fn the_schema_of_reference_ids_is_exact() {
+fn the_reference_id_schema_and_parser_accept_the_same_texts() {
     schema_and_parser_agree::<ReferenceId>();
 }
 
-/// In a body. A query also accepts a space instead of the plus.
+/// This holds for a body. In a query, the parser also accepts a space instead of the plus.
 #[test]
-fn the_schema_of_phones_is_exact() {
+fn the_phone_schema_and_parser_accept_the_same_texts() {
     for_texts_of::<Phone>(|schema, text| {
         prop_assert_eq!(schema.accepts(text), Phone::read(Raw::Json(&json!(text))).is_ok(), "{:?}", text);
         Ok(())
     });
 }
 
-/// A pattern cannot tell which usernames are reserved.
+/// The schema accepts reserved usernames too, because a pattern cannot tell which usernames are reserved.
 #[test]
-fn chosen_usernames_are_the_usernames_that_are_not_reserved() {
+fn a_chosen_username_can_be_any_username_that_is_not_reserved() {
     assert_eq!(ChosenUsername::schema(), Username::schema());
     for_texts_of::<Username>(|_, text| {
         let is_free = Username::parse(text).is_ok_and(|name| !name.is_reserved());
@@ -165,9 +172,10 @@ fn chosen_usernames_are_the_usernames_that_are_not_reserved() {
     assert!(!parser_accepts::<ChosenUsername>(" Admin "));
 }
 
-/// A pattern cannot tell which characters beyond ASCII have a transliteration.
+/// Beyond ASCII the schema accepts more texts than the parser, because a pattern cannot tell which characters
+/// have a transliteration.
 #[test]
-fn the_schema_of_username_bases_is_exact_for_ascii() {
+fn the_username_base_schema_and_parser_accept_the_same_ascii_texts() {
     for_texts_of::<UsernameBase>(|schema, text| {
         let (by_schema, by_parser) = (schema.accepts(text), parser_accepts::<UsernameBase>(text));
         prop_assert!(by_schema || !by_parser, "only the parser accepts {text:?}");
@@ -184,9 +192,9 @@ fn the_schema_of_username_bases_is_exact_for_ascii() {
         .unwrap();
 }
 
-/// A pattern cannot tell which positions exist in a list.
+/// The schema accepts more texts than the parser, because a pattern cannot tell which texts are positions.
 #[test]
-fn the_schema_of_cursors_matches_every_accepted_cursor() {
+fn the_cursor_schema_accepts_every_cursor_that_the_parser_accepts() {
     fn check<P: Position>() {
         for_texts_of::<Cursor<P>>(|schema, text| {
             prop_assert!(schema.accepts(text) || !parser_accepts::<Cursor<P>>(text), "{text:?}");
@@ -212,7 +220,7 @@ fn assert_round_trip<P: Position + Clone + Debug + PartialEq>(owner: &str, posit
 
 proptest! {
     #[test]
-    fn cursors_of_the_service_are_accepted(
+    fn the_schema_and_the_parser_accept_every_cursor_that_the_service_writes(
         owner in "\\PC{0,20}",
         user: u32,
         entry: u64,
@@ -234,28 +242,28 @@ proptest! {
         assert_round_trip(&owner, &log);
     }
 
-    /// E-mail addresses have a format instead of a pattern.
+    /// The schema of e-mail addresses has a format instead of a pattern, so this checks only the parser.
     #[test]
-    fn plain_email_addresses_are_accepted(
+    fn the_parser_accepts_plain_email_addresses(
         address in "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,30}(\\.[a-z0-9]{1,10}){0,2}@([a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?\\.){1,3}[a-z]{2,10}",
     ) {
         prop_assert!(parser_accepts::<Email>(&address));
     }
 }
 
-/// Generated texts rarely have the maximum length.
+/// The tests above rarely generate a text of the maximum length.
 #[test]
-fn maximum_lengths_are_exact() {
+fn the_schema_and_the_parser_have_the_same_maximum_length() {
     fn check<T: Field>(max: usize) {
         let schema = TextSchema::of::<T>();
-        // Characters of one, two and four bytes. The last has two UTF-16 code units.
+        // Characters of one, two and four bytes. The last character has two UTF-16 code units.
         for character in ["x", "é", "😀"] {
             let longest = character.repeat(max);
             let padded = format!("  {longest}  ");
             let too_long = format!("{longest}{character}");
             for (text, is_valid) in [(longest, true), (padded, true), (too_long, false)] {
-                assert_eq!(schema.accepts(&text), is_valid, "the schema: {text:?}");
-                assert_eq!(parser_accepts::<T>(&text), is_valid, "the parser: {text:?}");
+                assert_eq!(schema.accepts(&text), is_valid, "the schema decides wrongly about {text:?}");
+                assert_eq!(parser_accepts::<T>(&text), is_valid, "the parser decides wrongly about {text:?}");
             }
         }
     }
@@ -267,11 +275,11 @@ fn maximum_lengths_are_exact() {
 }
 
 #[test]
-fn the_bounds_of_integers_are_exact() {
+fn integer_parsers_have_the_bounds_and_the_default_of_their_schema() {
     fn check<T: Field + Debug>() {
         let schema = T::schema();
         assert_eq!(schema["type"], "integer");
-        let bound = |name: &str| schema[name].as_i64().expect("a bound");
+        let bound = |name: &str| schema[name].as_i64().expect("the schema has both bounds");
         let (min, max) = (bound("minimum"), bound("maximum"));
         let accepts = |number: Option<i64>| {
             number.is_some_and(|number| {
@@ -296,7 +304,7 @@ fn the_bounds_of_integers_are_exact() {
 }
 
 #[test]
-fn exactly_the_listed_words_are_accepted() {
+fn parsers_accept_the_words_that_their_schema_lists_and_no_similar_words() {
     fn check<T: Field>() {
         let schema = T::schema();
         let words: Vec<&str> = schema["enum"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -314,7 +322,7 @@ fn exactly_the_listed_words_are_accepted() {
 
 /// Fails when an input gets a pattern that no test above compares with its parser.
 #[test]
-fn every_pattern_of_an_input_is_tested() {
+fn every_pattern_of_an_input_is_compared_with_its_parser() {
     let tested: BTreeSet<String> = [
         OneTimeCode::schema(),
         Username::schema(),

@@ -6,7 +6,7 @@ fn flat(key: &Key) -> String {
 }
 
 #[test]
-fn users_keys_are_stable() {
+fn keys_of_the_users_table_keep_their_format() {
     let phone = Phone::parse("+447700900123").unwrap();
     let name = Username::parse("alice").unwrap();
     assert_eq!(flat(&profile(UserId(7))), "user#7/profile");
@@ -18,14 +18,14 @@ fn users_keys_are_stable() {
 }
 
 #[test]
-fn sms_log_keys_are_stable() {
+fn the_partition_of_an_sms_log_entry_keeps_its_format() {
     let phone = Phone::parse("+447700900123").unwrap();
     let day = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
     assert_eq!(sms_log_day(day, sms_log_shard(&phone)), "day#2026-11-15#1");
 }
 
 #[test]
-fn sms_log_shards_are_balanced() {
+fn phones_are_spread_evenly_over_the_sms_log_shards() {
     let mut counts = [0; SMS_LOG_SHARDS as usize];
     for n in 0..4_000 {
         counts[sms_log_shard(&Phone::parse(&format!("+4477009{n:05}")).unwrap()) as usize] += 1;
@@ -34,7 +34,7 @@ fn sms_log_shards_are_balanced() {
 }
 
 #[test]
-fn catalog_keys_are_stable() {
+fn keys_of_the_catalog_table_keep_their_format() {
     assert_eq!(flat(&catalog_row(Kind::Event, 9)), "event#9/row");
     assert_eq!(flat(&catalog_external(Kind::Team, catalog::Key(10))), "external#team#000000000000000a/id");
     assert_eq!(flat(&snapshot_head()), "snapshot/head");
@@ -46,7 +46,7 @@ fn catalog_keys_are_stable() {
 }
 
 #[test]
-fn predictions_keys_are_stable() {
+fn keys_of_the_predictions_table_keep_their_format() {
     assert_eq!(flat(&prediction(9, 64, UserId(7))), "event#9#23/user#7");
     assert_eq!(flat(&event_tally(9)), "event#9/tally");
     assert_eq!(flat(&settlement(9)), "event#9/settlement");
@@ -55,7 +55,7 @@ fn predictions_keys_are_stable() {
 }
 
 #[test]
-fn only_predictions_have_prediction_keys() {
+fn is_prediction_accepts_only_the_keys_of_predictions() {
     let is_prediction = |key: &Key| super::is_prediction(&key.pk, &key.sk);
     assert!(is_prediction(&prediction(9, 4, UserId(7))));
     let others = [event_tally(9), settlement(9), due(9), user_stats(UserId(7))];
@@ -63,7 +63,7 @@ fn only_predictions_have_prediction_keys() {
 }
 
 #[test]
-fn wallets_keys_are_stable() {
+fn keys_of_the_wallets_table_keep_their_format() {
     assert_eq!(flat(&balance(UserId(7))), "user#7/balance");
     let day = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
     assert_eq!(flat(&entry(UserId(7), &EntryKey::Day(day))), "user#7/entry#day#2026-11-15");
@@ -76,7 +76,7 @@ fn wallets_keys_are_stable() {
 }
 
 #[test]
-fn rooms_keys_are_stable() {
+fn keys_of_the_rooms_table_keep_their_format() {
     let id = RoomId::parse("!x:server").unwrap();
     assert_eq!(flat(&room(&id)), "room#!x:server/room");
     assert_eq!(flat(&room_tally(&id)), "room#!x:server/tally");
@@ -86,7 +86,7 @@ fn rooms_keys_are_stable() {
 }
 
 #[test]
-fn only_members_have_member_keys() {
+fn is_member_accepts_only_the_keys_of_memberships() {
     let id = RoomId::parse("!x:server").unwrap();
     let is_member = |key: &Key| super::is_member(&key.pk, &key.sk);
     assert!(is_member(&member(&id, 1, UserId(7))));
