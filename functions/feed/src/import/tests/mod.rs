@@ -4,6 +4,7 @@ mod races;
 mod rooms;
 mod snapshot;
 mod sources;
+mod teams;
 
 use std::sync::Arc;
 

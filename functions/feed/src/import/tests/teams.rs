@@ -1,0 +1,55 @@
+use serde_json::{Value, json};
+use touchline_testing::TestApp;
+
+use super::{app, catalog, counts, football_data, run, sample};
+
+fn football_data_teams() -> Value {
+    serde_json::from_str(include_str!("../../../../../events/feed/football-data-teams.json")).unwrap()
+}
+
+/// Country, year and ground of a team.
+async fn details(app: &TestApp, name: &str) -> (Option<String>, Option<i32>, Option<String>) {
+    let catalog = catalog(app).await;
+    let team = catalog.teams().find(|team| team.name == name).unwrap();
+    (team.country.clone(), team.founded, team.venue.clone())
+}
+
+#[tokio::test]
+async fn teams_without_a_country_get_that_of_their_league() {
+    let app = app().await;
+    run(&app, &football_data()).await;
+    assert_eq!(details(&app, "Lakeside").await, (Some("Albion".into()), None, None));
+    run(&app, &football_data_teams()).await;
+    assert_eq!(details(&app, "Lakeside").await, (Some("Cambria".into()), None, None), "its own is known now");
+}
+
+#[tokio::test]
+async fn a_list_of_matches_does_not_erase_the_details_of_teams() {
+    let app = app().await;
+    assert_eq!(counts(&run(&app, &football_data_teams()).await), [4, 0, 0, 0]);
+    run(&app, &football_data()).await;
+    let northgate = (Some("Albion".into()), Some(1889), Some("Northgate Park".into()));
+    assert_eq!(details(&app, "Northgate Rovers").await, northgate);
+    assert_eq!(details(&app, "Lakeside").await, (Some("Cambria".into()), None, None));
+    let catalog = catalog(&app).await;
+    let at_home = catalog.events().find(|event| event.venue.is_none()).unwrap();
+    assert_eq!(catalog.venue(at_home), Some("Northgate Park"));
+    assert_eq!(
+        counts(&run(&app, &football_data_teams()).await),
+        [0, 0, 4, 0],
+        "nor do the teams change again"
+    );
+}
+
+#[tokio::test]
+async fn our_own_format_can_erase_a_detail() {
+    let app = app().await;
+    let mut document = sample();
+    document["teams"][0]["venue"] = json!("The Quay");
+    run(&app, &document).await;
+    assert_eq!(details(&app, "Northgate Rovers").await.2.as_deref(), Some("The Quay"));
+    document["as_of"] = json!("2026-11-15T12:00:00Z");
+    document["teams"][0] = json!({ "id": 1, "name": "Northgate Rovers", "sport_id": 1 });
+    run(&app, &document).await;
+    assert_eq!(details(&app, "Northgate Rovers").await, (None, None, None));
+}
