@@ -13,8 +13,8 @@ HS_TOKEN = os.environ["TOUCHLINE_TEST_HS_TOKEN"]
 TIMEOUT = 60
 rng = random.Random(int(os.environ["TOUCHLINE_TEST_SEED"]))
 phone_numbers = itertools.count(rng.randrange(10_000_000))
-# One room for each login. Its user created it and stays a member.
-created_rooms = []
+# The room that each login created, by its token. Schemathesis logs in again after some 401 responses.
+rooms_by_token = {}
 
 
 def log_in():
@@ -37,7 +37,7 @@ class UserAuth:
         room = requests.post(
             f"{URL}/api/auth/chat-room", json={"name": "Den"}, headers={"Authorization": f"Bearer {token}"}, timeout=TIMEOUT
         )
-        created_rooms.append(room.json()["data"]["room_id"])
+        rooms_by_token[token] = room.json()["data"]["room_id"]
         return token
 
     def set(self, case, data, context):
@@ -82,8 +82,8 @@ def before_call(context, case, kwargs):
         if case.operation.path.endswith("/deduct"):
             case.body = {"amount": 1, "reason": "gift"}
         if case.operation.path.endswith("/invite"):
-            # The first room belongs to the shared login.
-            case.path_parameters["matrixRoomId"] = created_rooms[0]
+            token = (case.headers or {}).get("Authorization", "").removeprefix("Bearer ")
+            case.path_parameters["matrixRoomId"] = rooms_by_token.get(token, match["chat_room_id"])
             case.body = {"username": guest["user"]["username"]}
 
 

@@ -103,7 +103,7 @@ async fn every_feed_sample_gives_its_counts() {
             tried += 1;
         }
     }
-    assert_eq!(tried, 3);
+    assert_eq!(tried, 4, "samples of the three formats, and one of teams");
 }
 
 #[tokio::test]

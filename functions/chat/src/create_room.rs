@@ -9,6 +9,8 @@ use touchline::ports::chat::NewRoom;
 use touchline::storage::rooms::RoomCreationRequest;
 use touchline::{App, Call, Error, Reply};
 
+use crate::lookup;
+
 /// Every request creates a room, with two exceptions. If a request fails half-way, the next identical request resumes
 /// it. Requests with the same `Idempotency-Key` create one room.
 pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<RoomView>>, Error> {
@@ -22,7 +24,7 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
             },
         }
     };
-    let (user, ()) = try_join(crate::caller(&app, call.caller.user), known_event).await?;
+    let (user, ()) = try_join(lookup::caller(&app, call.caller.user), known_event).await?;
 
     let content = content_digest(&input);
     let key_digest = key.as_ref().map(|key| digest(&["key", key.as_str()]));

@@ -3,9 +3,11 @@ use touchline::api::chat::ChatCredentials;
 use touchline::domain::chat::Credentials;
 use touchline::{App, Call, Error, Reply};
 
+use crate::lookup;
+
 /// For a login that succeeded while the homeserver was down. The session keeps its device.
 pub async fn handle(app: App, call: Call<ChatCredentials>) -> Result<Reply<Data<Credentials>>, Error> {
-    let user = crate::caller(&app, call.caller.user).await?;
+    let user = lookup::caller(&app, call.caller.user).await?;
     let data = app.chat.log_in(&user.username, &call.caller.device_id).await?;
     Ok(Data { data }.into())
 }

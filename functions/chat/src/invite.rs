@@ -6,11 +6,13 @@ use touchline::domain::{User, UserId};
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
+use crate::lookup;
+
 /// Any member can invite. Inviting a user twice changes nothing.
 pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<InvitationView>>, Error> {
     let began = app.clock.now();
-    let room = crate::room(&app, &call.path.matrix_room_id);
-    let (room, caller) = try_join(room, crate::caller(&app, call.caller.user)).await?;
+    let room = lookup::room(&app, &call.path.matrix_room_id);
+    let (room, caller) = try_join(room, lookup::caller(&app, call.caller.user)).await?;
     let member = async { app.store.member(&room, caller.id, Reads::Consistent).await.map_err(Error::from) };
     let (member, invitee) = try_join(member, invitee(&app, &call.input)).await?;
     if !member.as_ref().is_some_and(Member::has_joined) {

@@ -8,12 +8,14 @@ use touchline::storage::Reads;
 use touchline::storage::members::Joined;
 use touchline::{App, Call, Error, Reply};
 
+use crate::lookup;
+
 /// The homeserver decides first: only users that it admits become members here. It accepts a second join of the same
 /// user, so our own table detects that the user is already a member.
 pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
-    let room = crate::room(&app, &call.path.matrix_room_id);
-    let (room, user) = try_join(room, crate::caller(&app, call.caller.user)).await?;
+    let room = lookup::room(&app, &call.path.matrix_room_id);
+    let (room, user) = try_join(room, lookup::caller(&app, call.caller.user)).await?;
     let is_invited = if room.is_private {
         match app.store.member(&room, user.id, Reads::Eventual).await?.map(|member| member.membership) {
             Some(Membership::Join) => return Err(Error::AlreadyAMember),

@@ -6,11 +6,13 @@ use touchline::ports::chat::ChatError;
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
+use crate::lookup;
+
 /// Idempotent: a user who is not in the room gets the same response.
 pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
-    let room = crate::room(&app, &call.path.matrix_room_id);
-    let (room, user) = try_join(room, crate::caller(&app, call.caller.user)).await?;
+    let room = lookup::room(&app, &call.path.matrix_room_id);
+    let (room, user) = try_join(room, lookup::caller(&app, call.caller.user)).await?;
     match app.store.member(&room, user.id, Reads::Consistent).await?.map(|member| member.membership) {
         Some(Membership::Join | Membership::Invite) => {
             match app.chat.leave(&room.room_id, &user.username).await {

@@ -6,6 +6,7 @@ mod invite;
 mod join;
 mod leave;
 mod list_rooms;
+mod lookup;
 mod member_stats;
 mod ping;
 mod query_room;
@@ -15,9 +16,7 @@ mod room_event;
 mod testing;
 mod transaction;
 
-use touchline::domain::{Room, RoomId, User, UserId};
-use touchline::storage::Reads;
-use touchline::{App, Error, Router};
+use touchline::{App, Router};
 
 #[must_use]
 pub fn router(app: App) -> Router {
@@ -33,13 +32,4 @@ pub fn router(app: App) -> Router {
         .on(query_user::handle)
         .on(query_room::handle)
         .on(ping::handle)
-}
-
-/// The room in a path.
-async fn room(app: &App, id: &RoomId) -> Result<Room, Error> {
-    app.store.room(id).await?.ok_or(Error::RoomNotFound)
-}
-
-async fn caller(app: &App, id: UserId) -> Result<User, Error> {
-    app.store.user(id, Reads::Eventual).await?.ok_or(Error::Broken("a session has no user"))
 }

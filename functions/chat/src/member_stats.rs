@@ -9,11 +9,13 @@ use touchline::domain::tally::RoomCounts;
 use touchline::flows::rooms;
 use touchline::{App, Call, Error, Reply};
 
+use crate::lookup;
+
 /// The maximum number of predictors in the response.
 const MAX_PREDICTORS: usize = 10;
 
 pub async fn handle(app: App, call: Call<MemberStats>) -> Result<Reply<Data<MemberStatsView>>, Error> {
-    let room = crate::room(&app, &call.path.chat_room).await?;
+    let room = lookup::room(&app, &call.path.chat_room).await?;
     rooms::require_read_access(&app, &room, call.caller.user).await?;
     let counts = async { app.store.room_counts(&room.room_id).await.map_err(Error::from) };
     let (catalog, counts, top_predictors) =

@@ -39,7 +39,7 @@ mod tests {
     }
 
     async fn run(app: &TestApp) -> Result<Value, String> {
-        crate::handle(app.app.clone(), json!({})).await.map_err(|error| error.to_string())
+        app.try_invoke(crate::handle, json!({})).await.map_err(|error| error.to_string())
     }
 
     fn document(text: &str) -> String {
@@ -88,7 +88,7 @@ mod tests {
             let app = app(&web, "touchline").await;
             let error = run(&app).await.unwrap_err();
             assert!(error.contains(word), "{error}");
-            assert!(touchline::storage::catalog::load_latest(&app.app.store, None).await.unwrap().is_none());
+            assert!(touchline::storage::catalog::load_latest(&app.store, None).await.unwrap().is_none());
         }
     }
 }

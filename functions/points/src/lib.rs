@@ -10,6 +10,8 @@ use serde_json::Value;
 use touchline::App;
 use touchline::storage::StoreError;
 
+pub use settle::Settled;
+
 use settle::settle;
 
 /// The payload: `{}` settles all matches that wait, `{"event_id": 9}` one match.
@@ -19,17 +21,6 @@ struct Payload {
     /// Reads all predictions of the match again, to find those that were stored after the first settlement.
     #[serde(default, rename = "again")]
     restart: bool,
-}
-
-/// The result for one match.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Settled {
-    pub event_id: u32,
-    pub revision: u32,
-    /// How many predictions have their points under this revision, from this run and earlier ones.
-    pub scored: u64,
-    /// `false` if the run stopped at its time limit. The next run resumes.
-    pub finished: bool,
 }
 
 #[derive(Debug, Default, Serialize)]

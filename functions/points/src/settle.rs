@@ -6,6 +6,7 @@
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde::Serialize;
 use touchline::App;
 use touchline::domain::Prediction;
 use touchline::domain::catalog::Match;
@@ -13,7 +14,16 @@ use touchline::domain::points::RULES;
 use touchline::storage::settlements::{Award, Due, MAX_AWARDS, Progress};
 use touchline::storage::{Retry, StoreError};
 
-use crate::Settled;
+/// The result for one match.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Settled {
+    pub event_id: u32,
+    pub revision: u32,
+    /// How many predictions have their points under this revision, from this run and earlier ones.
+    pub scored: u64,
+    /// `false` if the run stopped at its time limit. The next run resumes.
+    pub finished: bool,
+}
 
 /// The maximum number of shards that are settled concurrently.
 const CONCURRENT_SHARDS: usize = 8;

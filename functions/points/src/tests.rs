@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use chrono::TimeDelta;
 use serde_json::{Value, json};
+use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::catalog::Score;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
@@ -293,7 +294,7 @@ async fn a_run_stops_before_its_deadline_and_the_next_one_resumes() {
             Fault::None
         });
         let deadline = app.clock.now() + TimeDelta::seconds(60);
-        let report = crate::handle(app.app.clone(), json!({}), deadline).await.unwrap();
+        let report = crate::handle(App::clone(&app), json!({}), deadline).await.unwrap();
         app.faults.clear();
         runs += 1;
         assert!(runs < 20, "no progress: {report}");

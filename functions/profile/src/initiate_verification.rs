@@ -7,7 +7,7 @@ use touchline::flows::codes;
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
-use crate::NO_RECORD;
+use crate::no_record::NO_RECORD;
 
 /// One verification is pending at a time: a new one replaces the previous one as soon as its code is sent.
 pub async fn handle(

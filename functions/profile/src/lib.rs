@@ -2,6 +2,7 @@
 
 mod initiate_verification;
 mod me;
+mod no_record;
 mod resend_code;
 mod update_user_info;
 mod verify_phone;
@@ -17,7 +18,3 @@ pub fn router(app: App) -> Router {
         .on(verify_phone::handle)
         .on(resend_code::handle)
 }
-
-/// A session whose user has no record. The record is written with the first session and never
-/// deleted.
-const NO_RECORD: touchline::Error = touchline::Error::Broken("a session's user has no record");

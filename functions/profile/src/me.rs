@@ -3,7 +3,7 @@ use touchline::api::profile::{Me, WholeUser};
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
-use crate::NO_RECORD;
+use crate::no_record::NO_RECORD;
 
 pub async fn handle(app: App, call: Call<Me>) -> Result<Reply<Data<WholeUser>>, Error> {
     let user = app.store.user(call.caller.user, Reads::Consistent).await?.ok_or(NO_RECORD)?;

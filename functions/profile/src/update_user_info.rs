@@ -6,7 +6,7 @@ use touchline::storage::Reads;
 use touchline::storage::users::{Changes, Renamed};
 use touchline::{App, Call, Error, Reply};
 
-use crate::NO_RECORD;
+use crate::no_record::NO_RECORD;
 
 pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Message<UpdatedUser>>, Error> {
     let (input, id) = (call.input, call.caller.user);

@@ -6,7 +6,7 @@ use touchline::storage::Reads;
 use touchline::storage::users::ChangePhone;
 use touchline::{App, Call, Error, Reply};
 
-use crate::NO_RECORD;
+use crate::no_record::NO_RECORD;
 
 pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<Verified>>, Error> {
     let (phone, id) = (call.input.phone, call.caller.user);

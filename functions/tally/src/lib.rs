@@ -19,8 +19,7 @@ use touchline::storage::StoreError;
 use touchline::storage::stream::{Batch, Change, Record};
 use touchline::storage::tallies::{Addition, Aggregate};
 
-/// The maximum number of concurrent writes.
-const CONCURRENT_WRITES: usize = 16;
+use propagate::CONCURRENT_WRITES;
 
 /// Processes one batch. The response names the first record to redeliver, if any.
 pub async fn handle(app: App, event: Value) -> Result<Value, StoreError> {

@@ -22,7 +22,8 @@ use touchline::storage::tallies::VersionedRecord;
 use touchline::storage::users::ChosenTeam;
 use touchline::storage::{Reads, StoreError};
 
-use crate::CONCURRENT_WRITES;
+/// The maximum number of concurrent writes.
+pub const CONCURRENT_WRITES: usize = 16;
 
 /// The maximum number of concurrent writes to one user's memberships. It multiplies with `CONCURRENT_WRITES`, and
 /// each write needs a connection.

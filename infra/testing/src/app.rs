@@ -8,7 +8,6 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::Client;
 use chrono::TimeDelta;
 use lambda_http::Body;
-use lambda_http::http::Method;
 use serde_json::{Map, Value, json};
 use touchline::config::{Config, SmsSettings};
 use touchline::domain::{Phone, Token, UserId, Username};
@@ -35,7 +34,7 @@ pub const HS_TOKEN: &str = "hs-token-of-the-tests";
 /// It derefs to the [`App`] that the functions get, so `app.store` and `app.config` work. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct TestApp {
-    pub app: App,
+    app: App,
     pub clock: Arc<TestClock>,
     pub sns: SnsStandIn,
     pub faults: Faults,
@@ -329,63 +328,5 @@ impl IntoFuture for NewUserBuilder {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.store())
-    }
-}
-
-/// The older way to send requests, for tests that do not use personas yet.
-impl TestApp {
-    pub async fn post(&self, path: &str, body: Value) -> Response {
-        self.anonymous().post(path, body).await
-    }
-
-    pub async fn post_as(&self, token: &str, path: &str, body: Value) -> Response {
-        self.with_token(token).post(path, body).await
-    }
-
-    pub async fn get(&self, path: &str) -> Response {
-        self.anonymous().get(path).await
-    }
-
-    pub async fn get_as(&self, token: &str, path: &str) -> Response {
-        self.with_token(token).get(path).await
-    }
-
-    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
-        self.send_from("127.0.0.1", method, target, headers, body).await
-    }
-
-    pub async fn send_from(
-        &self,
-        address: &str,
-        method: &str,
-        target: &str,
-        headers: &[(&str, &str)],
-        body: &[u8],
-    ) -> Response {
-        let request = RawRequest {
-            method: Method::from_bytes(method.as_bytes()).expect("a method"),
-            target: target.into(),
-            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-            body: Some(body.to_vec()),
-            address: Some(address.into()),
-        };
-        Api::send(self, request).await
-    }
-
-    pub async fn request_code(&self, phone: &str) -> String {
-        self.anonymous().receives_code(phone).await
-    }
-
-    pub async fn log_in(&self, phone: &str) -> Value {
-        let code = self.request_code(phone).await;
-        self.anonymous().verifies_code(phone, &code).await.expect_data(200)
-    }
-
-    pub async fn token(&self, phone: &str) -> String {
-        self.sign_in(phone).await.token
-    }
-
-    pub async fn register(&self, id: u32) -> String {
-        self.user(&format!("fan.{id}")).id(id).await.token
     }
 }

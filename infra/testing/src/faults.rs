@@ -31,14 +31,6 @@ pub enum Fault {
     FailAfter,
 }
 
-/// The older names.
-#[expect(non_upper_case_globals, reason = "they stand in for variants")]
-impl Fault {
-    pub const LoseReply: Self = Self::LoseResponse;
-    pub const Refuse: Self = Self::FailBefore;
-    pub const DoAndRefuse: Self = Self::FailAfter;
-}
-
 /// One attempt of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {

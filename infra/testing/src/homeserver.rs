@@ -29,8 +29,8 @@ struct Homeserver {
 
 impl HomeserverStandIn {
     pub async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
+        let url = format!("http://{}", listener.local_addr().expect("the listener has an address"));
         let state = Arc::new(Mutex::new(Homeserver::default()));
         let router = Router::new().fallback(respond).with_state(Arc::clone(&state));
         tokio::spawn(async move { axum::serve(listener, router).await });

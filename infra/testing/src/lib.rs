@@ -90,7 +90,7 @@ pub use response::Response;
 pub use sns::SnsStandIn;
 pub use web::WebStandIn;
 
-use std::future::{Future, IntoFuture};
+use std::future::IntoFuture;
 
 use tokio::task::JoinSet;
 
@@ -121,15 +121,3 @@ pub type Persona<A = TestApp> = persona::Persona<A>;
 
 /// A persona with an account: of a [`TestApp`] unless said otherwise.
 pub type User<A = TestApp> = persona::User<A>;
-
-/// The older name of [`Response`].
-pub type Answer = Response;
-
-/// The older name of [`concurrently`].
-pub async fn at_once<T, F>(count: usize, task: impl Fn(usize) -> F) -> Vec<T>
-where
-    T: Send + 'static,
-    F: Future<Output = T> + Send + 'static,
-{
-    concurrently(count, task).await
-}

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use touchline::domain::catalog::Status;
 
-use super::{integer, link, optional_text, row_name, rows, text, timestamp, year};
+use super::fields::{integer, link, optional_text, row_name, rows, text, timestamp, year};
 use crate::FeedError;
 use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Reference};
 

@@ -1,17 +1,16 @@
 //! The formats. Each one turns JSON into a [`Document`], row by row.
 
+mod fields;
 mod football_data;
 mod openfootball;
 mod touchline;
 
-use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use crate::FeedError;
-use crate::document::{Document, Rejected};
+use crate::document::Document;
 
-/// The longest text of a row, in characters.
-const MAX_TEXT: usize = 200;
+use fields::timestamp;
 
 /// Parses the document of an invocation.
 pub fn read(event: &Value) -> Result<Document, FeedError> {
@@ -28,78 +27,4 @@ pub fn read(event: &Value) -> Result<Document, FeedError> {
         None => return Err(FeedError::UnknownFormat("not given".into())),
     };
     Ok(Document { as_of, ..document })
-}
-
-fn timestamp(text: &str) -> Option<DateTime<Utc>> {
-    DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc())
-}
-
-/// Parses the rows of a list. Adds invalid rows to `rejected` under their name and continues with the others.
-fn rows<T>(
-    list: &Value,
-    rejected: &mut Vec<Rejected>,
-    name: impl Fn(usize, &Value) -> String,
-    read: impl Fn(&Value) -> Result<T, String>,
-) -> Vec<T> {
-    let mut found = Vec::new();
-    for (at, row) in list.as_array().into_iter().flatten().enumerate() {
-        match read(row) {
-            Ok(row) => found.push(row),
-            Err(reason) => rejected.push(Rejected { row: name(at, row), reason }),
-        }
-    }
-    found
-}
-
-/// A row's name in reports: its kind with its id, or with its position if it has none.
-fn row_name(kind: &str, at: usize, row: &Value) -> String {
-    match row["id"].as_u64() {
-        Some(id) => format!("{kind} {id}"),
-        None => format!("{kind} at position {}", at + 1),
-    }
-}
-
-/// A required text.
-fn text(row: &Value, field: &str) -> Result<String, String> {
-    optional_text(row, field)?.ok_or_else(|| format!("{field} is missing"))
-}
-
-fn optional_text(row: &Value, field: &str) -> Result<Option<String>, String> {
-    match &row[field] {
-        Value::Null => Ok(None),
-        Value::String(text) => {
-            let text = text.trim();
-            if text.chars().count() > MAX_TEXT {
-                return Err(format!("{field} is longer than {MAX_TEXT} characters"));
-            }
-            if text.chars().any(char::is_control) {
-                return Err(format!("{field} contains control characters"));
-            }
-            Ok((!text.is_empty()).then(|| text.to_owned()))
-        }
-        _ => Err(format!("{field} must be a string")),
-    }
-}
-
-/// The URL of a picture.
-fn link(row: &Value, field: &str) -> Result<Option<String>, String> {
-    let link = optional_text(row, field)?;
-    match link {
-        Some(link) if !link.starts_with("https://") && !link.starts_with("http://") => {
-            Err(format!("{field} must be a URL"))
-        }
-        link => Ok(link),
-    }
-}
-
-fn integer(row: &Value, field: &str) -> Result<Option<i64>, String> {
-    match &row[field] {
-        Value::Null => Ok(None),
-        value => value.as_i64().map(Some).ok_or_else(|| format!("{field} must be an integer")),
-    }
-}
-
-/// A year. `None` for a number that is not one.
-fn year(number: i64) -> Option<i32> {
-    i32::try_from(number).ok().filter(|year| (1000..=9999).contains(year))
 }

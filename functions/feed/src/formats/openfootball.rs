@@ -6,7 +6,7 @@ use serde_json::Value;
 use touchline::domain::catalog::Status;
 use touchline::domain::time::parse_date;
 
-use super::{optional_text, row_name, rows, text};
+use super::fields::{optional_text, row_name, rows, text};
 use crate::FeedError;
 use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Reference};
 

@@ -135,10 +135,13 @@ mod tests {
     fn rooms_of_the_matches_closest_to_now_are_renamed_first_and_others_wait() {
         let now = DateTime::from_timestamp(1_794_744_000, 0).unwrap();
         let events = [(1, -30), (2, 1), (3, -2), (4, 60), (5, 3)];
-        let mut rows = Rows::default();
-        rows.teams = [1, 2].map(|id| (id, team(id))).into();
-        rows.events =
-            events.map(|(id, days)| (id, event(id, now + TimeDelta::days(days), "an older name"))).into();
+        let mut rows = Rows {
+            teams: [1, 2].map(|id| (id, team(id))).into(),
+            events: events
+                .map(|(id, days)| (id, event(id, now + TimeDelta::days(days), "an older name")))
+                .into(),
+            ..Rows::default()
+        };
         rows.events.insert(6, event(6, now, "Team 1 – Team 2"));
         let ids = |limit| -> Vec<u32> {
             let wrong = wrong_names(&Catalog::default(), &rows, now, limit);

@@ -3,6 +3,9 @@
 //! It is small and changes seldom. Listing, filtering, searching and counting are pure functions over slices, so
 //! every page costs the same.
 
+mod appended;
+mod chunk_name;
+mod listed_match;
 mod names;
 mod query;
 mod rows;
@@ -13,12 +16,13 @@ mod status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use chunk_name::{ChunkName, CorruptChunk};
+use listed_match::{ListedMatch, list_order};
 pub use names::{NEUTRAL, distribution_keys, fold, match_room_name, room_name_hash, slug};
 pub use query::{EventFilter, Page, Paging, TeamFilter};
-use query::{ListedMatch, list_order};
 pub use rows::{Key, Kind, Match, Sport, Team, Tournament};
 pub use score::Score;
-pub use snapshot::{Chunk, ChunkName, CorruptChunk};
+pub use snapshot::Chunk;
 pub use status::{ShownStatus, Status};
 
 /// No snapshot has been published yet. An error, because an empty list would be wrong.

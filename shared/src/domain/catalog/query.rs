@@ -1,20 +1,6 @@
 use chrono::NaiveDate;
 
-use super::{Catalog, ChunkName, Match, ShownStatus, Team, fold};
-
-/// The fields of a match that lists filter and sort by, close together in memory.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ListedMatch {
-    pub start: i64,
-    pub id: u32,
-    pub tournament: u32,
-    pub home: u32,
-    pub away: u32,
-    /// Where the match itself is.
-    pub chunk: ChunkName,
-    pub at: u32,
-    pub status: ShownStatus,
-}
+use super::{Catalog, Match, ShownStatus, Team, fold};
 
 /// The number of a page and the number of rows on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,12 +54,6 @@ pub struct TeamFilter {
     pub sport_id: Option<u32>,
     /// A part of the name, in any case, with or without accents.
     pub search: Option<String>,
-}
-
-/// Live, then scheduled by start, then finished, newest first. The id breaks ties, so that pages are stable.
-pub(super) fn list_order(row: &ListedMatch) -> (ShownStatus, i64, u32) {
-    let time = if row.status == ShownStatus::Finished { -row.start } else { row.start };
-    (row.status, time, row.id)
 }
 
 impl Catalog {

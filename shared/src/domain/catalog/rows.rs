@@ -3,8 +3,7 @@ use chrono::{DateTime, Datelike as _, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::snapshot::appended;
-use super::{ChunkName, Score, Status};
+use super::{ChunkName, Score, Status, appended};
 
 /// Identifies a row by its source and the source's id. Stable: the same row always has the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

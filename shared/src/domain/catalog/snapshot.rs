@@ -1,42 +1,6 @@
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use super::{Match, Sport, Team, Tournament};
-
-/// A part of the catalog that is stored and loaded separately.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ChunkName {
-    /// Sports, teams and tournaments.
-    Base,
-    /// The matches that start in a month.
-    Month { year: i32, month: u32 },
-}
-
-impl fmt::Display for ChunkName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Base => f.write_str("base"),
-            Self::Month { year, month } => write!(f, "{year:04}-{month:02}"),
-        }
-    }
-}
-
-impl FromStr for ChunkName {
-    type Err = CorruptChunk;
-
-    fn from_str(text: &str) -> Result<Self, CorruptChunk> {
-        if text == "base" {
-            return Ok(Self::Base);
-        }
-        let (year, month) = text.split_once('-').ok_or(CorruptChunk)?;
-        Ok(Self::Month {
-            year: year.parse().map_err(|_| CorruptChunk)?,
-            month: month.parse().map_err(|_| CorruptChunk)?,
-        })
-    }
-}
+use super::{CorruptChunk, Match, Sport, Team, Tournament};
 
 /// The rows of one chunk, each kind sorted by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,11 +10,6 @@ pub struct Chunk {
     pub tournaments: Vec<Tournament>,
     pub matches: Vec<Match>,
 }
-
-/// The bytes are not a chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a chunk of the snapshot cannot be read")]
-pub struct CorruptChunk;
 
 impl Chunk {
     /// Deterministic: equal chunks have equal bytes.
@@ -107,28 +66,6 @@ impl Appendix {
             event.room_name_hash = hash;
         }
         Ok(())
-    }
-}
-
-/// Serde functions for the fields of the [`Appendix`]. In DynamoDB they are attributes of the row like any other;
-/// in a chunk the row itself has no bytes for them.
-pub(super) mod appended {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub fn serialize<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() { value.serialize(serializer) } else { serializer.serialize_unit() }
-    }
-
-    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
-    where
-        T: Deserialize<'de> + Default,
-        D: Deserializer<'de>,
-    {
-        if deserializer.is_human_readable() {
-            T::deserialize(deserializer)
-        } else {
-            <()>::deserialize(deserializer).map(|()| T::default())
-        }
     }
 }
 
@@ -278,13 +215,5 @@ mod tests {
         let appendix = Appendix { team_venues: vec![None; 2], room_name_hashes: vec![7] };
         let plain = postcard::to_extend(&appendix, postcard::to_allocvec(&chunk()).unwrap()).unwrap();
         assert_eq!(Chunk::decode(&lz4_flex::compress_prepend_size(&plain)), Err(CorruptChunk));
-    }
-
-    #[test]
-    fn chunk_names_read_back() {
-        for name in [ChunkName::Base, ChunkName::Month { year: 2026, month: 3 }] {
-            assert_eq!(name.to_string().parse::<ChunkName>().unwrap(), name);
-        }
-        assert!("another".parse::<ChunkName>().is_err());
     }
 }

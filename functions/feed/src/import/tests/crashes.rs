@@ -33,7 +33,7 @@ async fn a_crash_after_any_write_leaves_a_consistent_catalog() {
                 Fault::None
             }
         });
-        let finished = crate::handle(app.app.clone(), foreign.clone()).await.is_ok();
+        let finished = app.try_invoke(crate::handle, foreign.clone()).await.is_ok();
         app.faults.clear();
         let seen = bytes(&app).await;
         assert!(
@@ -56,7 +56,7 @@ async fn retried_writes_change_nothing() {
     let calm = app().await;
     run(&calm, &sample()).await;
     let app = app().await;
-    app.faults.first_attempts(Fault::LoseReply);
+    app.faults.first_attempts(Fault::LoseResponse);
     let report = run(&app, &sample()).await;
     app.faults.clear();
     assert_eq!(counts(&report)[3], 0);
@@ -81,7 +81,7 @@ async fn chunks_of_an_overtaken_snapshot_do_not_expire_while_in_use() {
         if attempt.operation == "PutItem" && attempt.number == 1 {
             puts += 1;
             // The room, the row, the chunk, the index, the head.
-            return if puts == 5 { Fault::LoseReply } else { Fault::None };
+            return if puts == 5 { Fault::LoseResponse } else { Fault::None };
         }
         if attempt.operation == "PutItem" && attempt.number == 2 {
             // Lets other tasks run on this thread meanwhile.
@@ -89,15 +89,15 @@ async fn chunks_of_an_overtaken_snapshot_do_not_expire_while_in_use() {
         }
         Fault::None
     });
-    let version = async || load_latest(&app.app.store, None).await.unwrap().unwrap().head.version;
+    let version = async || load_latest(&app.store, None).await.unwrap().unwrap().head.version;
     let first = {
         let (app, document) = (Arc::clone(&app), one_match(50, "03"));
         tokio::spawn(async move { run(&app, &document).await })
     };
     let other = App {
-        store: Store::new(app.client(), app.app.config.tables.clone()),
+        store: Store::new(app.client(), app.config.tables.clone()),
         catalog_cache: Arc::default(),
-        ..app.app.clone()
+        ..App::clone(&app)
     };
     while load_latest(&other.store, None).await.unwrap().unwrap().catalog.event(50).is_none() {
         assert!(!first.is_finished(), "the lost response was not that of the head");
@@ -109,7 +109,7 @@ async fn chunks_of_an_overtaken_snapshot_do_not_expire_while_in_use() {
     app.faults.clear();
     assert_eq!(version().await, 3);
     // Everything with an expiry is deleted.
-    let tables = &app.app.config.tables;
+    let tables = &app.config.tables;
     let page = app.client().scan().table_name(&tables.catalog).send().await.unwrap();
     for item in page.items().iter().filter(|item| item.contains_key("expires_at")) {
         let key =

@@ -11,10 +11,10 @@ async fn importing_a_document_twice_changes_nothing() {
         let app = app().await;
         let first = counts(&run(&app, &document).await);
         assert!(first[0] > 5 && first[1] == 0 && first[2] == 0, "{first:?}");
-        let version = load_latest(&app.app.store, None).await.unwrap().unwrap().head.version;
+        let version = load_latest(&app.store, None).await.unwrap().unwrap().head.version;
         let second = counts(&run(&app, &document).await);
         assert_eq!(second, [0, 0, first[0], first[3]]);
-        assert_eq!(load_latest(&app.app.store, None).await.unwrap().unwrap().head.version, version);
+        assert_eq!(load_latest(&app.store, None).await.unwrap().unwrap().head.version, version);
     }
 }
 
@@ -89,14 +89,14 @@ async fn a_match_with_its_own_date_is_ordered_by_it() {
 async fn a_document_dated_in_the_future_is_rejected() {
     let app = app().await;
     let document = changed("2062-11-15T12:00:00Z", 0, "venue", json!("x"));
-    let rejection = crate::handle(app.app.clone(), document).await.unwrap_err();
+    let rejection = app.try_invoke(crate::handle, document).await.unwrap_err();
     assert!(matches!(rejection, FeedError::BadAsOf));
 }
 
 #[tokio::test]
 async fn malformed_documents_are_rejected() {
     let app = app().await;
-    let rejection = async |document: Value| crate::handle(app.app.clone(), document).await.unwrap_err();
+    let rejection = async |document: Value| app.try_invoke(crate::handle, document).await.unwrap_err();
     assert!(matches!(rejection(json!({ "format": "xml" })).await, FeedError::UnknownFormat(_)));
     assert!(matches!(rejection(json!({ "teams": [] })).await, FeedError::UnknownFormat(_)));
     assert!(matches!(rejection(json!([])).await, FeedError::UnknownFormat(_)));
@@ -111,7 +111,7 @@ async fn malformed_documents_are_rejected() {
         rejection(json!({ "format": "football-data.org/v4" })).await,
         FeedError::WrongShape(..)
     ));
-    assert!(load_latest(&app.app.store, None).await.unwrap().is_none(), "nothing is published");
+    assert!(load_latest(&app.store, None).await.unwrap().is_none(), "nothing is published");
 }
 
 #[tokio::test]

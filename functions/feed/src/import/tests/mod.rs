@@ -18,12 +18,12 @@ async fn app() -> TestApp {
 }
 
 async fn run(app: &TestApp, document: &Value) -> Value {
-    crate::handle(app.app.clone(), document.clone()).await.unwrap()
+    app.invoke(crate::handle, document.clone()).await
 }
 
 /// The published catalog.
 async fn catalog(app: &TestApp) -> Arc<Catalog> {
-    load_latest(&app.app.store, None).await.unwrap().unwrap().catalog
+    load_latest(&app.store, None).await.unwrap().unwrap().catalog
 }
 
 /// Created, updated, unchanged and rejected rows of a report.

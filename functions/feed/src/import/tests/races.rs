@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use touchline::domain::catalog::{EventFilter, Paging, Team};
-use touchline_testing::at_once;
+use touchline_testing::concurrently;
 
 use super::{app, catalog, changed, counts, openfootball, run, sample};
 
@@ -11,7 +11,7 @@ use super::{app, catalog, changed, counts, openfootball, run, sample};
 async fn concurrent_results_get_a_revision_each() {
     let app = Arc::new(app().await);
     run(&app, &sample()).await;
-    at_once(6, |n| {
+    concurrently(6, |n| {
         let app = Arc::clone(&app);
         async move { run(&app, &changed("2026-11-15T12:04:00Z", 2, "home_score", json!(n + 10))).await }
     })
@@ -23,7 +23,7 @@ async fn concurrent_results_get_a_revision_each() {
 async fn concurrent_imports_keep_each_others_changes() {
     let app = Arc::new(app().await);
     run(&app, &sample()).await;
-    at_once(12, |n| {
+    concurrently(12, |n| {
         let app = Arc::clone(&app);
         async move {
             let document = json!({ "format": "touchline", "events": [{
@@ -42,7 +42,7 @@ async fn of_concurrent_documents_the_newest_wins() {
     for _ in 0..3 {
         let app = Arc::new(app().await);
         run(&app, &sample()).await;
-        at_once(8, |n| {
+        concurrently(8, |n| {
             let (app, at) = (Arc::clone(&app), format!("2026-11-15T12:00:0{n}Z"));
             async move { run(&app, &changed(&at, 1, "home_score", json!(n + 10))).await }
         })
@@ -55,7 +55,7 @@ async fn of_concurrent_documents_the_newest_wins() {
 async fn slugs_stay_unique_in_concurrent_imports() {
     let app = Arc::new(app().await);
     let foreign = openfootball();
-    at_once(2, |n| {
+    concurrently(2, |n| {
         let (app, document) = (Arc::clone(&app), if n == 0 { sample() } else { foreign.clone() });
         async move { run(&app, &document).await }
     })
@@ -64,7 +64,7 @@ async fn slugs_stay_unique_in_concurrent_imports() {
     let slugs: std::collections::HashSet<_> = catalog.teams().map(|team| &team.slug).collect();
     assert_eq!(slugs.len(), catalog.teams().count());
     for team in catalog.teams() {
-        let stored = app.app.store.catalog_rows::<Team>(&[team.id]).await.unwrap();
+        let stored = app.store.catalog_rows::<Team>(&[team.id]).await.unwrap();
         assert_eq!(stored[&team.id].slug, team.slug, "the snapshot shows what is stored");
     }
 }
@@ -73,7 +73,7 @@ async fn slugs_stay_unique_in_concurrent_imports() {
 async fn concurrent_imports_of_one_document_create_its_rows_once() {
     let app = Arc::new(app().await);
     let document = openfootball();
-    at_once(6, |_| {
+    concurrently(6, |_| {
         let (app, document) = (Arc::clone(&app), document.clone());
         async move { run(&app, &document).await }
     })

@@ -17,7 +17,7 @@ async fn an_empty_document_publishes_no_snapshot() {
         json!({ "format": "football-data.org/v4", "document": { "matches": [] } }),
     ] {
         run(&app, &document).await;
-        assert!(load_latest(&app.app.store, None).await.unwrap().is_none());
+        assert!(load_latest(&app.store, None).await.unwrap().is_none());
     }
 }
 
@@ -51,7 +51,7 @@ async fn a_large_chunk_is_stored_in_parts() {
     let bytes = chunk.encode().unwrap();
     let part = 350 * 1024;
     assert!(bytes.len() > part, "{} bytes fit into one part", bytes.len());
-    let (name, store) = (one.chunk(), &app.app.store);
+    let (name, store) = (one.chunk(), &app.store);
     let loaded = load_latest(store, None).await.unwrap().unwrap();
     let mut index = loaded.index.clone();
     index.set(name, store.put_chunk("2.large", name, &bytes).await.unwrap());
@@ -68,7 +68,7 @@ async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
     run(&app, &sample()).await;
     let before = bytes(&app).await;
     let spoil = async || {
-        let tables = &app.app.config.tables;
+        let tables = &app.config.tables;
         let page = app.client().scan().table_name(&tables.catalog).send().await.unwrap();
         for item in page.items() {
             if item["sk"].as_s().unwrap().ends_with("#0") {
@@ -83,16 +83,16 @@ async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
                     .unwrap();
             }
         }
-        assert!(load_latest(&app.app.store, None).await.is_err());
+        assert!(load_latest(&app.store, None).await.is_err());
     };
     spoil().await;
     // Without a cache, as in a new process.
-    let fresh = App { catalog_cache: Arc::default(), ..app.app.clone() };
+    let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
     crate::handle(fresh, json!({ "format": "touchline", "events": [] })).await.unwrap();
     assert_eq!(bytes(&app).await, before);
     // A document can refer to rows that it does not contain.
     spoil().await;
-    let fresh = App { catalog_cache: Arc::default(), ..app.app.clone() };
+    let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
     let one_match = json!({ "format": "touchline", "events": [sample()["events"][0]] });
     assert_eq!(counts(&crate::handle(fresh, one_match).await.unwrap()), [0, 0, 1, 0]);
     assert_eq!(bytes(&app).await, before);

@@ -35,10 +35,10 @@ async fn a_source_cannot_take_the_id_of_another() {
 async fn a_concurrent_source_cannot_overwrite_a_row() {
     let app = app().await;
     run(&app, &sample()).await;
-    let mut other = app.app.store.catalog_rows::<Team>(&[1]).await.unwrap().remove(&1).unwrap();
+    let mut other = app.store.catalog_rows::<Team>(&[1]).await.unwrap().remove(&1).unwrap();
     other.key = Key(7);
     let other = Replacement { row: other, read: None };
-    let written = app.app.store.put_rows(&[other]).await.unwrap();
+    let written = app.store.put_rows(&[other]).await.unwrap();
     assert!(matches!(written.as_slice(), [Written::Changed(found)] if found.name == "Northgate Rovers"));
 }
 
