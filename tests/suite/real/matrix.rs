@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use touchline::config::Config;
 use touchline::domain::{RoomId, Username};
 use touchline::ports::chat::{Chat as _, ChatError, MatrixChat, NewRoom};
-use touchline::ports::random::{Random as _, SystemRandom};
+use touchline::ports::random::{Random, SystemRandom};
 use touchline_testing::User;
 
 use super::variable;
@@ -82,7 +82,8 @@ async fn a_message_in_the_room_of_an_event_reaches_the_other_members() {
 async fn the_room_of_an_event_can_be_renamed_any_number_of_times() {
     let alice = HttpApi::under_test().user("alice").await;
     let chat = chat(&variable("TOUCHLINE_TEST_HOMESERVER"));
-    let (event, first, second) = (1 + SystemRandom.below(1_000_000_000), unique_name(), unique_name());
+    let random: &dyn Random = &SystemRandom;
+    let (event, first, second) = (1 + random.below(1_000_000_000), unique_name(), unique_name());
     let room = chat.match_room(event, &first).await.unwrap();
     let name = async || {
         MatrixClient(&alice).post(&format!("join/{}", room.as_str()), &json!({})).await.expect(200);
