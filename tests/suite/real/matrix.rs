@@ -10,8 +10,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use touchline::config::Config;
-use touchline::domain::Username;
+use touchline::domain::{RoomId, Username};
 use touchline::ports::chat::{Chat as _, ChatError, MatrixChat, NewRoom};
+use touchline::ports::random::{Random, SystemRandom};
 use touchline_testing::User;
 
 use super::variable;
@@ -74,6 +75,31 @@ async fn a_message_in_the_room_of_an_event_reaches_the_other_members() {
         messages["chunk"].as_array().unwrap().iter().any(|event| event["content"]["body"] == *text)
     };
     eventually(messages, has_arrived).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn the_room_of_an_event_can_be_renamed_any_number_of_times() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let chat = chat(&variable("TOUCHLINE_TEST_HOMESERVER"));
+    let random: &dyn Random = &SystemRandom;
+    let (event, first, second) = (1 + random.below(1_000_000_000), unique_name(), unique_name());
+    let room = chat.match_room(event, &first).await.unwrap();
+    let name = async || {
+        MatrixClient(&alice).post(&format!("join/{}", room.as_str()), &json!({})).await.expect(200);
+        let path = format!("rooms/{}/state/m.room.name", room.as_str());
+        MatrixClient(&alice).get(&path).await.expect(200)["name"].clone()
+    };
+    assert_eq!(name().await, *first);
+    for _ in 0..2 {
+        chat.rename_match_room(&room, &second).await.unwrap();
+        assert_eq!(name().await, *second);
+    }
+    assert_eq!(chat.match_room(event, &first).await.unwrap(), room, "an existing room gets the name");
+    assert_eq!(name().await, *first);
+    let unknown = RoomId::parse(&format!("!{}:{}", unique_name(), "nowhere.example")).unwrap();
+    let error = chat.rename_match_room(&unknown, &second).await.unwrap_err();
+    assert!(matches!(error, ChatError::Forbidden | ChatError::NotFound), "{error}");
 }
 
 #[tokio::test]

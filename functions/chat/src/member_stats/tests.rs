@@ -57,6 +57,21 @@ async fn members_can_join_predict_and_choose_a_team_in_any_order() {
     assert_eq!((&now["total_members"], &now["predictions_made"]), (&json!(2), &json!(1)));
 }
 
+#[tokio::test]
+async fn the_keys_of_teams_are_snake_case_whatever_form_the_feed_uses() {
+    let (app, [alice, ..]) = app().await;
+    let room = alice.creates_room("Stand").about_event(1).await.room_id();
+    let mut league = league();
+    league["as_of"] = "2026-11-15T12:00:00Z".into();
+    league["teams"][0]["slug"] = "FC-Sample.City".into();
+    app.invoke(feed::handle, league).await;
+    app.clock.advance(TimeDelta::seconds(1));
+    assert_eq!(
+        stats(&app, &alice, &room).await["team_distribution"],
+        json!({ "fc_sample_city": 0, "sao_miguel_atletico": 0, "neutral": 1 })
+    );
+}
+
 /// Only the changes of the `rooms` table are processed after the join.
 #[tokio::test]
 async fn joining_copies_the_users_earlier_prediction_team_and_record() {
