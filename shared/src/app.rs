@@ -31,13 +31,13 @@ pub struct App {
 }
 
 impl App {
-    /// An app with the system's clock and random source, and AWS over TLS.
+    /// Creates an app with the system's clock and random source, which connects to AWS over TLS.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self::with_http_client(config, https_client())
     }
 
-    /// Like [`Self::new`], with another HTTP client for AWS.
+    /// Creates an app like [`Self::new`], but with the given HTTP client for AWS.
     #[must_use]
     pub fn with_http_client(config: Config, http: SharedHttpClient) -> Self {
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
@@ -51,7 +51,8 @@ impl App {
             chat: chat(&config.chat, &random),
             random,
             sms,
-            // Only `feed` has feed settings. Loading the system's certificates would slow the cold start of the others.
+            // Only the function `feed` has feed settings. Loading the system's certificates would slow the
+            // cold start of the other functions.
             web: match config.feed.is_some().then(HyperWeb::new).flatten() {
                 Some(web) => Arc::new(web),
                 None => Arc::new(NoWeb),
@@ -61,27 +62,29 @@ impl App {
         }
     }
 
-    /// The catalog, at most [`Config::catalog_max_age`] old.
+    /// Returns the catalog, at most [`Config::catalog_max_age`] old. It can be older only while the store
+    /// fails.
     pub async fn catalog(&self) -> Result<Arc<Catalog>, Error> {
         let (now, max_age) = (self.clock.now(), self.config.catalog_max_age);
         let catalog = self.catalog_cache.get(&self.store, now, max_age).await?;
         Ok(catalog.ok_or(CatalogMissing)?)
     }
 
-    /// The latest catalog with its head and index, for publishing the next snapshot. `None` before the first.
+    /// Returns the latest catalog with its head and index, for publishing the next snapshot. Returns `None`
+    /// before the first snapshot.
     pub async fn latest_catalog(&self) -> Result<Option<Loaded>, StoreError> {
         self.catalog_cache.get_latest(&self.store, self.clock.now()).await
     }
 }
 
-/// An HTTP client that trusts only Amazon's root certificates.
+/// Creates an HTTP client that trusts only Amazon's root certificates.
 fn https_client() -> SharedHttpClient {
     const ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
     let trusted = TrustStore::empty().with_pem_certificate(ROOTS);
     let builder = aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
     match TlsContext::builder().with_trust_store(trusted).build() {
         Ok(context) => builder.tls_context(context).build_https(),
-        // Does not happen with the certificates in the repository.
+        // This does not happen, because the certificates in the repository are valid.
         Err(error) => {
             tracing::warn!(%error, "cannot load Amazon's root certificates; using the system's");
             builder.build_https()
@@ -89,7 +92,7 @@ fn https_client() -> SharedHttpClient {
     }
 }
 
-/// The chat port that the configuration selects.
+/// Creates the chat port that the configuration selects.
 #[must_use]
 pub fn chat(settings: &ChatSettings, random: &Arc<dyn Random>) -> Arc<dyn Chat> {
     match &settings.homeserver {

@@ -1,4 +1,4 @@
-//! Why a request fails. It knows no HTTP: `http/problem.rs` maps each error to a response.
+//! The reasons why a request fails. They contain no HTTP: `http/problem.rs` maps each error to a response.
 
 use crate::api::Invalid;
 use crate::api::endpoint::{Resource, UnknownId};
@@ -20,19 +20,19 @@ use crate::storage::wallets::AdmitError;
 pub enum Error {
     #[error("no endpoint has this path and method")]
     NotFound,
-    #[error("unknown match")]
+    #[error("no match has this id")]
     EventNotFound,
-    #[error("unknown room")]
+    #[error("no room has this id")]
     RoomNotFound,
-    #[error("unknown user")]
+    #[error("no user has this id or username")]
     UserNotFound,
-    #[error("unknown team")]
+    #[error("no team has this id")]
     TeamNotFound,
     #[error("the caller is not a member of the room")]
     NotAMember,
     #[error("the user is already a member of the room")]
     AlreadyAMember,
-    #[error("the idempotency key was used for another room")]
+    #[error("the idempotency key was used before for a different room")]
     KeyReused,
     #[error(transparent)]
     Chat(#[from] ChatError),
@@ -44,7 +44,7 @@ pub enum Error {
     Coins(#[from] CoinError),
     #[error(transparent)]
     CatalogMissing(#[from] CatalogMissing),
-    #[error("the body is not JSON")]
+    #[error("the body is not valid JSON")]
     MalformedJson,
     #[error("the body is larger than {limit} bytes")]
     BodyTooLarge { limit: usize },
@@ -62,13 +62,13 @@ pub enum Error {
     Verification(#[from] VerificationError),
     #[error(transparent)]
     Rename(#[from] RenameError),
-    #[error("the message was not sent: {0}")]
+    #[error("the SMS was not sent: {0}")]
     SmsFailed(#[from] SmsFailed),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("the request took too long")]
+    #[error("the request exceeded its time limit")]
     OutOfTime,
-    /// A broken invariant: a bug, or data that another version wrote.
+    /// A broken invariant: a bug, or data that another version of the service wrote.
     #[error("{0}")]
     Broken(&'static str),
 }

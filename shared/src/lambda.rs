@@ -1,4 +1,4 @@
-//! The `main` of a function: from the start of the process to the first event.
+//! Starts a Lambda function and passes its invocations to handlers. The `main` of every function calls this.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -13,9 +13,10 @@ use crate::config::Config;
 use crate::http::Router;
 use crate::{App, telemetry};
 
-/// Runs a background function until Lambda ends the process.
+/// Runs a function without HTTP endpoints until Lambda ends the process.
 ///
-/// The handler gets the payload of an event and the deadline of the invocation, and returns the result.
+/// The handler gets the payload of a Lambda event and the deadline of the invocation, and returns the
+/// invocation's result.
 pub async fn run<F, E>(handler: impl Fn(App, Value, DateTime<Utc>) -> F) -> Result<(), Error>
 where
     F: Future<Output = Result<Value, E>>,
@@ -30,7 +31,7 @@ where
     lambda_runtime::run(service_fn(invoke)).await
 }
 
-/// Serves API Gateway events until Lambda ends the process.
+/// Serves HTTP requests from API Gateway until Lambda ends the process.
 pub async fn serve(router: impl FnOnce(App) -> Router) -> Result<(), Error> {
     let app = start().await?;
     let (environment, function) = (app.config.environment, function_name());
@@ -45,16 +46,17 @@ pub async fn serve(router: impl FnOnce(App) -> Router) -> Result<(), Error> {
     .await
 }
 
-/// The name of this function in Lambda.
+/// Returns the name of this function in Lambda, or an empty text outside Lambda.
 fn function_name() -> String {
     std::env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default()
 }
 
 /// Reads the configuration and opens the connection to DynamoDB.
 ///
-/// Lambda gives a function full CPU during init, so a connection that is opened here makes the first request faster.
+/// Lambda gives a function full CPU while it starts, so a connection that is opened here makes the first
+/// request faster.
 async fn start() -> Result<App, Error> {
-    // Rust prints an error from `main` in its `Debug` form. As text, the message stays readable.
+    // Rust prints an error from `main` in its `Debug` form, which is readable for a text.
     let config = Config::from_env().map_err(|error| error.to_string())?;
     telemetry::start(config.log_level);
     let app = App::new(config);

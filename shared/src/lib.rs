@@ -1,4 +1,5 @@
-//! Everything that the Touchline functions share, in layers. Each imports only what is below it:
+//! Everything that the Touchline functions share, in layers. Each layer imports only from the layers below
+//! it:
 //!
 //! ```text
 //! lambda, telemetry    process entry, logs, metrics

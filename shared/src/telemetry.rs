@@ -1,7 +1,7 @@
 //! Logs and metrics.
 //!
-//! A log line is one JSON object. Metrics are log lines too, in CloudWatch's embedded metric format, so recording one
-//! needs no API call.
+//! A log line is one JSON object. Metrics are log lines too, in CloudWatch's embedded metric format, so
+//! recording a metric needs no API call.
 
 use serde_json::{Value, json};
 use tracing::{Level, Subscriber};
@@ -32,16 +32,16 @@ pub const OURS: [&str; 14] = [
     "points",
 ];
 
-/// Logs this workspace's crates at `level`, and other crates only at `ERROR`.
+/// Creates a filter that logs this workspace's crates at `level`, and other crates only at `ERROR`.
 ///
-/// At lower levels some libraries log whole requests, with codes and phone numbers in them.
+/// At other levels than `ERROR`, some libraries log whole requests, with codes and phone numbers in them.
 fn filter(level: Level) -> Targets {
     Targets::new()
         .with_default(LevelFilter::ERROR)
         .with_targets(OURS.map(|target| (target, LevelFilter::from_level(level))))
 }
 
-/// The log subscriber of every function. It writes to `writer`.
+/// Creates the log subscriber, the same for every function. It writes to `writer`.
 pub fn subscriber<W>(level: Level, writer: W) -> impl Subscriber + for<'a> LookupSpan<'a> + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -57,16 +57,16 @@ where
     Registry::default().with(lines.with_filter(filter(level)))
 }
 
-/// Writes the metrics of a request.
+/// Writes the metrics of a request to standard output.
 #[expect(clippy::print_stdout, reason = "CloudWatch reads metrics from standard output")]
 pub fn measure(function: &str, environment: Environment, report: &RequestReport) {
     println!("{}", metrics(function, environment, report));
 }
 
-/// The metrics of a request as a log line.
+/// Formats the metrics of a request as a log line.
 ///
-/// The dimension is the function and not the route, because CloudWatch charges for every combination of metric and
-/// dimension. The route is a property of the line, where CloudWatch Logs Insights can query it.
+/// The dimension is the function and not the route, because CloudWatch charges for every combination of
+/// metric and dimension. The route is a property of the line, where CloudWatch Logs Insights can query it.
 fn metrics(function: &str, environment: Environment, report: &RequestReport) -> Value {
     let metric = |name: &str, unit: &str| json!({ "Name": name, "Unit": unit });
     json!({
@@ -96,7 +96,7 @@ fn metrics(function: &str, environment: Environment, report: &RequestReport) -> 
     })
 }
 
-/// Starts to log to standard output.
+/// Starts logging to standard output.
 pub fn start(level: Level) {
     // Later calls fail and change nothing. The tests start several functions in one process.
     let _ = tracing::subscriber::set_global_default(subscriber(level, std::io::stdout));

@@ -3,7 +3,7 @@
 //! A module is a file. It imports another module when one of its paths leads there: a `use`, or a path such as
 //! `crate::domain::UserId` or `child::handle`. A path is followed through re-exports to the file that defines the item,
 //! so `crate::App` imports `app.rs` and not `lib.rs`. Three kinds of code do not count: tests (`#[cfg(test)]`), a
-//! parent's `pub use` of its own children, and macros by their bare name.
+//! parent's `pub use` of its own children, and macros called by their bare name.
 
 mod modules;
 mod source;
@@ -28,23 +28,24 @@ const LAYERS: [&[&str]; 8] = [
     &["domain"],
 ];
 
-/// Imports within a layer. All others are violations.
+/// The allowed imports between modules of the same layer. All other such imports are violations.
 const PEERS: [(&str, &str); 2] = [
-    // The process entry starts the logs.
+    // The entry point of the process sets up the logs.
     ("lambda", "telemetry"),
     // Methods of `App` return errors.
     ("app", "error"),
 ];
 
-/// The files of a crate, by their path from its `src`.
+/// The text of each file of a crate, by its path within `src`.
 type Files = BTreeMap<String, String>;
 
-/// All imports against the order of the layers.
+/// Describes each import that violates the order of the layers.
 fn layer_violations(modules: &Modules) -> Vec<String> {
     let mut violations = Vec::new();
     for edge in modules.imports() {
         let Some(from) = modules.top_level(edge.from) else { continue };
-        // A path can enter an upper layer that re-exports an item of a lower one.
+        // A path can name an upper layer that re-exports an item of a lower layer. So both are checked: the
+        // layer that the path names, and the layer that defines the item.
         for to in
             [edge.written_top_level(), modules.top_level(edge.to).map(str::to_owned)].into_iter().flatten()
         {
@@ -77,7 +78,7 @@ fn broken_rule(from: &str, to: &str) -> Option<String> {
     }
 }
 
-/// One message for each cycle.
+/// Describes each cycle between modules.
 fn cycles(modules: &Modules) -> Vec<String> {
     let describe = |cycle: Vec<&Edge>| {
         let mut text = "a cycle between modules:".to_owned();
@@ -89,7 +90,7 @@ fn cycles(modules: &Modules) -> Vec<String> {
     modules.cycles().into_iter().map(describe).collect()
 }
 
-/// The kinds of crates, by their folder.
+/// The kind of a crate, which is the top-level folder that it is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Shared,
@@ -97,7 +98,8 @@ enum Kind {
     Infra,
 }
 
-/// The dependencies of a crate that its kind does not allow. Tests (`dev-dependencies`) may depend on anything.
+/// Describes each dependency of a crate that its kind does not allow. Tests (`dev-dependencies`) may depend
+/// on anything.
 fn dependency_violations(
     manifest: &str,
     text: &str,
@@ -153,7 +155,7 @@ fn rust_files(folder: &Path) -> Files {
     files
 }
 
-/// The folder and the kind of every crate of the product.
+/// Returns the folder and the kind of every crate of the product.
 fn crates() -> Vec<(PathBuf, Kind)> {
     let mut crates = vec![(PathBuf::from("shared"), Kind::Shared)];
     for (folder, kind) in [("functions", Kind::Function), ("infra", Kind::Infra)] {
@@ -190,7 +192,7 @@ fn no_crate_has_a_cycle_between_modules() {
 }
 
 #[test]
-fn no_crate_depends_on_a_crate_above_it() {
+fn no_crate_has_a_dependency_that_its_kind_does_not_allow() {
     let read = |folder: &Path| std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
     let name = |manifest: &str| {
         manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"').to_owned()
@@ -204,7 +206,7 @@ fn no_crate_depends_on_a_crate_above_it() {
     assert_none(&violations);
 }
 
-/// The rules on made-up crates.
+/// Tests the rules themselves, on made-up crates.
 mod examples {
     use super::*;
 
@@ -228,7 +230,7 @@ mod examples {
     }
 
     #[test]
-    fn an_import_through_the_crate_root_or_a_macro_is_a_violation_too() {
+    fn an_upward_import_through_the_crate_root_or_in_a_macro_is_a_violation() {
         let example = modules(&[
             ("lib.rs", "pub mod app;\npub mod domain;\npub use app::App;"),
             ("app.rs", "pub struct App;"),
@@ -245,7 +247,7 @@ mod examples {
     }
 
     #[test]
-    fn peers_do_not_import_each_other_unless_it_is_declared() {
+    fn an_undeclared_import_between_peers_is_a_violation() {
         let example = modules(&[
             ("lib.rs", "mod lambda; mod ports; mod storage; mod telemetry;"),
             ("lambda.rs", "use crate::telemetry;"),
@@ -289,7 +291,7 @@ mod examples {
     }
 
     #[test]
-    fn a_parent_that_uses_a_child_that_uses_the_parent_is_a_cycle() {
+    fn a_parent_and_a_child_that_use_each_other_are_a_cycle() {
         let example = modules(&[
             ("lib.rs", "mod join;\nfn router() { on(join::handle) }\nfn room() {}"),
             ("join.rs", "use crate::room;\npub fn handle() {}"),
@@ -308,7 +310,7 @@ mod examples {
     }
 
     #[test]
-    fn tests_comments_and_strings_do_not_count() {
+    fn imports_in_tests_comments_and_strings_do_not_count() {
         let example = modules(&[
             ("lib.rs", "mod domain; mod storage;\n#[cfg(test)] mod testing;"),
             ("storage.rs", "use crate::domain::UserId;"),
@@ -326,7 +328,7 @@ mod examples {
     }
 
     #[test]
-    fn functions_depend_on_each_other_only_in_tests() {
+    fn a_function_may_depend_on_another_function_only_in_tests() {
         let crates = BTreeMap::from([
             ("touchline".to_owned(), Kind::Shared),
             ("chat".to_owned(), Kind::Function),

@@ -1,4 +1,4 @@
-//! Facts that are stated in more than one place agree: endpoints, functions, configuration, tables.
+//! Checks that facts stated in more than one place agree: endpoints, functions, configuration, tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ fn stack() -> Stack {
 
 type Row = (String, String, String);
 
-/// Function, method and path of each endpoint of the API.
+/// Returns the function, method and path of each endpoint of the API.
 fn endpoints() -> BTreeSet<Row> {
     api::ALL
         .iter()
@@ -79,7 +79,7 @@ const OPEN: [&str; 3] = ["/api/auth/login", "/api/auth/username/check", "/api/au
 
 /// Sends requests, because what `api::ALL` declares could differ from what an endpoint does.
 #[tokio::test]
-async fn requests_without_a_token_are_401_where_one_is_needed() {
+async fn requests_without_a_token_are_401_at_endpoints_that_need_a_token() {
     let routers = HTTP_FUNCTIONS.map(|(_, router)| router);
     let app = TestApp::serving(&routers).start().await;
     for route in api::ALL {
@@ -104,11 +104,11 @@ fn every_function_has_a_folder_a_binary_and_an_entry_in_the_template() {
     for name in folders {
         let manifest =
             std::fs::read_to_string(root().join("functions").join(&name).join("Cargo.toml")).unwrap();
-        assert!(manifest.contains(&format!("[[bin]]\nname = \"{name}\"")), "{name} has its own binary");
+        assert!(manifest.contains(&format!("[[bin]]\nname = \"{name}\"")), "{name} has no binary");
     }
 }
 
-/// A crate that is missing there would log only errors.
+/// A crate that is missing in `telemetry::OURS` would log only errors.
 #[test]
 fn every_function_logs_at_the_configured_level() {
     for function in stack().functions {
@@ -117,14 +117,16 @@ fn every_function_logs_at_the_configured_level() {
     }
 }
 
-/// The variables of the template, together with those of Lambda itself, are complete, and each is read.
+/// Each function gets all variables that it needs, from the template and from Lambda itself. It reads every
+/// variable that the template gives it.
 #[test]
 fn the_template_gives_each_function_its_configuration() {
     let lambda = BTreeMap::from([
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "x"),
         ("AWS_SECRET_ACCESS_KEY", "x"),
-        // Empty by default. The other settings of the feed and of the homeserver are read only if it is set.
+        // Both URLs are empty by default. The other settings of the feed and of the homeserver are read only
+        // if their URL is set.
         ("FEED_URL", "https://example.org"),
         ("CHAT_HOMESERVER_URL", "https://example.org"),
     ]);
@@ -151,7 +153,7 @@ fn the_template_gives_each_function_its_configuration() {
 }
 
 #[test]
-fn every_table_has_keys_recovery_protection_and_time_to_live() {
+fn every_table_can_be_recovered_and_only_wallets_have_no_time_to_live() {
     for table in stack().tables {
         let properties = &table.properties;
         assert_eq!(properties["KeySchema"][0]["AttributeName"], "pk", "{}", table.name);
@@ -168,13 +170,13 @@ fn every_table_has_keys_recovery_protection_and_time_to_live() {
 
 /// Compares the table of error codes in `docs/api.md` with the codes in the source.
 #[test]
-fn the_table_of_error_codes_is_fresh() {
+fn the_table_of_error_codes_is_up_to_date() {
     const START: &str = "<!-- error-codes -->\n";
     const END: &str = "<!-- /error-codes -->";
     let path = root().join("docs/api.md");
     let text = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = text.split_once(START).expect("the start of the table");
-    let (table, after) = rest.split_once(END).expect("the end of the table");
+    let (before, rest) = text.split_once(START).expect("the table has a start mark");
+    let (table, after) = rest.split_once(END).expect("the table has an end mark");
     let mut fresh = "| status | `code` | when |\n|---|---|---|\n".to_owned();
     for code in api::ErrorCode::ALL {
         writeln!(fresh, "| {} | `{code}` | {} |", code.status(), code.meaning()).unwrap();
@@ -185,7 +187,7 @@ fn the_table_of_error_codes_is_fresh() {
     }
     assert!(
         table == fresh,
-        "the error codes in docs/api.md are not fresh: UPDATE_ERROR_CODES=1 cargo test -p touchline-tests error_codes"
+        "docs/api.md is out of date: run UPDATE_ERROR_CODES=1 cargo test -p touchline-tests error_codes"
     );
 }
 

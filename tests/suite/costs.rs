@@ -1,5 +1,5 @@
-//! What each endpoint costs in DynamoDB calls and capacity units. Fails when a figure exceeds its ceiling or differs
-//! from `docs/costs.md`.
+//! Measures what each endpoint costs in DynamoDB calls and capacity units. The test fails when a figure
+//! exceeds its ceiling or differs from `docs/costs.md`.
 
 use std::fmt::Write as _;
 
@@ -18,12 +18,15 @@ use crate::contract::root;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cost {
     calls: u32,
+    /// Calls that overlap in time are one round.
     rounds: u32,
+    /// Read capacity units.
     reads: f64,
+    /// Write capacity units.
     writes: f64,
 }
 
-/// The cost of reading the session, at endpoints that need a token.
+/// The cost of reading the session. It is subtracted from the cost of each endpoint that needs a token.
 const AUTH: Cost = Cost { calls: 1, rounds: 1, reads: 0.5, writes: 0.0 };
 
 fn cost(response: &Response) -> Cost {
@@ -73,7 +76,7 @@ impl Measurements {
     }
 }
 
-/// The responses of the measured requests: endpoint, status and body. They are the same on every run.
+/// Returns the endpoint, status and body of each measured request. They are the same on every run.
 pub async fn responses() -> impl Iterator<Item = (&'static str, u16, Value)> {
     measure().await.0.into_iter().map(|Row { endpoint, status, body, .. }| (endpoint, status, body))
 }
@@ -81,7 +84,8 @@ pub async fn responses() -> impl Iterator<Item = (&'static str, u16, Value)> {
 const PHONE: &str = "+447700900123";
 const NEW_PHONE: &str = "+447700900555";
 
-/// The warm cases wait until the cached catalog is checked again.
+/// How long a function uses its cached catalog before it checks for a newer one. The cases called warm
+/// advance the clock by this time, so their cost includes the check.
 const CATALOG_CHECK: TimeDelta = TimeDelta::seconds(1);
 
 async fn measure() -> Measurements {
@@ -109,7 +113,7 @@ async fn measure() -> Measurements {
     all
 }
 
-/// Logs alice in, by every way there is.
+/// Measures the login endpoints, and returns the user who logged in.
 async fn login(app: &TestApp, all: &mut Measurements) -> User {
     let anonymous = app.anonymous();
     let request = "POST /api/code/request";
@@ -187,7 +191,7 @@ async fn matches_and_teams(app: &TestApp, alice: &User, all: &mut Measurements) 
     all.add("GET /api/auth/me", "with teams, warm", 200, (1.5, 0.0, 2), response);
 }
 
-/// Pages of a match with 200 predictions.
+/// Measures new and changed predictions, and lists of about 200 predictions.
 async fn predictions(app: &TestApp, alice: &User, all: &mut Measurements) {
     let predict = "POST /api/auth/predictions";
     for (case, status, writes) in [("new, warm", 201, 2.0), ("changed, warm", 200, 1.0)] {
@@ -195,7 +199,7 @@ async fn predictions(app: &TestApp, alice: &User, all: &mut Measurements) {
         let response = alice.predicts(1).home().confidence(80).await;
         all.add(predict, case, status, (1.0, writes, 2), response);
     }
-    // A match that is not featured, so it has 4 shards.
+    // This match is not featured, so its predictions are spread over 4 shards instead of 64.
     let league = json!({
         "format": "touchline",
         "tournaments": [{ "id": 2, "name": "Sunday League" }],

@@ -1,8 +1,9 @@
 //! Tests of the product from outside.
 //!
-//! `http` runs against any address: the local stack by default, with another DynamoDB under it
-//! (`TOUCHLINE_TEST_DYNAMODB`), with a real homeserver (`TOUCHLINE_TEST_HOMESERVER`), or a deployed API
-//! (`TOUCHLINE_TEST_URL`). `real` needs components that `tests/real-components` starts.
+//! The tests in `http` run on the local stack by default. `TOUCHLINE_TEST_DYNAMODB` gives the local stack
+//! another DynamoDB, and `TOUCHLINE_TEST_HOMESERVER` gives it a real homeserver. `TOUCHLINE_TEST_URL`
+//! replaces the local stack by a deployed API. The tests in `real` need components that
+//! `tests/real-components` starts.
 
 mod architecture;
 mod contract;

@@ -1,4 +1,5 @@
-//! A user's Matrix client. Without a homeserver, it pushes to the API what a homeserver would push.
+//! A user's Matrix client. Without a real homeserver, the client pushes to the API the Matrix events that a
+//! homeserver would push.
 
 use chrono::TimeDelta;
 use reqwest::{Client, Method};
@@ -47,7 +48,7 @@ impl MatrixClient<'_> {
         self.request(Method::POST, path, Some(body)).await
     }
 
-    /// Sends a request to the homeserver.
+    /// Sends a request to the homeserver's client API.
     async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
         let base =
             HttpApi::homeserver_url().expect("TOUCHLINE_TEST_HOMESERVER is set: run tests/real-components");
@@ -63,7 +64,7 @@ impl MatrixClient<'_> {
         let event = json!({
             "type": kind, "room_id": room, "sender": self.0.chat_id(), "state_key": self.0.chat_id(),
             "content": content,
-            // Later than every request of the test so far.
+            // A time after every request of the test so far.
             "origin_server_ts": (SystemClock.now() + TimeDelta::seconds(2)).timestamp_millis(),
         });
         self.0.api().homeserver().pushes(&unique_name(), [event]).await.expect(200);

@@ -1,5 +1,5 @@
-//! The OpenAPI document: it is up to date, its examples match its schemas, and, through [`check`], so does every
-//! response of the HTTP suite.
+//! Checks that the OpenAPI document is up to date and that its examples match its schemas. The HTTP suite
+//! calls [`check`] to compare every response with the schemas.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -33,11 +33,12 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// The examples of the document: requests from `events/`, responses from the measured requests of [`costs`].
+/// Collects the examples of the document: requests from `events/`, responses from the measured requests of
+/// [`costs`].
 async fn recorded() -> Recorded {
     let mut recorded = Recorded::default();
     for sample in samples::read(root()).unwrap() {
-        // The body of a ping is not part of our API.
+        // The body of the homeserver's ping is not part of our API.
         if sample.file == "chat/ping.json" {
             continue;
         }
@@ -59,7 +60,7 @@ async fn recorded() -> Recorded {
     recorded
 }
 
-/// `UPDATE_OPENAPI=1 cargo test -p touchline-tests openapi` regenerates it.
+/// `UPDATE_OPENAPI=1 cargo test -p touchline-tests openapi` regenerates the document.
 #[tokio::test]
 async fn the_committed_document_is_up_to_date() {
     let fresh = document(env!("CARGO_PKG_VERSION"), &recorded().await);
@@ -92,7 +93,7 @@ fn the_document_has_exactly_the_endpoints_of_the_api() {
     assert_eq!(described, declared);
 }
 
-/// Visits every object of the document, with the path to it. Examples are not part of the description.
+/// Calls `visitor` with every object of the document, except in examples, and the path to the object.
 fn visit(value: &Value, path: &str, visitor: &mut dyn FnMut(&str, &serde_json::Map<String, Value>)) {
     match value {
         Value::Array(values) => {
@@ -158,7 +159,7 @@ fn every_success_has_an_example_that_matches_its_schema() {
         let operation = &DOCUMENT["paths"][route.path][route.method.as_str().to_lowercase()];
         for status in route.statuses {
             let content = &operation["responses"][status.to_string()]["content"]["application/json"];
-            // We have no room aliases, so a query for one never succeeds.
+            // We have no room aliases, so a query for an alias never succeeds.
             if route.path != "/_matrix/app/v1/rooms/{roomAlias}"
                 && format!("{} {}", route.method, route.path) != ITSELF
             {
@@ -174,11 +175,11 @@ fn every_success_has_an_example_that_matches_its_schema() {
     }
 }
 
-/// Checks a response against the document.
+/// Checks that the document has the status of a response, and that the body matches the schema.
 #[track_caller]
 pub fn check(method: &str, path: &str, status: u16, body: &Value) {
     let path = path.split('?').next().unwrap_or_default();
-    // The gateway responds to paths without a route.
+    // The gateway responds to paths without a route. The document does not describe those responses.
     let Some(route) = api::ALL.iter().find(|route| route.method == *method && fits(route.path, path)) else {
         return;
     };
@@ -189,7 +190,7 @@ pub fn check(method: &str, path: &str, status: u16, body: &Value) {
     assert!(problems.is_empty(), "{method} {path} {status}: {problems:?} in {body}");
 }
 
-/// Follows a reference within the document.
+/// Returns the target of a `$ref` within the document. Any other value is returned as it is.
 fn resolved(value: &Value) -> &Value {
     match value["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')) {
         Some(pointer) => DOCUMENT.pointer(pointer).expect("the reference has a target"),

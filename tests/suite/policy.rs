@@ -1,5 +1,5 @@
-//! Rules for the template: roles without wildcards, tables that can be restored, logs with a retention time, alarms for
-//! every function.
+//! Checks that the template follows our rules: roles without wildcards, tables that can be restored, logs
+//! with a retention time, alarms for every function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,8 @@ fn statements(function: &Value) -> Vec<&Value> {
     list(&function["Policies"]).into_iter().flat_map(|policy| list(&policy["Statement"])).collect()
 }
 
-/// The DynamoDB actions that a function's role allows, such as `dynamodb:Query RoomsTable/index/by_user`.
+/// Returns the DynamoDB actions that a function's role allows, such as
+/// `dynamodb:Query RoomsTable/index/by_user`.
 pub fn allowed(function: &Value) -> BTreeSet<String> {
     let mut allowed = BTreeSet::new();
     for statement in statements(function) {
@@ -47,7 +48,8 @@ pub fn allowed(function: &Value) -> BTreeSet<String> {
     allowed
 }
 
-/// The resource of `!GetAtt RoomsTable.Arn` or `!Sub "${RoomsTable.Arn}/index/by_user"`, without ARN syntax.
+/// Returns the resource that `!GetAtt RoomsTable.Arn` or `!Sub "${RoomsTable.Arn}/index/by_user"` names,
+/// without ARN syntax.
 fn named(resource: &Value) -> String {
     if let Some(parts) = resource["Fn::GetAtt"].as_array() {
         return parts[0].as_str().unwrap().to_owned();
@@ -69,7 +71,7 @@ fn no_role_has_a_wildcard_action_or_an_unexplained_wildcard_resource() {
             }
         }
     }
-    // The line above a statement with a wildcard resource gives the reason.
+    // The line above a statement with a wildcard resource must be a comment that gives the reason.
     let lines: Vec<&str> = TEMPLATE.lines().collect();
     let mut reasons = 0;
     for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains("Resource: \"*\"")) {
@@ -82,7 +84,7 @@ fn no_role_has_a_wildcard_action_or_an_unexplained_wildcard_resource() {
         );
         reasons += 1;
     }
-    assert_eq!(reasons, 2, "only sending text messages has no resource to name");
+    assert_eq!(reasons, 2, "only sending text messages needs a wildcard");
     assert!(!TEMPLATE.contains("ManagedPolicyArns") && !TEMPLATE.contains("Principal: \"*\""));
 }
 
@@ -141,7 +143,7 @@ fn every_function_has_alarms_that_roll_its_deployment_back() {
             function["AutoPublishAliasAllProperties"], true,
             "{id}: a changed variable would not publish a new version"
         );
-        // Lambda counts a response of 500 as a success. Our own metric counts it as a failure.
+        // Lambda counts a response of 500 as a success. Our metric `Failures` counts it as a failure.
         let serves =
             function["Events"].as_object().into_iter().flatten().any(|(_, event)| event["Type"] == "HttpApi");
         if serves {
@@ -165,7 +167,7 @@ fn every_function_has_alarms_that_roll_its_deployment_back() {
 }
 
 #[test]
-fn every_stream_retries_and_keeps_what_fails() {
+fn every_stream_retries_failed_records_and_then_keeps_them_in_a_queue() {
     for (id, function) in functions() {
         for (event, mapping) in function["Events"].as_object().into_iter().flatten() {
             if mapping["Type"] != "DynamoDB" {
@@ -182,7 +184,7 @@ fn every_stream_retries_and_keeps_what_fails() {
 }
 
 #[test]
-fn secrets_come_from_secrets_manager_and_only_the_functions_that_need_them_get_them() {
+fn no_secret_is_a_parameter_and_only_functions_that_need_a_secret_get_it() {
     let template = yaml::parse(TEMPLATE).unwrap();
     assert!(!TEMPLATE.contains("NoEcho"), "a secret must not be a parameter");
     let globals = template["Globals"]["Function"]["Environment"]["Variables"].to_string();

@@ -1,4 +1,5 @@
-//! Executes the samples in `events/`: each gives the result that `events/README.md` lists.
+//! Invokes the functions with the samples in `events/`. Each must give the result that `events/README.md`
+//! lists.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ fn samples() -> Vec<Sample> {
 }
 
 #[test]
-fn every_sample_is_in_the_readme_and_every_function_has_one() {
+fn every_sample_is_in_the_readme_and_every_function_has_a_sample() {
     let named: Vec<String> = samples().into_iter().map(|sample| sample.file).collect();
     for folder in std::fs::read_dir(root().join("events")).unwrap().map(|entry| entry.unwrap().path()) {
         for file in std::fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path()) {
@@ -37,7 +38,7 @@ fn every_sample_is_in_the_readme_and_every_function_has_one() {
     }
 }
 
-/// `sam local invoke` reads only those variables of the file that the template declares.
+/// `sam local invoke` reads only those variables of `events/env.json` that the template declares.
 #[test]
 fn the_variables_for_sam_local_are_complete() {
     let text = std::fs::read_to_string(root().join("events/env.json")).unwrap();
@@ -66,7 +67,7 @@ fn the_variables_for_sam_local_are_complete() {
 }
 
 #[tokio::test]
-async fn every_http_sample_gives_its_status() {
+async fn every_http_sample_gives_the_status_in_the_readme() {
     let mut reached = Vec::new();
     for Sample { function, file, payload, expected } in samples() {
         let Expected::Status(expected) = expected else { continue };
@@ -93,7 +94,7 @@ async fn every_http_sample_gives_its_status() {
 }
 
 #[tokio::test]
-async fn every_feed_sample_gives_its_counts() {
+async fn every_feed_sample_gives_the_counts_in_the_readme() {
     let mut tried = 0;
     for sample in samples() {
         if let Expected::Counts(..) = sample.expected {
@@ -107,7 +108,7 @@ async fn every_feed_sample_gives_its_counts() {
 }
 
 #[tokio::test]
-async fn every_other_sample_gives_its_result() {
+async fn every_other_sample_gives_the_result_in_the_readme() {
     let app = TestApp::serving(&[]).start().await;
     let league = include_str!("../../events/feed/touchline.json");
     app.invoke(feed::handle, serde_json::from_str(league).unwrap()).await;
@@ -118,7 +119,7 @@ async fn every_other_sample_gives_its_result() {
             "points" => app.invoke(points::handle, payload).await,
             "treasury" => app.invoke(treasury::handle, payload).await,
             "tally" => app.invoke(tally::handle, payload).await,
-            other => panic!("add {other} here"),
+            other => panic!("add the function {other} here"),
         };
         assert!(expected.matches(&result), "{file}: {result}");
         tried += 1;

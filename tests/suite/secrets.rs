@@ -1,4 +1,4 @@
-//! In production no secret is stored in clear or logged.
+//! Checks that production neither stores secrets in clear nor logs them.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,8 @@ impl<'a> MakeWriter<'a> for Log {
 const PHONES: [&str; 3] = ["+447700900123", "+447700900555", "+447700900777"];
 const EMAIL: &str = "ada.the.first@example.org";
 
-/// Whether the text contains this word. Six digits inside a longer number or a digest are not a code.
+/// Returns whether the text contains this word with no letter or digit next to it. Six digits inside a longer
+/// number or a digest are not a code.
 fn contains_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -49,14 +50,15 @@ fn contains_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// What must not be stored in clear or logged.
+/// The codes and tokens that must be neither stored in clear nor logged.
 #[derive(Default)]
 struct Secrets {
     codes: Vec<String>,
     tokens: Vec<String>,
 }
 
-/// Does what users do, right and wrong, and what goes wrong around them. Returns the secrets that were used.
+/// Sends valid and invalid requests, also while the SMS provider or the store fails. Returns the codes and
+/// tokens that were used.
 async fn use_everything(app: &TestApp) -> Secrets {
     let mut secrets = Secrets::default();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -90,7 +92,7 @@ async fn use_everything(app: &TestApp) -> Secrets {
     secrets.codes.push(app.sns.last_code(PHONES[0]));
     bob.logs_out().await.expect(200);
     secrets.tokens.push(bob.token);
-    // A provider whose error repeats the phone number, and a store that fails.
+    // First the SMS provider fails with an error that repeats the phone number, then the store fails.
     app.sns.reject();
     anonymous.requests_code(PHONES[2]).await.expect(503);
     app.sns.accept();
@@ -105,9 +107,9 @@ async fn use_everything(app: &TestApp) -> Secrets {
 }
 
 #[tokio::test]
-async fn no_code_phone_or_token_is_stored_in_clear_or_logged() {
+async fn no_code_or_token_is_stored_in_clear_and_no_code_token_phone_or_email_is_logged() {
     let log = Log::default();
-    // The most verbose level. The subscriber is global, so the log also has what other tests make the functions log.
+    // The level is the most verbose one. The subscriber is global, so the log also has lines of other tests.
     tracing::subscriber::set_global_default(telemetry::subscriber(Level::TRACE, log.clone()))
         .expect("no other test sets a subscriber");
     for environment in ["production", ""] {
@@ -141,7 +143,7 @@ async fn no_code_phone_or_token_is_stored_in_clear_or_logged() {
 
 /// Shows that the checks above can fail: outside production the log table has the code.
 #[tokio::test]
-async fn in_testing_the_code_is_in_the_log_table() {
+async fn outside_production_the_code_is_stored_in_the_log_table() {
     let app = TestApp::serving(&HTTP_FUNCTIONS.map(|(_, router)| router)).start().await;
     let code = app.anonymous().receives_code(PHONES[0]).await;
     assert!(contains_word(&app.dump().await, &code));

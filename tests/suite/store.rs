@@ -1,4 +1,4 @@
-//! The store behind the API, for tests that change items the API does not change, or read what it does not show.
+//! Direct access to the store behind the API, for tests that read or change what the API does not expose.
 
 use std::collections::HashMap;
 
@@ -25,14 +25,15 @@ impl StoreUnderTest {
         Self { client: Client::from_conf(config) }
     }
 
-    /// The tables with this role, such as `users`. A store that other runs use too has several.
+    /// Returns the names of the tables with this role, such as `users`. A store that other test runs use too
+    /// has several such tables.
     pub async fn tables(&self, role: &str) -> Vec<String> {
         let suffix = format!("-{role}");
         let all = self.client.list_tables().send().await.unwrap();
         all.table_names().iter().filter(|table| table.ends_with(&suffix)).cloned().collect()
     }
 
-    /// The items with this key, each with its table.
+    /// Returns the items with this partition key and this prefix of the sort key, each with its table's name.
     pub async fn find(&self, role: &str, pk: &str, sk_prefix: &str) -> Vec<(String, Item)> {
         let mut found = Vec::new();
         for table in self.tables(role).await {
@@ -66,7 +67,7 @@ impl StoreUnderTest {
     }
 }
 
-/// A number attribute of an item.
+/// Reads a number attribute of an item.
 #[track_caller]
 pub fn number(item: &Item, attribute: &str) -> i64 {
     item[attribute].as_n().unwrap().parse().unwrap()

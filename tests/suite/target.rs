@@ -23,9 +23,10 @@ use crate::store::StoreUnderTest;
 
 static UNDER_TEST: OnceLock<UnderTest> = OnceLock::new();
 
-/// What all tests of the run share.
+/// What all tests of one run share.
 #[derive(Debug)]
 struct UnderTest {
+    /// The URL of the API.
     base: String,
     /// The token with which the homeserver calls the API.
     hs_token: String,
@@ -37,11 +38,13 @@ struct UnderTest {
 /// A deployed stack. Its functions are invoked through the Lambda API, by their deployed names, with a signature.
 #[derive(Debug)]
 struct Deployed {
+    /// The URL of the AWS APIs.
     aws: String,
+    /// The deployed name of each function.
     functions: HashMap<String, String>,
 }
 
-/// The API under test. Most tests share one, so they must not depend on the data of others.
+/// The API under test. Most tests share one API, so no test may depend on the data of another test.
 #[derive(Debug, Clone)]
 pub struct HttpApi {
     base: String,
@@ -65,7 +68,7 @@ impl Api for HttpApi {
         response
     }
 
-    /// From the development log.
+    /// Reads the code from the development log of SMS messages.
     async fn last_code(&self, phone: &str) -> String {
         let log = self.anonymous().lists_sms_logs().phone(phone).per_page(1).await.expect_data(200);
         log[0]["code"].as_str().expect("the log has the code").to_owned()
@@ -82,32 +85,32 @@ pub async fn read(request: String, http: RequestBuilder) -> Response {
 }
 
 impl HttpApi {
-    /// The API that all tests share.
+    /// Returns the API that all tests share.
     pub fn under_test() -> Self {
         let UnderTest { base, deployed, .. } = under_test();
         Self { deployed: deployed.as_ref(), ..Self::at(base) }
     }
 
-    /// The API of a local stack that one test has for itself.
+    /// Returns the API of a local stack that one test has for itself.
     pub fn at(base: &str) -> Self {
         Self { base: base.to_owned(), client: Client::new(), deployed: None }
     }
 
-    /// The URL of the chat network's homeserver, if there is one.
+    /// Returns the URL of the chat network's homeserver, if there is one.
     pub fn homeserver_url() -> Option<String> {
         std::env::var("TOUCHLINE_TEST_HOMESERVER").ok()
     }
 
-    /// Whether requests pass a gateway that is not part of the local stack.
+    /// Returns whether the API is deployed, so that requests pass a gateway outside the local stack.
     pub fn is_deployed() -> bool {
         under_test().deployed.is_some()
     }
 
-    /// The store behind the API.
+    /// Connects to the store behind the API.
     ///
     /// # Panics
     ///
-    /// Where tests cannot reach it.
+    /// If tests cannot reach the store.
     pub fn store() -> StoreUnderTest {
         let url = under_test().dynamodb.as_deref().expect(
             "this test needs the store behind the API: unset TOUCHLINE_TEST_URL to run it on the local stack, \
@@ -124,7 +127,7 @@ impl HttpApi {
         Persona::with_token(self, token)
     }
 
-    /// The chat network's homeserver, as a caller of the API.
+    /// Returns the chat network's homeserver as a caller of the API.
     pub fn homeserver(&self) -> Persona<Self> {
         self.with_token(&under_test().hs_token)
     }
@@ -133,7 +136,7 @@ impl HttpApi {
         SignIn::new(self, phone)
     }
 
-    /// A new user, logged in. The username starts with `name`; the rest makes it unique.
+    /// Creates a user and logs them in. The username starts with `name`; the rest makes it unique.
     pub async fn user(&self, name: &str) -> User<Self> {
         self.sign_in(&unique_phone()).username(&format!("{name}.{}", unique_name())).await
     }
@@ -183,7 +186,7 @@ impl Deployed {
     }
 }
 
-/// Repeats a read until its result is as wanted. Streams and homeservers are asynchronous.
+/// Repeats a read until `wanted` accepts its result, because streams and homeservers are asynchronous.
 pub async fn eventually<T: Debug>(read: impl AsyncFn() -> T, wanted: impl Fn(&T) -> bool) -> T {
     let deadline = SystemClock.now() + TimeDelta::seconds(20);
     loop {
@@ -196,13 +199,13 @@ pub async fn eventually<T: Debug>(read: impl AsyncFn() -> T, wanted: impl Fn(&T)
     }
 }
 
-/// A phone that no other test has.
+/// Returns a phone that no other test has.
 pub fn unique_phone() -> String {
     let random: &dyn Random = &SystemRandom;
     format!("+4479{:08}", random.below(100_000_000))
 }
 
-/// A name that no other test has: for rooms, transactions and usernames.
+/// Returns a name that no other test has, for rooms, transactions and usernames.
 pub fn unique_name() -> String {
     let random: &dyn Random = &SystemRandom;
     format!("t{}", random.word(12).to_lowercase())
@@ -220,7 +223,7 @@ fn under_test() -> &'static UnderTest {
     })
 }
 
-/// Starts the local stack on a thread of its own, because each test has its own runtime.
+/// Starts the local stack on a thread of its own, because the runtime of a test ends with the test.
 fn start_local() -> UnderTest {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

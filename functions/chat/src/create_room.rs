@@ -11,8 +11,8 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
 
-/// Every request creates a room, with two exceptions. If a request fails half-way, the next identical request resumes
-/// it. Requests with the same `Idempotency-Key` create one room.
+/// Creates a room for every request, with two exceptions. A request resumes an identical earlier request that
+/// failed half-way. Requests with the same `Idempotency-Key` create one room.
 pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<RoomView>>, Error> {
     let (input, key) = (call.input, call.idempotency_key);
     let known_event = async {
@@ -90,7 +90,7 @@ async fn create(
     if app.store.finish_room_creation(&room, &creator, request).await? {
         return Ok(view(room, StatusCode::CREATED));
     }
-    // A concurrent request has created the room.
+    // A concurrent identical request has already stored this room.
     let room = app.store.room(&room.room_id).await?.ok_or(Error::Broken("a created room is missing"))?;
     Ok(view(room, StatusCode::OK).replayed())
 }
@@ -99,7 +99,7 @@ fn view(room: Room, status: StatusCode) -> Reply<Message<RoomView>> {
     Reply::new(status, Message { message: "Room created.".into(), data: room.into() })
 }
 
-/// Identifies the content of a request.
+/// Returns a digest of the room that a request describes.
 fn content_digest(input: &RoomInput) -> String {
     let topic = input.topic.as_ref().map_or("", |topic| topic.as_str());
     let event = input.event_id.map(|event| event.0.to_string()).unwrap_or_default();

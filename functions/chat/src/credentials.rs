@@ -5,7 +5,8 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
 
-/// For a login that succeeded while the homeserver was down. The session keeps its device.
+/// Logs the caller in to the homeserver, for clients whose login succeeded while the homeserver was down. The
+/// credentials belong to the device of the session.
 pub async fn handle(app: App, call: Call<ChatCredentials>) -> Result<Reply<Data<Credentials>>, Error> {
     let user = lookup::caller(&app, call.caller.user).await?;
     let data = app.chat.log_in(&user.username, &call.caller.device_id).await?;
@@ -32,7 +33,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_the_homeserver_requesting_credentials_is_503() {
+    async fn requesting_credentials_while_the_homeserver_is_down_is_503() {
         let app = builder().without_chat().start().await;
         let alice = app.user("alice").await;
         alice.requests_chat_credentials().await.expect_error(503, "chat_unavailable");

@@ -8,7 +8,7 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
 
-/// Any member can invite. Inviting a user twice changes nothing.
+/// Invites a user to a room. Any member can invite, and a second invitation of the same user changes nothing.
 pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<InvitationView>>, Error> {
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);
@@ -46,7 +46,7 @@ mod tests {
     use crate::testing::app;
 
     #[tokio::test]
-    async fn a_user_can_be_invited_by_id_or_by_username_and_twice() {
+    async fn a_user_can_be_invited_by_id_and_again_by_username() {
         let (_app, [alice, bob, _]) = app().await;
         let room = alice.creates_room("Den").private().await.room_id();
         let invites = alice.invites_to(&room);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unknown_users_are_404_and_exactly_one_of_id_and_username_is_required() {
+    async fn unknown_users_are_404_and_an_invitation_has_either_an_id_or_a_username() {
         let (_app, [alice, bob, _]) = app().await;
         let room = alice.creates_room("Den").private().await.room_id();
         let invites = alice.invites_to(&room);

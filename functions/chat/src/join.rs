@@ -10,8 +10,9 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
 
-/// The homeserver decides first: only users that it admits become members here. It accepts a second join of the same
-/// user, so our own table detects that the user is already a member.
+/// Joins the caller to a room. The homeserver decides first: only users that the homeserver admits become
+/// members in our table. The homeserver accepts a second join of the same user, so our table detects second
+/// joins.
 pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);

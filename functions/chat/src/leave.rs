@@ -8,7 +8,8 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
 
-/// Idempotent: a user who is not in the room gets the same response.
+/// Leaves a room, or declines an invitation. A caller who has already left the room, or who never joined a
+/// public room, gets the same response.
 pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);
@@ -16,7 +17,7 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
     match app.store.member(&room, user.id, Reads::Consistent).await?.map(|member| member.membership) {
         Some(Membership::Join | Membership::Invite) => {
             match app.chat.leave(&room.room_id, &user.username).await {
-                // The user is not in the room on the homeserver, or the room does not exist there.
+                // On the homeserver, the user is not in the room, or the room does not exist.
                 Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -1,4 +1,4 @@
-//! Chat rooms: create, list, join, leave and invite. Also processes the events that the homeserver pushes.
+//! The endpoints for chat rooms, and the endpoints that the homeserver calls.
 
 mod create_room;
 mod credentials;

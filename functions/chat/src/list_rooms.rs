@@ -11,11 +11,11 @@ use touchline::storage::directory::{Directory, Needle};
 use touchline::storage::members::UserMembership;
 use touchline::{App, Call, Error, Reply};
 
-/// A search in the rooms of a match reads at most this many entries for one page.
+/// The maximum number of directory entries that a search in the rooms of a match reads for one page.
 const MAX_READ: usize = 1_000;
 
-/// With `joined`, lists all rooms that the caller has joined. Otherwise lists the private rooms that the caller has
-/// joined or is invited to, then the public rooms from the directory.
+/// With `joined`, lists all rooms that the caller has joined. Otherwise lists the private rooms that the
+/// caller has joined or is invited to, then the public rooms from the directory.
 pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<CursorPage<ListedRoom>>, Error> {
     let user = call.caller.user;
     let memberships = async { app.store.memberships(user).await.map_err(Error::from) };
@@ -70,7 +70,8 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Fills the page from a position on; returns the position of the next page.
+    /// Fills the page, starting at `from`. Returns the position of the next page, or `None` after the last
+    /// page.
     async fn fill(&mut self, from: Option<RoomsPosition>) -> Result<Option<RoomsPosition>, Error> {
         if self.query.search.is_some() && self.needle.is_none() {
             return Ok(None);
@@ -92,13 +93,14 @@ impl<'a> Page<'a> {
             return Ok(None);
         }
         if self.remaining() == 0 {
-            // The next page starts with the directory.
+            // The page is full, and it has the last of the caller's own rooms. The next page continues after
+            // that room, with the first room of the directory.
             return Ok(self.rooms.last().map(|room| RoomsPosition::Own(room.room_id.clone())));
         }
         self.add_from_directory(after).await
     }
 
-    /// How many rooms the page can still take.
+    /// Returns how many more rooms fit on the page.
     fn remaining(&self) -> usize {
         self.query.per_page.0 - self.rooms.len()
     }
@@ -135,7 +137,8 @@ impl<'a> Page<'a> {
         &mut self,
         mut after: Option<String>,
     ) -> Result<Option<RoomsPosition>, Error> {
-        // With a match and a search, filter the rooms of the match: they are fewer than the rooms with that name.
+        // A search within a match reads the rooms of the match and filters them: they are fewer than all
+        // rooms with a matching name.
         let (directory, filter) = match (self.query.event_id, self.needle.clone()) {
             (Some(event), needle) => (Directory::About(event.0), needle),
             (None, Some(needle)) => (Directory::Named(needle), None),
@@ -170,7 +173,7 @@ impl<'a> Page<'a> {
             for room in hits.iter().filter_map(|id| found.remove(id)).collect::<Vec<_>>() {
                 self.add(room, &counts);
             }
-            // A page can end before it is full. The next page continues the search.
+            // A filtered page can end before it is full. The next page continues the search.
             if next.is_none() || self.remaining() == 0 || filter.is_none() || read >= MAX_READ {
                 return Ok(next.map(RoomsPosition::Directory));
             }

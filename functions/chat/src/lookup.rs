@@ -1,10 +1,10 @@
-//! Reads that several endpoints begin with.
+//! Reads the items that several endpoints need first: the room and the caller.
 
 use touchline::domain::{Room, RoomId, User, UserId};
 use touchline::storage::Reads;
 use touchline::{App, Error};
 
-/// The room in a path.
+/// Reads the room whose id is in the request path.
 pub async fn room(app: &App, id: &RoomId) -> Result<Room, Error> {
     app.store.room(id).await?.ok_or(Error::RoomNotFound)
 }

@@ -44,8 +44,8 @@ async fn top_predictors(app: &App, room: &Room) -> Result<Vec<PredictorView>, Er
     Ok(best.into_iter().filter_map(view).collect())
 }
 
-/// Members by team: the two teams of the room's match, or every team that a member supports. All others are
-/// neutral.
+/// Counts the members by team. The teams are the two teams of the room's match or, without a match, all teams
+/// that members support. All other members count as neutral.
 fn distribution(room: &Room, counts: &RoomCounts, catalog: &Catalog) -> BTreeMap<String, i64> {
     let ids: Vec<u32> = match room.event_id.and_then(|event| catalog.event(event)) {
         Some(event) => vec![event.home_team_id, event.away_team_id],

@@ -3,7 +3,7 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::room_event;
 
-/// The homeserver does not know this user yet. If it is one of ours, registers them there.
+/// Registers one of our users on the homeserver. The homeserver asks about users that it does not know yet.
 pub async fn handle(app: App, call: Call<QueryUser>) -> Result<Reply<Empty>, Error> {
     let name = room_event::local_username(&call.path.user_id.0, &app.config.chat.server);
     let name = name.ok_or(Error::UserNotFound)?;
@@ -19,7 +19,7 @@ mod tests {
     use crate::testing::app;
 
     #[tokio::test]
-    async fn our_users_exist_and_unknown_users_are_404() {
+    async fn queries_for_our_users_succeed_and_queries_for_unknown_users_are_404() {
         let (app, _) = app().await;
         let homeserver = app.homeserver();
         for id in ["@alice:touchline.local", "%40alice%3Atouchline.local"] {
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_aliases_are_404() {
+    async fn queries_for_room_aliases_are_404() {
         let (app, _) = app().await;
         let response = app.homeserver().queries_room("%23touchline-x:touchline.local").await;
         response.expect_matrix_error(404, "M_NOT_FOUND");

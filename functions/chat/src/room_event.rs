@@ -17,11 +17,11 @@ pub struct RoomEvent {
 pub enum RoomEventKind {
     /// The membership of one of our users changed.
     Membership(Username, Membership),
-    /// A message, with its sender if that is one of our users.
+    /// A message, with its sender if the sender is one of our users.
     Message(Option<Username>),
 }
 
-/// Parses a Matrix event. `None` for malformed events and for kinds that we do not store.
+/// Parses a Matrix event. Returns `None` for malformed events and for types of events that we do not store.
 #[must_use]
 pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
     let room = RoomId::parse(event["room_id"].as_str()?)?;
@@ -39,7 +39,7 @@ pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
     Some(RoomEvent { room, at, kind })
 }
 
-/// The username in a Matrix user id; `None` for users of other servers.
+/// Returns the username in a Matrix user id, or `None` for users of other servers and for invalid usernames.
 #[must_use]
 pub fn local_username(id: &str, server: &str) -> Option<Username> {
     let (name, of) = id.strip_prefix('@')?.split_once(':')?;
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_other_servers_have_no_local_sender() {
+    fn messages_from_users_of_other_servers_have_no_local_sender() {
         let alice = Username::parse("alice").ok();
         assert_eq!(kind_of("m.room.message", &json!({})), Some(RoomEventKind::Message(alice.clone())));
         assert_eq!(kind_of("m.room.encrypted", &json!({})), Some(RoomEventKind::Message(alice)));

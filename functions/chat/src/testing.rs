@@ -1,4 +1,4 @@
-//! The app and the requests that the tests of the endpoints share.
+//! The test app and the helpers that the endpoint tests share.
 
 use chrono::TimeDelta;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ pub fn builder() -> Builder {
     TestApp::serving(&routers)
 }
 
-/// An app with the sample league, and the users alice (1), bob (2) and carol (3).
+/// Starts an app with the sample league and the users alice (id 1), bob (id 2) and carol (id 3).
 pub async fn app() -> (TestApp, [User; 3]) {
     let app = builder().start().await;
     app.invoke(feed::handle, league()).await;
@@ -18,12 +18,12 @@ pub async fn app() -> (TestApp, [User; 3]) {
     (app, users)
 }
 
-/// The sample league, as a document for the feed.
+/// Returns the sample league as a document for `feed`.
 pub fn league() -> Value {
     serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap()
 }
 
-/// Lets `tally` process all changes so far, and then the changes that it made itself.
+/// Lets `tally` process all changes so far, and then the changes that `tally` made itself.
 pub async fn process_changes(app: &TestApp) {
     let tables = &app.config.tables;
     for table in [&tables.users, &tables.predictions, &tables.rooms, &tables.predictions, &tables.rooms] {
@@ -32,24 +32,24 @@ pub async fn process_changes(app: &TestApp) {
     }
 }
 
-/// The names of the rooms in a list.
+/// Returns the names of the rooms in a list.
 pub fn names(list: &Value) -> Vec<&str> {
     list["data"].as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap()).collect()
 }
 
-/// One room of the user's list.
+/// Returns one room of the user's list, or `None` if the list does not have the room.
 pub async fn listed(user: &User, room: &str) -> Option<Value> {
     let list = user.lists_rooms().per_page(100).await.expect_data(200);
     list.as_array().unwrap().iter().find(|one| one["room_id"] == room).cloned()
 }
 
-/// The statistics of a room, after all changes are processed.
+/// Returns the statistics of a room, after `tally` has processed all changes.
 pub async fn stats(app: &TestApp, user: &User, room: &str) -> Value {
     process_changes(app).await;
     user.views_member_stats(room).await.expect_data(200)
 }
 
-/// A homeserver event: the membership of a user, so many seconds from now.
+/// Returns a Matrix event that sets the membership of a user, dated `seconds` from now.
 pub fn membership_event(app: &TestApp, room: &str, chat_id: &str, membership: &str, seconds: i64) -> Value {
     json!({
         "type": "m.room.member", "room_id": room, "sender": "@moderator:touchline.local",
@@ -58,7 +58,7 @@ pub fn membership_event(app: &TestApp, room: &str, chat_id: &str, membership: &s
     })
 }
 
-/// A homeserver event: a message by a user.
+/// Returns a Matrix event for a message of `sender`.
 pub fn message_event(app: &TestApp, room: &str, sender: &User) -> Value {
     json!({
         "type": "m.room.message", "room_id": room, "sender": sender.chat_id(),

@@ -17,8 +17,9 @@ const CONCURRENT_WRITES: usize = 16;
 
 /// Stores membership changes and activity from the homeserver.
 ///
-/// The homeserver retries a transaction until it succeeds, and sends the next one only then. So only our own failures
-/// may fail a transaction: malformed events and events of unknown rooms and users are ignored.
+/// The homeserver retries a transaction until it succeeds, and only then sends the next transaction. So only
+/// failures of our own may fail a transaction: malformed events and events of unknown rooms and users are
+/// ignored.
 pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, Error> {
     let id = digest(&[&call.path.txn_id.0]);
     let events = &call.input.events.0;
@@ -29,7 +30,7 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
     let server = &app.config.chat.server;
     let now = app.clock.now();
     let events = events.iter().filter_map(|event| room_event::read(event, server));
-    // Other servers set the time of their events. It can be in the future.
+    // Other servers set the times of their events, so a time can be in the future.
     let events = events.map(|event| RoomEvent { at: event.at.min(now), ..event });
     NetChanges::of(events).store(&app).await?;
     app.store.save_processed_push(&id, &content, now).await?;
@@ -51,7 +52,7 @@ impl NetChanges {
         let mut changes = Self::default();
         for RoomEvent { room, at, kind } in events {
             match kind {
-                // Events are in the order of the room, so the last one counts.
+                // The events of a room arrive in order, so the last membership event of a user counts.
                 RoomEventKind::Membership(user, to) => {
                     changes.memberships.insert((room, user), (to, at));
                 }
@@ -114,7 +115,7 @@ async fn set_membership(
     to: Membership,
     at: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    // Before the membership: other members of the room see the username.
+    // Lock the username before the membership is stored, because other members then see the username.
     if to == Membership::Join
         && let Some(user) = app.store.user(user, Reads::Eventual).await?
     {

@@ -21,7 +21,7 @@ mod tests {
     use crate::testing::alice_with;
 
     #[tokio::test]
-    async fn balance_streak_and_history_follow_each_movement() {
+    async fn the_response_has_the_balance_the_streak_and_the_history() {
         let (app, alice) = alice_with(0).await;
         assert_eq!(
             alice.views_coins().await.expect(200),
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_hold_every_entry_once() {
+    async fn the_pages_together_hold_every_entry_once() {
         let (_app, alice) = alice_with(100).await;
         for _ in 0..24 {
             alice.deducts(1).reason("other").await.expect(200);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn invalid_query_parameters_are_422_and_named() {
+    async fn invalid_query_parameters_are_422_and_the_response_names_them() {
         let (_app, alice) = alice_with(0).await;
         for (parameter, value) in [("cursor", "x"), ("cursor", ""), ("per_page", "0"), ("per_page", "101")] {
             alice.views_coins().query(parameter, value).await.expect_invalid(&[parameter]);

@@ -33,7 +33,8 @@ mod tests {
         let second = alice.claims_daily_coins().await;
         second.expect_error(400, "already_claimed");
         assert_eq!(second.body["next_claim_at"], "2026-11-16T00:00:00Z");
-        // It is noon. The next day begins in twelve hours, and not a millisecond earlier.
+        // The test clock starts at noon. The next claim works from midnight UTC on, and not a millisecond
+        // earlier.
         app.clock.advance(TimeDelta::hours(12) - TimeDelta::milliseconds(1));
         alice.claims_daily_coins().await.expect_error(400, "already_claimed");
         app.clock.advance(TimeDelta::milliseconds(1));
@@ -55,7 +56,7 @@ mod tests {
         let (app, alice) = alice_with(0).await;
         let responses = concurrently(20, |_| alice.claims_daily_coins()).await;
         let with = |status: u16| responses.iter().filter(|response| response.status == status).count();
-        // Ten requests a minute are allowed.
+        // The limit is ten claims a minute, so ten of the twenty requests are 429.
         assert_eq!((with(200), with(400), with(429)), (1, 9, 10), "{responses:?}");
         assert_eq!(audited_balance(&app, &alice).await, 10);
     }
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn store_faults_are_retried_and_award_once() {
+    async fn a_claim_retried_after_a_store_fault_awards_once() {
         for fault in [Fault::LoseResponse, Fault::LoseRequest, Fault::Conflict, Fault::Throttle] {
             let (app, alice) = alice_with(5).await;
             app.faults.first_attempts(fault);

@@ -17,7 +17,7 @@ pub async fn handle(app: App, call: Call<Deduct>) -> Result<Reply<Message<Deduct
         .into());
     }
     let key = match input.reference_id {
-        // The reference takes precedence over the header.
+        // The reference id takes precedence over the `Idempotency-Key` header.
         Some(reference) => EntryKey::Reference(reference),
         None => match call.idempotency_key {
             Some(key) => EntryKey::Header(key),
@@ -61,12 +61,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_repeated_reference_returns_the_first_result_and_deducts_nothing() {
+    async fn a_repeated_reference_id_returns_the_first_result_and_deducts_nothing() {
         let (app, alice) = alice_with(100).await;
         let order = alice.deducts(60).reason("wager").reference("order-1");
         let first = order.clone().await.expect(200);
         alice.deducts(30).reason("other").await.expect(200);
-        // 10 coins are left: too few for another 60, and a replay does not need them.
+        // Only 10 coins are left, too few for 60. The replay still succeeds, because it deducts nothing.
         let replay = order.clone().await;
         assert!(replay.is_replay());
         assert_eq!(replay.expect(200), first);
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_idempotency_key_is_used_when_there_is_no_reference() {
+    async fn the_idempotency_key_is_used_when_there_is_no_reference_id() {
         let (app, alice) = alice_with(100).await;
         let gift = alice.deducts(10).reason("gift");
         let first = gift.clone().idempotency_key("k1").await.expect(200);
         let replay = gift.clone().idempotency_key("k1").await;
         assert!(replay.is_replay());
         assert_eq!(replay.expect(200), first);
-        // A reference with the same text is another key, and the reference takes precedence over the header.
+        // A reference id with the same text is a different key, and it takes precedence over the header.
         let referenced = gift.clone().reference("k1");
         assert!(!referenced.clone().idempotency_key("k1").await.is_replay());
         assert!(referenced.idempotency_key("k2").await.is_replay());
@@ -103,11 +103,11 @@ mod tests {
         let entries = alice.views_coins().await.expect_data(200)["entries"].clone();
         let history: Vec<_> =
             entries.as_array().unwrap().iter().map(|entry| entry["reference_id"].as_str()).collect();
-        assert_eq!(history, [Some("k1"), None, Some("start")], "the header's key is not a reference");
+        assert_eq!(history, [Some("k1"), None, Some("start")], "idempotency keys are not shown");
     }
 
     #[tokio::test]
-    async fn without_a_reference_or_a_key_every_request_deducts() {
+    async fn without_a_reference_id_or_an_idempotency_key_every_request_deducts() {
         let (app, alice) = alice_with(100).await;
         for _ in 0..2 {
             let response = alice.deducts(10).await;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn too_few_coins_are_400_with_the_balance_and_do_not_use_the_reference() {
+    async fn a_deduction_above_the_balance_is_400_and_does_not_use_up_the_reference_id() {
         let (app, alice) = alice_with(25).await;
         for _ in 0..2 {
             let response = alice.deducts(26).reference("big").await;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn invalid_fields_are_422_and_named() {
+    async fn invalid_fields_are_422_and_the_response_names_them() {
         let (app, alice) = alice_with(100).await;
         for (field, value) in [
             ("amount", json!(0)),
@@ -167,12 +167,12 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn two_hundred_concurrent_deductions_never_overdraw() {
+    async fn two_hundred_concurrent_deductions_never_overdraw_the_wallet() {
         let (app, alice) = alice_with(100).await;
         let order = |n| alice.deducts(1).reference(format!("order-{n}"));
         let mut responses = concurrently(200, order).await;
         for (n, response) in responses.iter_mut().enumerate() {
-            // A client that is told to retry does so, with the same reference.
+            // A 503 tells the client to retry, which it does with the same reference id.
             if response.status == 503 {
                 *response = order(n).await;
             }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn fifty_concurrent_requests_with_one_reference_deduct_once() {
+    async fn fifty_concurrent_requests_with_the_same_reference_id_deduct_once() {
         let (app, alice) = alice_with(100).await;
         let responses = concurrently(50, |_| alice.deducts(60).reference("order")).await;
         let bodies: BTreeSet<String> = responses.iter().map(|response| response.body.to_string()).collect();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn store_faults_are_retried_and_deduct_once() {
+    async fn a_deduction_retried_after_a_store_fault_deducts_once() {
         for fault in [Fault::LoseResponse, Fault::LoseRequest, Fault::Conflict, Fault::Throttle] {
             let (app, alice) = alice_with(100).await;
             app.faults.first_attempts(fault);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lasting_conflict_is_503_and_deducts_nothing() {
+    async fn a_lasting_store_conflict_is_503_and_deducts_nothing() {
         let (app, alice) = alice_with(100).await;
         app.faults.set(
             |attempt| {

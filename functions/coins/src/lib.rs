@@ -17,7 +17,7 @@ mod testing {
     use touchline::domain::UserId;
     use touchline_testing::{TestApp, User};
 
-    /// Alice, with some coins.
+    /// Starts an app with the user alice, who has this many coins.
     pub async fn alice_with(coins: u32) -> (TestApp, User) {
         let app = TestApp::serving(&[crate::router]).start().await;
         let alice = app.user("alice").await;
@@ -30,7 +30,7 @@ mod testing {
         (app, alice)
     }
 
-    /// A user's balance, after an audit that finds no faults in the wallet.
+    /// Audits a user's wallet, which must have no faults, and returns its balance.
     pub async fn audited_balance(app: &TestApp, user: &User) -> i64 {
         let report = app.invoke(treasury::handle, json!({ "audit": { "user_id": user.id } })).await;
         assert_eq!(report["faults"], json!([]), "{report}");

@@ -1,9 +1,10 @@
-//! The bank test: 1,000 schedules on every run. `cargo run --profile bench -p touchline-bench --bin bank` plays 100,000.
+//! Simulates the wallet in 1,000 random schedules of requests and faults.
+//! `cargo run --profile bench -p touchline-bench --bin bank` simulates 100,000.
 
 use touchline_testing::bank::{Sabotage, play};
 
 #[test]
-fn no_schedule_loses_duplicates_or_overdraws_coins() {
+fn no_schedule_loses_or_duplicates_coins_or_overdraws_a_wallet() {
     let played = play(0..1_000, Sabotage::None).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(played.faults > 1_000 && played.crashes > 200 && played.entries > 2_000, "{played:?}");
 }
@@ -17,7 +18,7 @@ fn the_same_seed_plays_the_same_schedule() {
     assert_eq!(again, found, "the seed replays the failure");
 }
 
-/// Removing any safeguard breaks the bank, and the checks notice.
+/// Each sabotage removes one safeguard of the wallet, and the checks of the simulation must notice.
 #[test]
 fn the_checks_notice_each_missing_safeguard() {
     for sabotage in [Sabotage::BalanceCondition, Sabotage::EntryCondition, Sabotage::Atomicity] {

@@ -1,4 +1,4 @@
-//! A document after parsing, the same for every format.
+//! The parsed form of a document, which is the same for every format.
 
 use chrono::{DateTime, Datelike as _, SubsecRound as _, Utc};
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub const OWN_SOURCE: &str = "touchline";
 #[derive(Debug, Clone, Default)]
 pub struct Document {
     pub source: String,
-    /// The document's date. Rows can have their own.
+    /// The document's date. A match can have a date of its own.
     pub as_of: Option<DateTime<Utc>>,
     pub sports: Vec<NewSport>,
     pub teams: Vec<NewTeam>,
@@ -30,9 +30,9 @@ pub struct Rejected {
 /// How a document refers to a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reference {
-    /// Our own id.
+    /// The id that we use for the row.
     Given(u32),
-    /// The source's id, in any form.
+    /// The id or the name that the source uses for the row.
     External(String),
 }
 
@@ -77,7 +77,7 @@ pub struct NewTournament {
 
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    /// Names the match in reports.
+    /// The name of the match in reports.
     pub label: String,
     pub reference: Reference,
     pub tournament: Reference,
@@ -87,12 +87,12 @@ pub struct NewEvent {
     pub status: Status,
     pub venue: Option<String>,
     pub score: Option<Score>,
-    /// The row's own date, if the source has one.
+    /// When the source last changed this match, if the source says so.
     pub as_of: Option<DateTime<Utc>>,
 }
 
 impl NewEvent {
-    /// Applies the rules that hold for matches of any source.
+    /// Checks the rules that hold for the matches of every source, and sets the score.
     pub fn checked(mut self, home: Option<i64>, away: Option<i64>) -> Result<Self, String> {
         if self.home == self.away {
             return Err("a team cannot play against itself".into());
@@ -113,7 +113,7 @@ impl NewEvent {
         };
         match self.status {
             Status::Finished if self.score.is_none() => Err("a finished match needs a score".into()),
-            // Some sources write 0-0 before the start.
+            // Some sources write 0-0 before kick-off.
             Status::Scheduled | Status::Postponed | Status::Cancelled => Ok(Self { score: None, ..self }),
             _ => Ok(self),
         }

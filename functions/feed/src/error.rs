@@ -1,6 +1,7 @@
 use touchline::storage::StoreError;
 
-/// Why a whole document was rejected. Nothing of it is applied.
+/// Why a run failed. After a failure of the store, a part of the document may be applied. After any other
+/// failure, nothing is applied.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
     #[error("the document is not JSON: {0}")]

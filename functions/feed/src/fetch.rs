@@ -13,7 +13,8 @@ pub async fn fetch(app: &App, settings: &FeedSettings) -> Result<Value, FeedErro
         app.web.get(&settings.url, &headers).await.map_err(|error| FeedError::Fetch(error.to_string()))?;
     let document: Value =
         serde_json::from_slice(&bytes).map_err(|error| FeedError::NotJson(error.to_string()))?;
-    // A document in our own format says so itself. Other formats are wrapped.
+    // A document in our own format has a `format` field. Documents in other formats are wrapped in an object
+    // with such a field.
     Ok(match settings.format.as_str() {
         "touchline" => document,
         format => json!({ "format": format, "timezone": settings.timezone, "document": document }),

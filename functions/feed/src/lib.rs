@@ -1,6 +1,7 @@
 //! Imports sports, teams, tournaments and matches, and publishes the snapshot that the API reads.
 //!
-//! The payload is a document. On its schedule the function fetches one.
+//! The payload is a document. For a scheduled run the payload is empty, and the function fetches the
+//! document.
 
 mod document;
 mod error;
@@ -16,7 +17,8 @@ pub use document::{Document, Rejected};
 pub use error::FeedError;
 pub use report::Report;
 
-/// One invocation. The payload is `{}` on the schedule, `{"rebuild": true}` from an operator, or a document.
+/// Handles one invocation. The payload is `{}` on the schedule, `{"rebuild": true}` from an operator, or a
+/// document.
 pub async fn handle(app: App, event: Value) -> Result<Value, FeedError> {
     let document = if event.as_object().is_some_and(serde_json::Map::is_empty) {
         let Some(settings) = &app.config.feed else {

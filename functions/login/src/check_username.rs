@@ -4,7 +4,7 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::suggestions;
 
-/// A taken username is not an error: the response says so and suggests others.
+/// Responds 200 for a taken username too: the response says that it is taken and suggests others.
 pub async fn handle(app: App, call: Call<CheckUsername>) -> Result<Reply<Availability>, Error> {
     let name = call.input.username;
     if !name.is_reserved() && !app.store.is_username_taken(&name).await? {

@@ -4,7 +4,7 @@ use touchline::api::login::Logout;
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
-/// The session ends first, so the token stops working even if the chat network fails.
+/// Ends the session even if the chat logout fails, so the token stops working in any case.
 pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<MessageOnly>, Error> {
     let caller = call.caller;
     let ((), user) = try_join!(
@@ -27,7 +27,7 @@ mod tests {
     const PHONE: &str = "+447700900123";
 
     #[tokio::test]
-    async fn logout_ends_one_session_and_no_other() {
+    async fn logout_ends_only_the_session_of_its_token() {
         let app = TestApp::serving(&[crate::router]).start().await;
         let (first, second) = (app.sign_in(PHONE).await, app.sign_in(PHONE).await);
         let body = first.logs_out().await.expect(200);

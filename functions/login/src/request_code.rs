@@ -4,7 +4,7 @@ use touchline::domain::CodeRequest;
 use touchline::flows::codes;
 use touchline::{App, Call, Error, Reply};
 
-/// The response does not reveal whether a user has this phone.
+/// Sends a login code. The response does not reveal whether the phone belongs to a user.
 pub async fn handle(app: App, call: Call<RequestCode>) -> Result<Reply<Message<CodeSent>>, Error> {
     let phone = call.input.phone;
     let expires_in = codes::send(&app, &phone, CodeRequest::Login, call.address.as_ref()).await?;

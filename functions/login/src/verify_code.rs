@@ -11,7 +11,6 @@ pub async fn handle(app: App, call: Call<VerifyCode>) -> Result<Reply<LoggedIn>,
     Ok(log_in(&app, call.input).await?.into())
 }
 
-/// A completed login.
 struct CompletedLogin {
     user: PhoneOwner,
     token: Token,
@@ -103,7 +102,8 @@ async fn register(
     Err(Error::Broken("no username was free for a new user"))
 }
 
-/// The wanted username, then similar ones, then random ones that are almost certainly free.
+/// Returns the usernames to try: the wanted one, then similar ones, then random ones that are almost
+/// certainly free.
 fn username_candidates(app: &App, wanted: Option<&Username>) -> Vec<Username> {
     let mut draw = |below| app.random.below(below);
     let mut names: Vec<Username> = wanted.cloned().into_iter().collect();

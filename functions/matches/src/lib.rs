@@ -1,4 +1,4 @@
-//! The list of matches, and one match.
+//! The list of matches, and the details of one match.
 
 mod list_events;
 mod one_event;

@@ -27,7 +27,7 @@ mod tests {
     use serde_json::{Value, json};
     use touchline_testing::{Fault, TestApp, User};
 
-    /// Alice, in an app that has imported the sample league.
+    /// Starts an app with the sample league and the user alice.
     async fn alice() -> (TestApp, User) {
         let app = TestApp::serving(&[crate::router]).start().await;
         import(&app, sample()).await;
@@ -39,7 +39,7 @@ mod tests {
         serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap()
     }
 
-    /// Imports a document and waits until the functions reload the catalog.
+    /// Imports a feed document and advances the clock, so that the functions reload the catalog.
     async fn import(app: &TestApp, document: Value) {
         app.invoke(feed::handle, document).await;
         app.clock.advance(TimeDelta::seconds(1));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unknown_venue_is_empty() {
+    async fn an_unknown_venue_is_an_empty_string() {
         let (_app, alice) = alice().await;
         let live = alice.lists_events().status("live").await.expect_data(200);
         assert_eq!(live[0]["venue"], "");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_match_without_a_venue_shows_the_home_teams_ground() {
+    async fn a_match_without_a_venue_shows_the_ground_of_the_home_team() {
         let (app, alice) = alice().await;
         let mut league = sample();
         league["as_of"] = json!("2026-11-15T12:00:00Z");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn invalid_filters_are_422_and_named() {
+    async fn invalid_filters_are_422_and_the_response_names_them() {
         let (_app, alice) = alice().await;
         for (field, value) in [
             ("page", "0"),
@@ -149,14 +149,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_shows_within_a_second_and_reloads_one_chunk() {
+    async fn a_changed_match_shows_within_a_second_and_reloads_one_chunk_of_the_catalog() {
         let (app, alice) = alice().await;
         alice.lists_events().await.expect(200);
         let mut goal = json!({ "format": "touchline", "events": [sample()["events"][1]] });
         goal["events"][0]["home_score"] = json!(2);
         import(&app, goal).await;
         let response = alice.lists_events().await;
-        // The token, the head, the index, one chunk (of three) and four counts: half a unit each.
+        // Eight reads of half a unit each: the session; the head, the index and one of the three chunks of
+        // the catalog; and the prediction counts of four matches.
         let cost = response.header("x-touchline-cost").unwrap();
         assert!(cost.ends_with("rcu=4 wcu=0"), "{cost}");
         assert_eq!(response.expect_data(200)[0]["home_score"], 2);
@@ -172,13 +173,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cached_catalog_is_served_while_the_head_cannot_be_read() {
+    async fn the_cached_catalog_is_used_while_the_head_of_the_catalog_cannot_be_read() {
         let (app, alice) = alice().await;
         let before = alice.lists_events().await.expect(200);
         app.clock.advance(TimeDelta::seconds(2));
         let mut reads = 0;
         app.faults.set(move |attempt| {
-            // The first read is the token's.
+            // The first read is the session's, and it succeeds. The second reads the head of the catalog.
             reads += u32::from(attempt.operation == "GetItem" && attempt.number == 1);
             if attempt.operation == "GetItem" && reads > 1 { Fault::Throttle } else { Fault::None }
         });

@@ -1,7 +1,7 @@
 use touchline::api::meta::{Description, Document};
 use touchline::{App, Call, Error, Reply};
 
-/// Generated from the endpoints; a test checks that it is up to date.
+/// The OpenAPI document, generated from the endpoints. `tests/suite/openapi.rs` checks that it is up to date.
 const TEXT: &str = include_str!("../../../docs/openapi.json");
 
 pub async fn handle(_: App, _: Call<Description>) -> Result<Reply<Document>, Error> {

@@ -1,4 +1,5 @@
-//! Awards points for predictions: on a schedule for all matches that wait, or for one match.
+//! Awards points for predictions. A scheduled run settles all matches that wait for points. An operator can
+//! settle one match.
 
 mod settle;
 #[cfg(test)]
@@ -14,7 +15,7 @@ pub use settle::Settled;
 
 use settle::settle;
 
-/// The payload: `{}` settles all matches that wait, `{"event_id": 9}` one match.
+/// The payload: `{}` settles all matches that wait for points, `{"event_id": 9}` settles match 9.
 #[derive(Debug, Default, Deserialize)]
 struct Payload {
     event_id: Option<u32>,
@@ -40,15 +41,15 @@ pub enum PointsError {
     Store(#[from] StoreError),
 }
 
-/// How long a scheduled run waits after a result. A request that saw the match as open may still write its
-/// prediction. The import publishes within seconds, requests end within 10 seconds, and the maximum age of a cached
-/// catalog is added to this.
+/// How long a result waits before a scheduled run settles the match, in addition to the maximum age of a
+/// cached catalog. In this time, a request that saw the match as open may still write its prediction: the
+/// import publishes within seconds, and requests end within 10 seconds.
 const SETTLING: TimeDelta = TimeDelta::seconds(20);
 
-/// A run starts no new work in this time before its deadline, so that the work under way can finish.
+/// A run starts no new work within this time before its deadline, so that the work under way can finish.
 const RESERVE: TimeDelta = TimeDelta::seconds(20);
 
-/// One invocation. Lambda stops it at `deadline`.
+/// Handles one invocation. Lambda stops the invocation at `deadline`.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, PointsError> {
     let payload: Payload =
         serde_json::from_value(event).map_err(|error| PointsError::InvalidPayload(error.to_string()))?;
@@ -72,8 +73,8 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
                 }
                 match settle(&app, due.event_id, false, until).await {
                     Ok(Some(settled)) if settled.revision >= due.revision => report.matches.push(settled),
-                    // The import stores that a result waits before it stores the result. It crashed in between, or
-                    // it is still running.
+                    // The import queues a match before it stores the result. The import crashed in between,
+                    // or is still running.
                     Ok(_) => tracing::warn!(event = due.event_id, "the result is not stored yet"),
                     // A match that fails does not stop the others.
                     Err(error) => {
@@ -88,7 +89,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         let Settled { event_id, revision, scored, finished } = settled;
         tracing::info!(event_id, revision, scored, finished, "points");
     }
-    // An error triggers the alarm.
+    // A returned error triggers the alarm.
     if failed.is_empty() {
         Ok(serde_json::to_value(report).unwrap_or_default())
     } else {

@@ -1,7 +1,7 @@
 //! Settles one match: shard by shard, page by page, in batches.
 //!
-//! A settlement can stop after any write and resume, run concurrently with itself, and be repeated for a corrected
-//! result.
+//! A settlement can stop after any write and resume, run concurrently with itself, and be repeated for a
+//! corrected result.
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
@@ -14,28 +14,29 @@ use touchline::domain::points::RULES;
 use touchline::storage::settlements::{Award, Due, MAX_AWARDS, Progress};
 use touchline::storage::{Retry, StoreError};
 
-/// The result for one match.
+/// What a run did for one match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Settled {
     pub event_id: u32,
+    /// The revision of the match's result.
     pub revision: u32,
-    /// How many predictions have their points under this revision, from this run and earlier ones.
+    /// The number of predictions that have points for this revision, from this run and from earlier runs.
     pub scored: u64,
-    /// `false` if the run stopped at its time limit. The next run resumes.
+    /// Whether all predictions have their points. If not, the next run continues.
     pub finished: bool,
 }
 
 /// The maximum number of shards that are settled concurrently.
 const CONCURRENT_SHARDS: usize = 8;
 
-/// The maximum number of concurrent batches for one shard. DynamoDB accepts 1,000 writes a second for a partition
-/// key.
+/// The maximum number of concurrent batches for one shard. DynamoDB accepts 1,000 writes a second for a
+/// partition key.
 const CONCURRENT_BATCHES: usize = 2;
 
-/// The number of rows in a page. The progress is stored after every page.
+/// The maximum number of predictions in a page. The progress is stored after every page.
 const PAGE: usize = if cfg!(test) { 3 } else { 1_000 };
 
-/// Awards the points of a match's current result. Stops at `until`. `None` if the match is unknown.
+/// Awards the points for a match's current result. Stops at `until`. Returns `None` if the match is unknown.
 pub async fn settle(
     app: &App,
     event: u32,
@@ -91,7 +92,7 @@ struct ShardResult {
     is_done: bool,
 }
 
-/// Settles one shard, from the stored progress on.
+/// Settles one shard, continuing from the stored progress.
 async fn settle_shard(
     app: &App,
     event: &Match,
@@ -124,11 +125,11 @@ async fn settle_shard(
     }
 }
 
-/// Writes the points of a page.
+/// Awards points to the predictions of one page.
 async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), StoreError> {
     let mut open = rows;
-    // A user can change a prediction between our read and our write, if the result arrives before kick-off. Its
-    // points are then calculated again.
+    // If the result arrives before kick-off, a user can change a prediction between our read and our write.
+    // The points of the changed prediction are then calculated again.
     let mut retry = Retry::immediate("predictions of a match", 20);
     loop {
         let awards: Vec<Award> = open

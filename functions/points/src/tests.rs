@@ -20,7 +20,7 @@ const SHARDS: u8 = 4;
 
 type Guess = (Pick, Option<(u16, u16)>);
 
-/// The prediction of each user, from user 1 on, and its points for the results 2-1 and 1-1.
+/// The predictions of the users, from user 1 on, each with its points for the results 2-1 and 1-1.
 const GUESSES: [(Guess, u32, u32); 8] = [
     ((Pick::Home, Some((2, 1))), 4, 0),
     ((Pick::Home, Some((3, 2))), 3, 0),
@@ -89,12 +89,12 @@ async fn predict(app: &TestApp, user: u32, (pick, score): Guess) -> Predicted {
     app.store.predict(&new).await.unwrap()
 }
 
-/// A run for all matches that wait.
+/// Runs `points` for all matches that wait for points.
 async fn run(app: &TestApp) -> Value {
     app.invoke(crate::handle, json!({})).await
 }
 
-/// A run for the one match.
+/// Runs `points` for the match.
 async fn run_for_match(app: &TestApp) -> Value {
     try_run_for_match(app).await.unwrap()
 }
@@ -103,7 +103,7 @@ async fn try_run_for_match(app: &TestApp) -> Result<Value, PointsError> {
     app.try_invoke(crate::handle, json!({ "event_id": EVENT })).await
 }
 
-/// The response of a run that settles the match.
+/// Returns the response of a run that settled the match.
 fn settled(revision: u32) -> Value {
     json!({ "matches": [{ "event_id": EVENT, "revision": revision, "scored": USERS, "finished": true }] })
 }
@@ -117,7 +117,7 @@ async fn points(app: &TestApp) -> Vec<Option<u32>> {
     points
 }
 
-/// Every user's record, after `tally` has processed all changes.
+/// Returns every user's record, after `tally` has processed all changes.
 async fn records(app: &TestApp) -> Vec<UserRecord> {
     let changes = app.changes(&app.config.tables.predictions).await;
     let report = app.invoke(tally::handle, changes).await;
@@ -141,7 +141,7 @@ async fn assert_points(app: &TestApp, of: impl Fn(u32) -> Option<u32>) {
     assert_eq!(records(app).await, expected);
 }
 
-/// The points of each user.
+/// The expected points of each user.
 type Points = fn(u32) -> Option<u32>;
 
 const FOR_TWO_ONE: Points = |user| Some(guess(user).1);
@@ -155,7 +155,7 @@ async fn a_result_awards_points_and_a_corrected_result_replaces_them() {
     app.clock.advance(TimeDelta::seconds(21));
     assert_eq!(run(&app).await, settled(1));
     assert_points(&app, FOR_TWO_ONE).await;
-    assert_eq!(run(&app).await, json!({ "matches": [] }), "no match waits any more");
+    assert_eq!(run(&app).await, json!({ "matches": [] }), "no match waits for points any more");
 
     change_match(&app, "finished", Some((1, 1))).await;
     app.clock.advance(TimeDelta::seconds(21));
@@ -164,7 +164,7 @@ async fn a_result_awards_points_and_a_corrected_result_replaces_them() {
 }
 
 #[tokio::test]
-async fn a_void_match_loses_its_points_and_a_replayed_match_awards_new_ones() {
+async fn a_void_match_loses_its_points_and_a_replayed_match_awards_new_points() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     assert_eq!(run_for_match(&app).await, settled(1));
@@ -194,9 +194,9 @@ async fn a_postponed_match_awards_no_points() {
     assert_points(&app, |_| None).await;
 }
 
-/// A request that saw the match as open may still write its prediction.
+/// During the wait, a request that saw the match as open can still write its prediction.
 #[tokio::test]
-async fn a_scheduled_run_waits_after_a_result() {
+async fn a_scheduled_run_settles_a_result_only_after_a_wait() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     assert_eq!(run(&app).await, json!({ "matches": [] }));
@@ -214,7 +214,7 @@ async fn a_settled_prediction_cannot_change() {
 }
 
 #[tokio::test]
-async fn a_restarted_settlement_finds_late_predictions() {
+async fn a_restarted_settlement_awards_points_to_late_predictions() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     run_for_match(&app).await;
@@ -232,7 +232,7 @@ async fn a_restarted_settlement_finds_late_predictions() {
     assert_points(&app, FOR_TWO_ONE).await;
 }
 
-/// The run loses all writes from the n-th on, for every n.
+/// For every n, all writes of the run fail from the n-th write on.
 #[tokio::test]
 async fn a_run_that_crashes_between_any_two_writes_is_resumed() {
     for correction in [false, true] {
@@ -277,15 +277,15 @@ async fn a_run_that_crashes_between_any_two_writes_is_resumed() {
     }
 }
 
-/// The time is up after every page. Each run resumes where the last one stopped.
+/// Each run has time for only a few pages, and resumes where the previous run stopped.
 #[tokio::test]
-async fn a_run_stops_before_its_deadline_and_the_next_one_resumes() {
+async fn a_run_stops_before_its_deadline_and_the_next_run_resumes() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     app.clock.advance(TimeDelta::seconds(21));
     let mut runs = 0;
     loop {
-        // Every read takes 10 seconds. The run has 60, of which 20 are its reserve.
+        // Every query takes 10 seconds. The run has 60 seconds, of which 20 are its reserve.
         let clock = Arc::clone(&app.clock);
         app.faults.set(move |attempt| {
             if attempt.operation == "Query" {
@@ -320,7 +320,7 @@ async fn retried_writes_award_points_once() {
     }
 }
 
-/// One batch fails and all others succeed: the page is not done.
+/// One batch of a page fails and all other batches succeed. The page must not count as done.
 #[tokio::test]
 async fn a_failed_batch_is_written_by_the_next_run() {
     let app = app().await;
@@ -351,13 +351,14 @@ async fn concurrent_runs_and_a_correction_end_with_the_points_of_the_correction(
         }
     })
     .await;
-    // The last run to start may have read the first result. The next run settles the correction.
+    // All concurrent runs may have read the result before it was corrected to 1:1. The next run applies the
+    // correction.
     app.clock.advance(TimeDelta::seconds(21));
     run(&app).await;
     assert_points(&app, FOR_ONE_ONE).await;
 }
 
-/// The run reads its rows before a correction and writes after it.
+/// The run reads a prediction before a correction, and writes its points after the correction.
 #[tokio::test]
 async fn a_superseded_run_does_not_overwrite_newer_points() {
     let app = app().await;
@@ -372,7 +373,7 @@ async fn a_superseded_run_does_not_overwrite_newer_points() {
     assert_points(&app, FOR_ONE_ONE).await;
 }
 
-/// The user changes the prediction after the run read it. Its points come from the new prediction.
+/// The user changes the prediction after the run read it. The points come from the changed prediction.
 #[tokio::test]
 async fn an_award_for_a_changed_prediction_is_not_written() {
     let app = app().await;
@@ -388,10 +389,10 @@ async fn an_award_for_a_changed_prediction_is_not_written() {
 }
 
 #[tokio::test]
-async fn a_match_that_fails_does_not_stop_the_others() {
+async fn a_queued_match_that_is_not_stored_does_not_stop_the_other_matches() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
-    // The import crashed after it stored that match 7 waits.
+    // The import crashed after it queued match 7 and before it stored the match.
     let due = Due { event_id: 7, revision: 1, since: app.clock.now() - TimeDelta::hours(1) };
     app.store.put_due(&due).await.unwrap();
     app.clock.advance(TimeDelta::seconds(21));

@@ -19,7 +19,7 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
 
     let is_hidden =
         app.config.picks_visible == PicksVisible::AfterStart && !event.has_kicked_off(app.clock.now());
-    // At most one row if the caller filters by user, or if the picks of others are hidden.
+    // Lists at most one row if the caller filters by user, or if the picks of others are hidden.
     let only = match (is_hidden, input.user_id) {
         (true, Some(user)) if user != caller => Only::None,
         (true, _) => Only::User(caller),
@@ -53,6 +53,7 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
     Ok(EventPredictionList { data, meta: EventPredictionMeta::of(&counts, next.as_ref()) }.into())
 }
 
+/// The users whose predictions are listed.
 enum Only {
     All,
     User(touchline::domain::UserId),

@@ -1,4 +1,5 @@
-//! Predictions: make one, and list those of a match, of a room, or of the caller.
+//! The endpoints that make a prediction, and that list the predictions of a match, of a room or of the
+//! caller.
 
 mod event_predictions;
 mod own_predictions;

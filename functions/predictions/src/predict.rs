@@ -33,7 +33,7 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
     Ok(Reply::new(status, body))
 }
 
-/// The sentence for a score that contradicts the pick, with the names of the teams if they are known.
+/// Explains that the score contradicts the pick, with the names of the teams if they are known.
 async fn explain(app: &App, event: u32, contradiction: ScoreContradictsPick) -> Invalid {
     let catalog = app.catalog().await.ok();
     let event = catalog.as_ref().and_then(|catalog| catalog.event(event));

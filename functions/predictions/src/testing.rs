@@ -1,16 +1,16 @@
-//! What the tests of the endpoints share.
+//! The helpers that the endpoint tests share.
 
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline::domain::{Token, UserId};
 use touchline_testing::{TestApp, User};
 
-/// The sample league, imported, and Alice with id 1. Match 1 starts in three hours.
+/// Starts an app with the sample league and the user alice (id 1). Match 1 kicks off in three hours.
 pub async fn app() -> (TestApp, User) {
     app_with(&[]).await
 }
 
-/// The same, with some of the functions' settings.
+/// Starts the same app as [`app`], with the given environment variables.
 pub async fn app_with(variables: &[(&str, &str)]) -> (TestApp, User) {
     let mut builder = TestApp::serving(&[login::router, profile::router, crate::router]);
     for (name, value) in variables {
@@ -33,7 +33,7 @@ pub async fn import(app: &TestApp, document: Value) {
     app.clock.advance(TimeDelta::seconds(1));
 }
 
-/// Changes match 1 by another import.
+/// Imports match 1 again, with changed fields.
 pub async fn change_match(app: &TestApp, changes: Value) {
     let mut event = sample()["events"][0].clone();
     for (field, value) in changes.as_object().unwrap() {
@@ -42,7 +42,7 @@ pub async fn change_match(app: &TestApp, changes: Value) {
     import(app, json!({ "format": "touchline", "events": [event] })).await;
 }
 
-/// `fan.<id>`, the user with this id. The first call creates them.
+/// Returns the user `fan.<id>`, who has this id. The first call creates the user.
 pub async fn fan(app: &TestApp, id: u32) -> User {
     let token = Token::new(UserId(id), [0; 32]);
     if app.store.session(&token).await.unwrap().is_none() {
@@ -52,23 +52,25 @@ pub async fn fan(app: &TestApp, id: u32) -> User {
     User::from_login(app, &json!({ "user": user, "token": token.as_str() }))
 }
 
-/// Lets `tally` count every change of the tables again. Redelivery must not count twice.
+/// Delivers every change of the tables to `tally`, also those of earlier calls. `tally` must not count them
+/// twice.
 pub async fn tally_all(app: &TestApp) {
     let tables = &app.config.tables;
-    // `rooms` twice: the first run copies picks into memberships, which is a change too.
+    // `rooms` comes twice: the first run copies picks into memberships, and the second run counts these
+    // changes.
     for table in [&tables.predictions, &tables.rooms, &tables.rooms] {
         let report = app.invoke(tally::handle, app.changes(table).await).await;
         assert_eq!(report["batchItemFailures"], json!([]));
     }
 }
 
-/// How many predictions a match has, according to `tally`.
+/// Returns how many predictions a match has, according to `tally`.
 pub async fn counted(app: &TestApp, event: u32) -> i64 {
     tally_all(app).await;
     app.store.event_counts(event).await.unwrap().predictions
 }
 
-/// The ids of the users in a list of predictions, in its order.
+/// Returns the ids of the users in a list of predictions, in the order of the list.
 pub fn user_ids(list: &Value) -> Vec<u64> {
     list["data"].as_array().unwrap().iter().map(|row| row["user"]["id"].as_u64().unwrap()).collect()
 }

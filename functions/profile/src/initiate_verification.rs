@@ -9,7 +9,8 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::no_record::NO_RECORD;
 
-/// One verification is pending at a time: a new one replaces the previous one as soon as its code is sent.
+/// Starts the verification of a phone. A user has at most one pending verification: a new one replaces the
+/// previous one as soon as the new code is sent.
 pub async fn handle(
     app: App,
     call: Call<InitiateVerification>,
@@ -20,7 +21,8 @@ pub async fn handle(
         return Err(VerificationError::PhoneTaken.into());
     }
     let user = user.ok_or(NO_RECORD)?;
-    // Stored before the code is sent: after a crash in between, the next verification still finds this one to cancel.
+    // The phone is stored before the code is sent. So the next verification finds and cancels this one, even
+    // if the process crashes in between.
     if !user.pending_phones.contains(&phone) {
         app.store.add_pending_phone(id, &phone).await?;
     }
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn login_initiate_and_resend_share_the_limit_of_a_phone() {
+    async fn login_codes_verification_codes_and_resent_codes_share_the_limit_of_a_phone() {
         let (_app, alice) = alice().await;
         alice.initiates_verification(NEW_PHONE).await.expect(200);
         for _ in 0..2 {

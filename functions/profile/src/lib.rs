@@ -1,4 +1,4 @@
-//! The caller's own record, and phone verification.
+//! The caller's user record, and the verification of phones.
 
 mod initiate_verification;
 mod me;

@@ -39,7 +39,7 @@ mod tests {
         response.expect_error(422, "no_pending_verification");
         assert_eq!(response.message(), "No verification is pending for this phone number. Start one first.");
 
-        // The first code has expired; the verification is still pending.
+        // After 20 minutes the first code has expired, but the verification is still pending.
         app.clock.advance(TimeDelta::minutes(20));
         let body = alice.requests_new_code(PHONE).await.expect(200);
         let message = "We sent a new code to +447700900555.";
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_replaced_phone_is_not_pending() {
+    async fn a_phone_replaced_by_another_is_no_longer_pending() {
         let (app, alice) = alice().await;
         for phone in [PHONE, LATER_PHONE] {
             alice.initiates_verification(phone).await.expect(200);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_replaced_phone_is_cancelled_even_if_responses_are_lost() {
+    async fn a_replaced_verification_is_cancelled_even_if_store_responses_are_lost() {
         let (app, alice) = alice().await;
         app.faults.first_attempts(Fault::LoseResponse);
         for phone in [PHONE, LATER_PHONE] {

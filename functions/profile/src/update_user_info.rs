@@ -40,7 +40,8 @@ async fn update_with_username(
     }
     match app.store.rename_user(&user, wanted, changes).await? {
         Renamed::Now => {
-            // Later logouts use the new username, so the chat devices of the old one are logged out here.
+            // Chat logout works by username. After the rename, a logout would no longer reach the devices of
+            // the old username, so log them out now.
             if let Err(error) = app.chat.log_out_everywhere(&user.username).await {
                 tracing::warn!(%error, "the chat devices of a former username are still logged in");
             }

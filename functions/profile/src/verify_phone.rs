@@ -31,7 +31,7 @@ mod tests {
         (app, alice)
     }
 
-    /// Alice, who has started to verify a phone, and the code.
+    /// Starts an app in which alice has started to verify `NEW_PHONE`. Also returns the code sent to it.
     async fn alice_with_code() -> (TestApp, User, String) {
         let (app, alice) = alice().await;
         alice.initiates_verification(NEW_PHONE).await.expect(200);
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_verified_phone_becomes_the_users_and_the_old_one_becomes_free() {
+    async fn a_verified_phone_replaces_the_old_phone_which_becomes_free() {
         let (app, alice, code) = alice_with_code().await;
         let body = alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
         let data = json!({ "verified": true, "phone": NEW_PHONE });
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_sessions_of_the_user_continue() {
+    async fn a_change_of_phone_ends_no_session_of_the_user() {
         let (app, alice, code) = alice_with_code().await;
         let other_session = app.sign_in(&alice.phone).await;
         alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn users_can_verify_the_phone_that_they_have() {
+    async fn users_can_verify_their_current_phone() {
         let (app, alice) = alice().await;
         alice.initiates_verification(&alice.phone).await.expect(200);
         alice.verifies_phone(&alice.phone, &app.sns.last_code(&alice.phone)).await.expect(200);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_code_the_phone_and_the_user_must_match() {
+    async fn a_code_verifies_only_the_phone_and_the_user_it_was_sent_for() {
         let (app, alice, code) = alice_with_code().await;
         let wrong = if code == "000000" { "000001" } else { "000000" };
         alice.verifies_phone(NEW_PHONE, wrong).await.expect_error(401, "invalid_code");
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_latest_phone_can_be_verified() {
+    async fn only_the_phone_of_the_latest_verification_can_be_verified() {
         let (_app, alice, code) = alice_with_code().await;
         alice.initiates_verification("+447700900777").await.expect(200);
         alice.verifies_phone(NEW_PHONE, &code).await.expect_error(422, "phone_mismatch");
     }
 
     #[tokio::test]
-    async fn a_phone_that_became_another_users_is_rejected() {
+    async fn a_phone_taken_by_another_user_in_the_meantime_is_rejected() {
         let (app, alice, code) = alice_with_code().await;
         assert_eq!(app.sign_in(NEW_PHONE).await.id, 2, "a new user");
         alice.verifies_phone(NEW_PHONE, &code).await.expect_error(422, "phone_taken");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn twenty_concurrent_requests_verify_once() {
+    async fn twenty_concurrent_requests_with_one_code_verify_once() {
         let (_app, alice, code) = alice_with_code().await;
         let responses = concurrently(20, |_| alice.verifies_phone(NEW_PHONE, &code)).await;
         let with = |status: u16| responses.iter().filter(|response| response.status == status).count();

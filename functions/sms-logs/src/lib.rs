@@ -4,7 +4,7 @@ mod list;
 
 use touchline::{App, Router};
 
-/// The log shows codes, so production has no such route.
+/// Serves the log only outside production, because the log shows codes.
 #[must_use]
 pub fn router(app: App) -> Router {
     let shows_codes = app.config.environment.shows_codes();

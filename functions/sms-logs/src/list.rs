@@ -9,7 +9,7 @@ pub async fn handle(app: App, call: Call<ListSmsLogs>) -> Result<Reply<CursorPag
     let per_page = input.per_page.0;
     let before = input.cursor.map(|cursor| cursor.position_in("")).transpose()?;
     let filter = Filter { phone: input.phone, date: input.date, status: input.status, before };
-    // One more row than the page holds shows whether there is a next page.
+    // Reads one row more than the page holds, to know whether there is a next page.
     let mut entries = app.store.sms_logs(&filter, per_page + 1, app.clock.now().date_naive()).await?;
     let has_more = entries.len() > per_page;
     entries.truncate(per_page);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_hold_every_row_once() {
+    async fn the_pages_together_hold_every_row_once() {
         let (app, caller) = anonymous().await;
         for n in 0..25 {
             caller.receives_code(&format!("+4477009000{n:02}")).await;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn invalid_filters_are_422_and_named() {
+    async fn invalid_filters_are_422_and_the_response_names_them() {
         let (_app, caller) = anonymous().await;
         for (field, value) in [
             ("phone", "x"),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn production_has_no_such_route() {
+    async fn production_does_not_serve_the_log() {
         for environment in ["production", "", "prod"] {
             let app = TestApp::serving(&[crate::router, login::router])
                 .variable("ENVIRONMENT", environment)

@@ -1,9 +1,10 @@
-//! Processes the streams of the tables: updates counters exactly once, and copies data to where it is read.
+//! Processes the streams of the tables: updates counters exactly once, and copies data into memberships and
+//! the room directory.
 //!
-//! A batch has records of one stream shard, in order. Delivery is at least once, and a redelivery can split the
-//! records into other batches. The records are grouped by the counter item that they change. Each group is one
-//! conditional write, which also stores the last sequence number that it includes. So a redelivered record is
-//! recognised, and a failed group does not affect the others.
+//! A batch has records of one stream shard, in the order of the changes. Delivery is at least once, and a
+//! redelivery can split the records into other batches. The records are grouped by the counter item that they
+//! change. Each group is stored with one conditional write, which also stores the last sequence number of the
+//! group. So a redelivered record is recognised, and a failed group does not affect the other groups.
 
 mod propagate;
 #[cfg(test)]
@@ -28,13 +29,15 @@ pub async fn handle(app: App, event: Value) -> Result<Value, StoreError> {
     let (not_counted, not_propagated) =
         (counts.write(&app).await, propagate::propagate(&app, &batch.records).await);
     for record in &batch.unreadable {
-        // If this fails, the whole batch is redelivered. That is safe.
+        // If this write fails, the whole batch is redelivered. Records that were already counted are not
+        // counted again.
         app.store.save_unreadable(record, app.clock.now()).await?;
     }
     let first_failed = not_counted.into_iter().chain(not_propagated).min();
     let failed = first_failed.map(|index| batch.records[index].number.clone());
     let failures: Vec<Value> = failed.iter().map(|number| json!({ "itemIdentifier": number })).collect();
-    // A tumbling window requires `state`. We have a window only because it adds the shard's id to the event.
+    // With a tumbling window, the response must have a `state`. The window is configured only because it adds
+    // the shard id to the Lambda event.
     Ok(json!({ "batchItemFailures": failures, "state": {} }))
 }
 
@@ -46,7 +49,8 @@ struct PendingCounts<'a> {
     rooms: Additions<'a, RoomCounts>,
 }
 
-/// By counter item and stream shard: the additions in the order of the batch, each with its record's index.
+/// For each counter item and stream shard, the additions in the order of the batch, each with the index of
+/// its record.
 type Additions<'a, C> = BTreeMap<(Aggregate, &'a str), Vec<(usize, Addition<C>)>>;
 
 impl<'a> PendingCounts<'a> {
@@ -90,8 +94,8 @@ fn add<'a, C: Counters>(
     record: &'a Record,
     counts: C,
 ) {
-    // A record that adds zero can be skipped. A group whose sum is zero cannot: a redelivery may have only a part
-    // of it.
+    // A record that adds zero can be skipped. A group whose sum is zero cannot be skipped: a redelivery may
+    // have only a part of the group.
     if counts != C::default() {
         let addition = Addition { sequence: record.sequence, counts };
         additions.entry((aggregate, &record.shard)).or_default().push((index, addition));

@@ -1,12 +1,12 @@
-//! Copies changes to the items that are read together: memberships and the room directory.
+//! Copies changed data into memberships and into the room directory.
 //!
-//! A membership has a copy of the member's prediction for the room's match, of their team and of their record. So
-//! the members of a room can be counted and ranked by them.
+//! A membership has copies of the member's team, of their record and of their prediction for the room's
+//! match. With these copies, the members of a room can be counted and ranked.
 //!
-//! The user can join before or after the copied data changes, and the two changes are processed in any order. The
-//! later one sees the other: a prediction looks up its user's rooms, and a join looks up the user's prediction.
-//! Each copy has a version, and an older version never overwrites a newer one. So both can write the copy, any
-//! number of times.
+//! A join and a change of the copied data can be processed in any order. The one that is processed later sees
+//! the other: a prediction looks up the user's rooms, and a join looks up the user's prediction. So the same
+//! copy may be written several times. This is safe, because each copy has a version, and an older version
+//! never overwrites a newer version.
 
 use std::collections::HashMap;
 
@@ -25,11 +25,11 @@ use touchline::storage::{Reads, StoreError};
 /// The maximum number of concurrent writes.
 pub const CONCURRENT_WRITES: usize = 16;
 
-/// The maximum number of concurrent writes to one user's memberships. It multiplies with `CONCURRENT_WRITES`, and
-/// each write needs a connection.
+/// The maximum number of concurrent writes to one user's memberships. Up to `CONCURRENT_WRITES` users are
+/// processed concurrently, and each write needs a connection.
 const CONCURRENT_MEMBERSHIPS: usize = 4;
 
-/// Returns the index of the first record that failed.
+/// Propagates the changes of all records. Returns the index of the first record that failed.
 pub async fn propagate(app: &App, records: &[Record]) -> Option<usize> {
     // The compiler cannot infer the closure's lifetimes without `collect`.
     let groups: Vec<_> = ordered_groups(records)
@@ -48,8 +48,8 @@ pub async fn propagate(app: &App, records: &[Record]) -> Option<usize> {
     failed.into_iter().flatten().min()
 }
 
-/// The changes in groups. The changes of one room form a group and are processed in order, because each moves the
-/// directory from one name to the next. Every other change is a group of its own.
+/// Groups the changes. All changes of a room form one group and are processed in order, because each change
+/// replaces the previous name of the room in the directory. Every other change is a group of its own.
 fn ordered_groups(records: &[Record]) -> Vec<Vec<(usize, &Change)>> {
     let mut groups: Vec<Vec<(usize, &Change)>> = Vec::new();
     let mut group_of_room: HashMap<&RoomId, usize> = HashMap::new();
@@ -71,7 +71,8 @@ async fn propagate_change(app: &App, change: &Change) -> Result<(), StoreError> 
     match change {
         Change::Prediction { old, new: Some(new) } => {
             let version = |row: &Prediction| (row.edits, row.revision);
-            // New points copy the pick again: the index of memberships may have lagged behind a join.
+            // New points change the revision, so they copy the prediction again. The first copy may have
+            // missed a membership, because the index of memberships lags behind joins.
             if old.as_ref().is_some_and(|old| version(old) == version(new)) {
                 return Ok(());
             }
@@ -90,8 +91,8 @@ async fn propagate_change(app: &App, change: &Change) -> Result<(), StoreError> 
     }
 }
 
-/// Copies a prediction to the user's memberships in rooms about its match. An edit by the user, unlike new points,
-/// also counts as activity.
+/// Copies a prediction to the user's memberships in rooms about its match. An edit by the user, unlike new
+/// points, also counts as activity.
 async fn copy_prediction(app: &App, row: &Prediction, is_edit: bool) -> Result<(), StoreError> {
     for membership in app.store.joined_memberships(row.user_id, Some(row.event_id)).await? {
         app.store.copy_pick(membership.clone(), row).await?;
@@ -132,10 +133,10 @@ async fn fill_membership(app: &App, membership: &Key, member: &Member) -> Result
     Ok(())
 }
 
-/// The member's prediction for the room's match.
+/// Reads the member's prediction for the room's match.
 async fn prediction(app: &App, member: &Member) -> Result<Option<Prediction>, StoreError> {
     let Some(event) = member.event_id else { return Ok(None) };
-    // Reads the match's own item: the cached catalog may not have it yet.
+    // Reads the match from the table: the cached catalog may not have a new match yet.
     let Some(event) = app.store.catalog_rows::<Match>(&[event]).await?.remove(&event) else {
         return Ok(None);
     };

@@ -8,7 +8,7 @@ use touchline::domain::tally::{EventCounts, UserRecord};
 use touchline::ports::random::Random;
 use touchline_testing::{Fault, SeededRandom, TestApp, concurrently};
 
-/// The counted attributes of a prediction.
+/// The attributes of a prediction that `tally` counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Row {
     pick: &'static str,
@@ -112,7 +112,7 @@ async fn unreadable_records_are_stored_once_and_do_not_block_the_batch() {
 }
 
 #[tokio::test]
-async fn other_items_and_empty_batches_change_nothing_and_malformed_batches_fail() {
+async fn counter_changes_and_empty_batches_are_accepted_and_malformed_batches_are_errors() {
     let app = app().await;
     let tally = json!({ "dynamodb": {
         "Keys": { "pk": { "S": "event#9" }, "sk": { "S": "tally" } },
@@ -123,9 +123,10 @@ async fn other_items_and_empty_batches_change_nothing_and_malformed_batches_fail
     assert!(app.try_invoke(crate::handle, json!("x")).await.is_err());
 }
 
-/// The event names the shard only if the event source mapping has a window.
+/// The Lambda event has a shard id only if the event source mapping has a tumbling window. Without a shard
+/// id, the partition key of a record stands in for it.
 #[tokio::test]
-async fn without_a_shard_id_the_partition_key_identifies_the_shard() {
+async fn a_redelivered_batch_without_a_shard_id_counts_once() {
     let app = app().await;
     let delivery = json!({ "Records": [record(1, 9, 7, None, Some(HOME))] });
     for _ in 0..2 {
@@ -134,7 +135,8 @@ async fn without_a_shard_id_the_partition_key_identifies_the_shard() {
     assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 1);
 }
 
-/// DynamoDB replaces a shard every few hours. The positions in old shards must not fill the item.
+/// A counter item stores its position in each stream shard. DynamoDB replaces a shard every few hours, so the
+/// item would grow without limit if the positions in old shards were kept.
 #[tokio::test]
 async fn positions_in_ended_shards_are_removed() {
     let app = app().await;
@@ -147,7 +149,7 @@ async fn positions_in_ended_shards_are_removed() {
     assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 100);
     let dump = app.dump().await;
     let positions = dump.matches("seen:").count();
-    assert!((6..=10).contains(&positions), "{positions} positions are kept for a day and a half");
+    assert!((6..=10).contains(&positions), "expected the positions of 36 hours, found {positions}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,7 +160,7 @@ async fn concurrent_redeliveries_of_a_batch_count_once() {
     let records = Arc::new(records);
     concurrently(16, |n| {
         let (app, records) = (app.clone(), Arc::clone(&records));
-        // A redelivery can end at another record.
+        // A redelivery can end at an earlier record.
         async move { deliver(&app, "a", &records[..20 - n]).await }
     })
     .await;
@@ -169,10 +171,11 @@ async fn concurrent_redeliveries_of_a_batch_count_once() {
     }
 }
 
-/// The records of a stream, drawn from a seed, and the rows they lead to.
+/// Random stream records, and the rows that exist after all of them.
 struct Schedule {
-    /// Each shard's records, in order.
+    /// The records of each shard, in sequence order.
     shards: [Vec<Value>; 2],
+    /// The rows by match id and user id.
     rows: BTreeMap<(u32, u32), Row>,
 }
 
@@ -180,7 +183,8 @@ const EVENTS: u32 = 2;
 const USERS: u32 = 3;
 
 impl Schedule {
-    /// Match ids and user ids start from `first`, so schedules do not share counters.
+    /// Draws a random schedule. Match ids and user ids start from `first`, so that schedules do not share
+    /// counters.
     fn draw(random: &(dyn Random + 'static), first: u32) -> Self {
         let mut shards = [Vec::new(), Vec::new()];
         let mut rows = BTreeMap::<(u32, u32), Row>::new();
@@ -215,7 +219,7 @@ impl Schedule {
         while (0..2).any(|shard| delivered[shard] < self.shards[shard].len()) {
             let shard = random.below(2) as usize;
             let records = &self.shards[shard];
-            // Sometimes redelivers from an earlier record.
+            // One delivery in three starts at a random earlier record, like a redelivery.
             let from = if random.below(3) == 0 {
                 random.below(u32::try_from(delivered[shard]).unwrap() + 1) as usize
             } else {
@@ -227,7 +231,7 @@ impl Schedule {
                 None => to,
                 Some(number) => {
                     let is_failed = |record: &Value| record["dynamodb"]["SequenceNumber"] == number.as_str();
-                    from + records[from..to].iter().position(is_failed).expect("a record of the batch")
+                    from + records[from..to].iter().position(is_failed).expect("the batch has the record")
                 }
             };
             delivered[shard] = delivered[shard].max(up_to);
@@ -262,12 +266,12 @@ impl Schedule {
     }
 }
 
-/// Runs thousands of schedules. A failure prints the seed.
+/// Runs 2,000 random schedules. A failed assertion prints the seed of its schedule.
 #[tokio::test(flavor = "multi_thread")]
 async fn counters_equal_a_recount_after_redeliveries_and_failed_writes() {
     const SCHEDULES: u32 = 2_000;
     let app = app().await;
-    // One write in five fails: half of those before the store carries it out, half after.
+    // One write in five fails: half of them before the store carries out the write, half after.
     let faults = SeededRandom::new(7);
     app.faults.set(move |attempt| {
         let random: &dyn Random = &faults;

@@ -15,7 +15,7 @@ pub fn router(app: App) -> Router {
 mod testing {
     use touchline_testing::{TestApp, User};
 
-    /// Alice, in an app that has imported the sample league.
+    /// Starts an app with the sample league and the user alice.
     pub async fn alice() -> (TestApp, User) {
         let app = TestApp::serving(&[crate::router, profile::router]).start().await;
         let sample = serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap();

@@ -20,7 +20,7 @@ mod tests {
     use crate::testing::alice;
 
     #[tokio::test]
-    async fn teams_are_sorted_by_name_and_have_their_sport() {
+    async fn teams_are_sorted_by_name_and_show_their_sport() {
         let (_app, alice) = alice().await;
         let body = alice.lists_teams().await.expect(200);
         assert_eq!(body["meta"], json!({ "current_page": 1, "last_page": 1, "per_page": 20, "total": 3 }));
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn search_and_sport_are_filters() {
+    async fn teams_can_be_filtered_by_a_search_text_and_by_sport() {
         let (_app, alice) = alice().await;
         let list = || alice.lists_teams();
         let totals = [
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn invalid_filters_are_422_and_named() {
+    async fn invalid_filters_are_422_and_the_response_names_them() {
         let (_app, alice) = alice().await;
         let response = alice.lists_teams().query("sport_id", "football").await;
         response.expect_invalid(&["sport_id"]);

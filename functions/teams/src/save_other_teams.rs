@@ -27,13 +27,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_selection_replaces_the_previous_one() {
+    async fn the_saved_teams_replace_the_previous_selection() {
         let (_app, alice) = alice().await;
         let body = alice.saves_other_teams(&[3, 1]).await.expect(200);
         assert_eq!(body["message"], "Your other teams are saved.");
         let teams = body["data"]["teams"].as_array().unwrap();
         let ids: Vec<_> = teams.iter().map(|team| team["id"].clone()).collect();
-        assert_eq!(ids, [3, 1], "in the order of the request");
+        assert_eq!(ids, [3, 1], "the teams are in the order of the request");
         assert_eq!(other_teams(&alice).await[1]["name"], "Northgate Rovers");
         alice.saves_other_teams(&[2]).await.expect(200);
         assert_eq!(other_teams(&alice).await.as_array().unwrap().len(), 1);

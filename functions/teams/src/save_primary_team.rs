@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn malformed_ids_are_422() {
+    async fn malformed_team_ids_are_422() {
         let (_app, alice) = alice().await;
         for (id, sentence) in [
             (json!("1"), "The field team_id must be an integer."),

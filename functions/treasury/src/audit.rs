@@ -16,28 +16,29 @@ use touchline::storage::wallets::WalletItem;
 /// How many segments of the table are read concurrently.
 const SEGMENTS: usize = 8;
 
-/// The time between two reads of a wallet that looks faulty. A movement writes two items; in this time both become
-/// visible.
+/// How long to wait before a wallet that looks faulty is read again. A movement of coins writes two items,
+/// which can become visible one after the other.
 const BETWEEN_READS: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
 
-/// How many faults a report lists.
+/// How many faults a report lists at most.
 const LISTED: usize = 100;
 
 #[derive(Debug, Default, Deserialize)]
 pub struct Order {
+    /// The user whose wallet is audited. `None` audits every wallet.
     user_id: Option<u32>,
-    /// The `resume` of an audit that ran out of time.
+    /// The `resume` in the report of an earlier audit that ran out of time.
     resume: Option<Vec<Position>>,
 }
 
 impl Order {
-    /// A list without segments would read nothing and report no faults.
+    /// Returns whether `resume` is an empty list. The audit would then read nothing and report no faults.
     pub fn is_empty_resume(&self) -> bool {
         self.resume.as_ref().is_some_and(Vec::is_empty)
     }
 }
 
-/// How far the audit of a segment is.
+/// How far the audit of a segment has come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Position {
@@ -54,7 +55,7 @@ pub struct Report {
     pub faulty: u64,
     /// The first hundred faults.
     pub faults: Vec<Found>,
-    /// Where the next audit goes on, if this one ran out of time.
+    /// Where the next audit continues in each segment, if this audit ran out of time.
     pub resume: Option<Vec<Position>>,
 }
 
@@ -71,7 +72,7 @@ impl Report {
         self.entries += entries as u64;
         self.faulty += u64::from(!faults.is_empty());
         for fault in &faults {
-            // Logged now: an audit that is killed returns no report.
+            // Each fault is logged at once, because an audit whose process is killed returns no report.
             tracing::error!(user = user.0, %fault, "a wallet has a fault");
         }
         let room = LISTED - self.faults.len().min(LISTED);
@@ -109,7 +110,7 @@ pub async fn audit(app: &App, order: Order, until: DateTime<Utc>) -> Result<Repo
     Ok(report)
 }
 
-/// A wallet whose items are being read. They are adjacent in the table.
+/// A wallet whose items are being read. The items of a wallet are adjacent in the table.
 #[derive(Default)]
 struct Open {
     wallet: Wallet,
@@ -132,7 +133,7 @@ async fn audit_segment(
         Position::After { pk, sk } => Some(Key { pk, sk }),
         Position::Done => return Ok((report, Position::Done)),
     };
-    // The last item of the last wallet whose audit is complete.
+    // The key of the last item of the last wallet whose audit is complete.
     let mut safe = from.clone();
     let mut open: Option<(UserId, Open)> = None;
     loop {
@@ -140,7 +141,7 @@ async fn audit_segment(
             return Ok((report, position_after(safe)));
         }
         let (items, next) = match app.store.wallet_items(segment, segments, from).await {
-            // The report so far is useful, and the next audit resumes here.
+            // The report so far is useful. The next audit resumes after the last complete wallet.
             Err(error @ StoreError::Busy { .. }) => {
                 tracing::warn!(%error, segment, "the audit of a segment stops early");
                 return Ok((report, position_after(safe)));
@@ -175,8 +176,8 @@ fn position_after(key: Option<Key>) -> Position {
     key.map_or(Position::Start, |Key { pk, sk }| Position::After { pk, sk })
 }
 
-/// Audits a wallet after its last item. A wallet that looks faulty is read again with consistent reads: coins may have
-/// moved while its items were read.
+/// Audits a wallet whose items are all read. A wallet that looks faulty is read again with consistent reads,
+/// because coins may have moved while its items were read.
 async fn close(app: &App, report: &mut Report, open: Option<(UserId, Open)>) -> Result<(), StoreError> {
     let Some((user, Open { wallet, mut entries, is_unreadable, .. })) = open else { return Ok(()) };
     if !is_unreadable && coins::audit(&wallet, &mut entries).is_empty() {
@@ -188,8 +189,8 @@ async fn close(app: &App, report: &mut Report, open: Option<(UserId, Open)>) -> 
     Ok(())
 }
 
-/// The number of entries of a wallet, and the faults that two reads with some time between them agree on. One read can
-/// see half of a movement.
+/// Returns the number of entries of a wallet, and its faults. A wallet with faults is read a second time,
+/// because one read can see half of a movement. Only the faults that both reads find are returned.
 async fn confirmed_faults(app: &App, user: UserId) -> Result<(usize, Vec<Fault>), StoreError> {
     let (entries, mut faults) = faults(app, user).await?;
     if faults.is_empty() {

@@ -1,4 +1,5 @@
-//! For operators: grants coins and audits wallets. Invoked by hand; it has no route.
+//! The function with which operators grant coins and audit wallets. They invoke it by hand: it has no HTTP
+//! route.
 
 mod audit;
 
@@ -14,7 +15,7 @@ use touchline::storage::Reads;
 
 use audit::Order as AuditOrder;
 
-/// `{"grant": {…}}` or `{"audit": {…}}`.
+/// The payload of an invocation: `{"grant": {…}}` or `{"audit": {…}}`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Order {
@@ -28,7 +29,7 @@ struct Grant {
     amount: i64,
     /// Shown in the user's history.
     reason: String,
-    /// The idempotency key: a second grant with the same reference grants nothing.
+    /// The idempotency key: a second grant to the user with the same reference id grants nothing.
     reference_id: String,
 }
 
@@ -38,7 +39,7 @@ struct Granted {
     transaction_id: String,
     amount: i64,
     balance: i64,
-    /// Whether an earlier grant had the same reference.
+    /// Whether an earlier grant to the user had the same reference id. Then this one grants nothing.
     replayed: bool,
 }
 
@@ -60,7 +61,7 @@ pub enum TreasuryError {
 /// The audit stops this long before the deadline, so that its report is returned in time.
 const RESERVE: TimeDelta = TimeDelta::seconds(10);
 
-/// One invocation. Lambda ends the process at the `deadline`.
+/// Carries out the order in the payload. Lambda ends the process at the `deadline`.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, TreasuryError> {
     let order: Order =
         serde_json::from_value(event).map_err(|error| TreasuryError::BadOrder(error.to_string()))?;
@@ -112,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Users 1, 2 and 3.
+    /// Starts an app with the users 1, 2 and 3.
     async fn app() -> TestApp {
         let app = TestApp::serving(&[]).start().await;
         for name in ["alice", "bob", "carol"] {
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_reference_is_granted_once() {
+    async fn each_reference_id_is_granted_once_to_each_user() {
         let app = app().await;
         let first = app.invoke(handle, grant(1, 50, "promo")).await;
         assert_eq!(
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn twenty_concurrent_grants_with_one_reference_grant_once() {
+    async fn twenty_concurrent_grants_with_the_same_reference_id_grant_once() {
         let app = app().await;
         concurrently(20, |_| {
             let app = app.clone();
@@ -218,7 +219,7 @@ mod tests {
         }
         tamper(&app, 2, "balance", 60).await;
 
-        // A wallet that cannot be read is reported, and the audit continues with the others.
+        // A wallet that cannot be read is reported, and the audit continues with the other wallets.
         tamper(&app, 1, "claimed_on", 7).await;
         let report = audit(&app).await;
         let fault = json!([{ "user_id": 1, "fault": "unreadable" }]);
@@ -230,9 +231,10 @@ mod tests {
         assert!(report["faults"].as_array().unwrap().contains(&fault), "{report}");
     }
 
-    /// Each run reads one page before its time is up.
+    /// Each audit has three seconds, and each scan takes one second, so it takes several audits to read all
+    /// wallets.
     #[tokio::test]
-    async fn an_audit_stops_before_the_deadline_and_resumes() {
+    async fn an_audit_stops_before_its_deadline_and_the_next_audit_resumes_it() {
         let app = app().await;
         for user in 4..=40 {
             app.user(&format!("fan.{user}")).await;
@@ -241,7 +243,7 @@ mod tests {
         tamper(&app, 17, "balance", -10).await;
         let (mut wallets, mut faults, mut runs, mut resume) = (0, Vec::new(), 0, Value::Null);
         loop {
-            // Each scan takes a second.
+            // Each scan advances the clock by a second.
             let clock = Arc::clone(&app.clock);
             app.faults.set(move |attempt| {
                 if attempt.operation == "Scan" {

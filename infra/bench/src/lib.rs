@@ -1,4 +1,5 @@
-//! Shared by the benchmarks: a store in a separate process, so that its memory and CPU time do not count.
+//! Shared by the benchmarks: a store in a separate process, so that the store's memory and CPU
+//! time are not measured.
 
 #![expect(clippy::print_stdout, reason = "the store process prints its address")]
 
@@ -15,7 +16,7 @@ use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template, tables};
 pub async fn serve_store() {
     let store = EmbeddedStore::in_memory().await.expect("the store starts");
     println!("{}", store.url());
-    // The parent never writes: this returns when its end of the pipe closes.
+    // The parent process never writes, so this read returns when the parent's end of the pipe closes.
     let _ = tokio::io::stdin().read(&mut [0; 1]).await;
 }
 
@@ -28,7 +29,7 @@ pub struct StoreProcess {
 
 impl StoreProcess {
     pub async fn start() -> Self {
-        let program = std::env::current_exe().expect("the path of this program");
+        let program = std::env::current_exe().expect("the path of this program is known");
         let mut process = Command::new(program)
             .arg("store")
             .stdin(Stdio::piped())
@@ -42,8 +43,9 @@ impl StoreProcess {
         let url = url.trim().to_owned();
         let (config, mut stack) = config(&url);
         for table in &mut stack.tables {
-            // The embedded engine scans all records of a stream before it appends one, which would take days for a
-            // million records. DynamoDB does not, and no benchmark reads the streams.
+            // The embedded engine scans all records of a stream before it appends a record, which would take
+            // days for a million records. The real DynamoDB does not scan, and no benchmark reads the
+            // streams.
             if let Some(properties) = table.properties.as_object_mut() {
                 properties.remove("StreamSpecification");
             }
@@ -56,14 +58,14 @@ impl StoreProcess {
     }
 }
 
-/// The functions' configuration, with the store at `url`.
+/// Returns the functions' configuration for the store at `url`, and the stack of the template.
 #[must_use]
 pub fn config(url: &str) -> (Config, Stack) {
     let (variables, stack) = variables(url);
     (Config::read(|name| variables.get(name).cloned()).expect("the configuration is valid"), stack)
 }
 
-/// The functions' environment variables, with the store at `url`.
+/// Returns the functions' environment variables for the store at `url`, and the stack of the template.
 #[must_use]
 pub fn variables(url: &str) -> (BTreeMap<String, String>, Stack) {
     let stack = Template::parse(TEMPLATE)
@@ -83,13 +85,13 @@ pub fn variables(url: &str) -> (BTreeMap<String, String>, Stack) {
     (variables, stack)
 }
 
-/// The memory of this process in MB now.
+/// Returns the memory of this process now, in MB.
 #[must_use]
 pub fn memory_now() -> f64 {
     memory("VmRSS:")
 }
 
-/// The highest memory of this process so far, in MB.
+/// Returns the highest memory of this process so far, in MB.
 #[must_use]
 pub fn peak_memory() -> f64 {
     memory("VmHWM:")

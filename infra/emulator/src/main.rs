@@ -1,5 +1,5 @@
-//! Runs the release binary of each function under AWS's Lambda Runtime Interface Emulator and sends it its sample
-//! events. The binary, the runtime API and the events are the same as in AWS.
+//! Runs the release binary of each function under AWS's Lambda Runtime Interface Emulator and sends the
+//! function's sample events to it. The binary, the runtime API and the events are the same as in AWS.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -18,14 +18,14 @@ use touchline_stack::samples::{self, Expected, Sample};
 use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template, tables};
 
-/// The largest size of a binary that passes.
+/// The largest accepted size of a function's binary. A larger binary fails the run.
 const MAX_MEGABYTES: f64 = 9.0;
 
 /// Runs the release binary of each function under the Lambda Runtime Interface Emulator with all its samples.
 #[derive(Debug, Parser)]
 #[command(name = "emulate")]
 struct Options {
-    /// The emulator. The SAM CLI contains it: samcli/local/rapid/aws-lambda-rie-x86_64.
+    /// The emulator's binary. The SAM CLI contains it: samcli/local/rapid/aws-lambda-rie-x86_64.
     #[arg(long, value_name = "FILE")]
     rie: PathBuf,
 
@@ -33,7 +33,7 @@ struct Options {
     #[arg(long, value_name = "FOLDER", default_value = "target/lambda")]
     binaries: PathBuf,
 
-    /// The functions to run. Without any, all of them.
+    /// The functions to run. Without names, all functions run.
     functions: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ fn megabytes(binary: &Path) -> Result<f64, String> {
         .map_err(|_| format!("{} does not exist; tests/build builds it", binary.display()))
 }
 
-/// Invokes a function with a sample on a new store, after the sample `before` if there is one.
+/// Invokes a function with a sample on a new store. If `before` is given, that sample is invoked first.
 async fn run_sample(
     options: &Options,
     stack: &Stack,
@@ -129,7 +129,8 @@ async fn run_sample(
     EmulatedFunction::start(options, &sample.function, &variables).await?.invoke(&sample.payload).await
 }
 
-/// The function's environment: the template's variables, and those that Lambda and Secrets Manager add in AWS.
+/// Returns the function's environment: the variables of the template, and the variables that Lambda and
+/// Secrets Manager add in AWS.
 fn variables(stack: &Stack, function: &str, dynamodb: &str) -> Result<BTreeMap<String, String>, String> {
     let found = stack.functions.iter().find(|found| found.name == function);
     let found = found.ok_or_else(|| format!("the template has no function {function}"))?;
@@ -150,7 +151,7 @@ fn variables(stack: &Stack, function: &str, dynamodb: &str) -> Result<BTreeMap<S
     Ok(variables)
 }
 
-/// A running function under the emulator.
+/// A function that runs under the emulator.
 struct EmulatedFunction {
     url: String,
     _process: Child,

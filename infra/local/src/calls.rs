@@ -17,11 +17,11 @@ use serde_json::Value;
 const LOCK: &str = "no holder of the lock panics";
 
 tokio::task_local! {
-    /// The calls of the current request.
+    /// The DynamoDB calls of the current request.
     static SCOPE: Arc<Mutex<Vec<String>>>;
 }
 
-/// Runs `work` and returns its calls.
+/// Runs `work` and returns its output with the DynamoDB calls that it made.
 pub(crate) async fn collect<F: Future>(work: F) -> (F::Output, Vec<String>) {
     let calls = Arc::<Mutex<Vec<String>>>::default();
     let output = SCOPE.scope(Arc::clone(&calls), work).await;
@@ -29,13 +29,14 @@ pub(crate) async fn collect<F: Future>(work: F) -> (F::Output, Vec<String>) {
     (output, calls)
 }
 
-/// Adds the calls of `work` to the current `collect`, even when `work` runs in another task.
+/// Adds the DynamoDB calls of `work` to those of the surrounding `collect`, even when `work` runs in another
+/// task.
 pub(crate) fn in_current_scope<F: Future>(work: F) -> impl Future<Output = F::Output> {
     let calls = SCOPE.try_with(Arc::clone).unwrap_or_default();
     SCOPE.scope(calls, work)
 }
 
-/// Records each combination of function, action and resource in a file when it first occurs.
+/// Records each combination of function, action and resource in a file when the combination first occurs.
 #[derive(Debug, Clone)]
 pub(crate) struct CallRecorder {
     file: Option<PathBuf>,
@@ -47,7 +48,7 @@ impl CallRecorder {
         Self { file, recorded: Arc::default() }
     }
 
-    /// An HTTP client that records its calls under the name of a function.
+    /// Returns an HTTP client that records its DynamoDB calls under the name of a function.
     pub(crate) fn client(&self, function: &str, inner: SharedHttpClient) -> SharedHttpClient {
         SharedHttpClient::new(RecordingClient {
             function: function.to_owned(),
@@ -74,7 +75,7 @@ impl CallRecorder {
     }
 }
 
-/// A call in one line: `GetItem users`, or `TransactWriteItems: PutItem users, UpdateItem wallets`.
+/// Formats a call in one line: `GetItem users`, or `TransactWriteItems: PutItem users, UpdateItem wallets`.
 fn summary(operation: &str, actions: &[(String, String)]) -> String {
     let parts: Vec<_> = actions.iter().map(|(action, resource)| format!("{action} {resource}")).collect();
     let parts = parts.join(", ");
@@ -82,7 +83,7 @@ fn summary(operation: &str, actions: &[(String, String)]) -> String {
     if is_single { parts } else { format!("{operation}: {parts}") }
 }
 
-/// The actions that a role must allow for a call, each with its table or index.
+/// Returns the actions that an IAM role must allow for a call, each with its table or index.
 fn actions(operation: &str, body: &Value) -> Vec<(String, String)> {
     match operation {
         "BatchGetItem" | "BatchWriteItem" => {
@@ -120,7 +121,8 @@ fn actions(operation: &str, body: &Value) -> Vec<(String, String)> {
     }
 }
 
-/// `UPDATE "predictions" SET …` needs `PartiQLUpdate` on `predictions`.
+/// Returns the action and the table that a PartiQL statement needs. `UPDATE "predictions" SET …` needs
+/// `PartiQLUpdate` on `predictions`.
 fn partiql_action(statement: &str) -> (String, String) {
     let verb = statement.split_whitespace().next().unwrap_or_default().to_lowercase();
     let verb: String =

@@ -17,7 +17,7 @@ use touchline::api::meta::Description;
 
 use crate::traffic::Traffic;
 
-/// Pages load nothing from other origins and send nothing to them.
+/// The content security policy. Pages load nothing from other origins and send nothing to other origins.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
 );
@@ -25,7 +25,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// The routes of the pages, without the API.
+/// Returns the routes of the pages, without the API.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
     traffic: Traffic,
     stopped: watch::Receiver<bool>,
@@ -50,7 +50,8 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
         .merge(generate_routes(ui).with_state(()))
 }
 
-/// Server-sent events, until the page disconnects or the stack stops.
+/// Streams each API request to the page as a server-sent event, until the page disconnects or the stack
+/// stops.
 fn traffic_events(traffic: &Traffic, stopped: watch::Receiver<bool>) -> Response {
     let events = stream::unfold((traffic.subscribe(), stopped), async |(mut events, mut stopped)| {
         loop {
@@ -60,7 +61,7 @@ fn traffic_events(traffic: &Traffic, stopped: watch::Receiver<bool>) -> Response
             };
             match event {
                 Ok(event) => return Some((Ok::<_, Infallible>(event), (events, stopped))),
-                // A slow page misses events and continues with the next one.
+                // A page that is too slow misses events and continues with the oldest event that is left.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return None,
             }

@@ -62,17 +62,18 @@ const LEAGUES: [League; 3] = [
     },
 ];
 
-/// A match starts every two hours and ends when the next one starts.
+/// A match kicks off every two hours and ends when the next match kicks off.
 const MATCHES_PER_DAY: i64 = 12;
 
-/// Demo ids start after this number. The ids that `feed` assigns to other imports are lower.
+/// All ids of the demo league are higher than this number. The ids that `feed` assigns to other imports are
+/// lower.
 const ID_OFFSET: i64 = 1_000_000;
 
-/// Matches are numbered from this day on, so that each one has the same id after every start.
+/// Matches are numbered from this day on, so that each match keeps its id when the stack restarts.
 const FIRST_DAY: NaiveDate = NaiveDate::from_ymd_opt(2026, 1, 1).expect("a valid date");
 
-/// A payload for `feed`: the demo league at `now`, with the matches from two days ago to a week ahead. It includes older
-/// matches whose ids are in `unfinished`, because their results are due by now.
+/// Returns a payload for `feed`: the demo league at `now`, with the matches from two days ago to a week
+/// ahead. Older matches whose ids are in `unfinished` are included too, because their results are due by now.
 pub fn league(now: DateTime<Utc>, unfinished: impl IntoIterator<Item = u32>) -> Value {
     let first = (now.date_naive() - Days::new(2) - FIRST_DAY).num_days() * MATCHES_PER_DAY;
     let numbers: BTreeSet<i64> = unfinished
@@ -103,7 +104,7 @@ pub fn league(now: DateTime<Utc>, unfinished: impl IntoIterator<Item = u32>) -> 
 }
 
 fn event(number: i64, now: DateTime<Utc>) -> Value {
-    // Leagues alternate. Within a league, the pairings change every day.
+    // Consecutive matches belong to different leagues. Within a league, the pairings change every day.
     let league = number % 3;
     let round = number / 3;
     let home = round.rem_euclid(8);
@@ -115,7 +116,7 @@ fn event(number: i64, now: DateTime<Utc>) -> Value {
         age if age < TimeDelta::hours(2) => "live",
         _ => "finished",
     };
-    // Derived from the match number, in the range that is typical for the sport.
+    // The score is derived from the match number and lies in the typical range of the sport.
     let score = |salt: i64| {
         let draw = (number * 7_919 + salt * 104_729).rem_euclid(101);
         match league {
@@ -156,9 +157,9 @@ mod tests {
         }
     }
 
-    /// Without this, a restart after two weeks shows matches that are live forever.
+    /// Without these results, a match that was live when the stack stopped would stay live forever.
     #[test]
-    fn unfinished_matches_of_an_earlier_start_get_finished() {
+    fn matches_left_unfinished_by_an_earlier_run_are_finished_after_a_restart() {
         let at = |days: i64| DateTime::from_timestamp(1_794_744_000 + days * 86_400, 0).unwrap();
         let before = league(at(0), std::iter::empty());
         let open = before["events"].as_array().unwrap().iter().filter(|event| event["status"] != "finished");
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_keeps_its_id_and_teams() {
+    fn a_match_keeps_its_teams_and_kick_off_from_one_day_to_the_next() {
         let at = |seconds: i64| DateTime::from_timestamp(1_794_744_000 + seconds, 0).unwrap();
         let (today, tomorrow) = (league(at(0), std::iter::empty()), league(at(86_400), std::iter::empty()));
         let find = |league: &Value, id: &Value| {

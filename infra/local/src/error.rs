@@ -9,15 +9,15 @@ use touchline_stack::template::TemplateError;
 /// Why the stack did not start. Each message is one line and says how to continue where that is not obvious.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("port {0} is in use or not allowed ({1}); choose another with --port")]
+    #[error("port {0} is in use or not allowed ({1}); choose another port with --port")]
     Port(u16, std::io::Error),
-    #[error("{0}; choose another with --dynamodb-port")]
+    #[error("{0}; choose another port with --dynamodb-port")]
     StorePort(EmbeddedStoreError),
-    #[error("{0}; move the folder away, or choose another with --data")]
+    #[error("{0}; move the data folder away, or choose another folder with --data")]
     Data(EmbeddedStoreError),
     #[error("the data folder {0} cannot be used: {1}")]
     Folder(PathBuf, std::io::Error),
-    #[error("the data folder {0} is in use by another local stack; choose another with --data")]
+    #[error("the data folder {0} is in use by another local stack; choose another folder with --data")]
     FolderInUse(PathBuf),
     #[error("the registration file {0} cannot be used: {1}")]
     Registration(PathBuf, String),

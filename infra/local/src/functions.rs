@@ -29,7 +29,8 @@ pub const HTTP_FUNCTIONS: [HttpFunction; 9] = [
     ("meta", meta::router),
 ];
 
-/// The handler of a function, or `None` for an unknown name. `timeout` is the one in the template.
+/// Returns the handler of a function, or `None` for an unknown name. `timeout` is the function's timeout in
+/// the template.
 pub(crate) fn handler(name: &str, timeout: Duration, app: App) -> Option<Handler> {
     match name {
         "feed" => return Some(background_handler(app, timeout, |app, event, _| feed::handle(app, event))),
@@ -42,7 +43,7 @@ pub(crate) fn handler(name: &str, timeout: Duration, app: App) -> Option<Handler
     Some(http_handler(router(app)))
 }
 
-/// Does what `lambda_runtime::run` does in Lambda.
+/// Builds a handler that does what `lambda_runtime::run` does in Lambda.
 fn background_handler<F, E>(
     app: App,
     timeout: Duration,
@@ -59,7 +60,7 @@ where
     })
 }
 
-/// Does what `lambda_http::run` does in Lambda.
+/// Builds a handler that does what `lambda_http::run` does in Lambda.
 fn http_handler(router: Router) -> Handler {
     let router = Arc::new(router);
     Box::new(move |event| {

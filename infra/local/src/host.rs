@@ -15,7 +15,7 @@ pub(crate) type Outcome = Result<Value, Value>;
 
 type Invocation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// A function's code, from event to payload.
+/// The code of a function: takes a Lambda event and returns the outcome.
 pub(crate) type Handler = Box<dyn Fn(Value) -> Invocation + Send + Sync>;
 
 /// All functions, by name.
@@ -54,7 +54,7 @@ impl Host {
     }
 }
 
-/// An error in the format in which Lambda reports it.
+/// Builds an error object in the format in which Lambda reports errors.
 pub(crate) fn error_object(kind: &str, message: &str) -> Value {
     json!({ "errorType": kind, "errorMessage": message })
 }

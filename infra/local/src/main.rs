@@ -33,7 +33,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Prints help and version as they are, and an error in one line.
+/// Prints the help and the version unchanged, and a usage error in one line.
 fn report_usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         print!("{error}");

@@ -44,7 +44,8 @@ pub struct Options {
     #[arg(long, value_name = "URL", requires = "registration")]
     pub homeserver: Option<String>,
 
-    /// Registration file of this service at the homeserver. It contains the tokens and the server name.
+    /// Registration file that the homeserver uses for this service. It contains the tokens and the server
+    /// name.
     #[arg(long, value_name = "FILE")]
     pub registration: Option<PathBuf>,
 
@@ -64,7 +65,7 @@ pub struct Options {
     #[arg(long)]
     pub no_demo: bool,
 
-    /// Append the DynamoDB calls of each function to this file, each one once.
+    /// Append the DynamoDB calls of each function to this file. Repeated calls are written once.
     #[arg(long = "note-calls", value_name = "FILE")]
     pub record_calls: Option<PathBuf>,
 

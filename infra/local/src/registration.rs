@@ -9,7 +9,8 @@ use touchline_stack::yaml;
 pub(crate) struct Registration {
     pub as_token: String,
     pub hs_token: String,
-    /// Not part of the Matrix specification: only files printed by this program contain it.
+    /// The name of the homeserver. The Matrix specification has no such field: only files that this program
+    /// printed contain it.
     pub server_name: Option<String>,
 }
 
@@ -29,8 +30,8 @@ impl Registration {
     }
 }
 
-/// The text of a new registration file. It reserves all usernames of the homeserver, because every username of the
-/// product is a Matrix username too.
+/// Returns the text of a new registration file. The file reserves all usernames of the homeserver, because
+/// every username of the product is a Matrix username too.
 #[must_use]
 pub fn registration(server_name: &str, url: &str, random: &(dyn Random + 'static)) -> String {
     let name = server_name.replace('.', "\\.");
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_printed_file_can_be_read() {
+    fn a_printed_registration_file_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("touchline.yaml");
         let text = registration("hs.example.org", "http://127.0.0.1:3000", &SystemRandom);
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_and_missing_files_are_rejected() {
+    fn incomplete_and_missing_registration_files_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("touchline.yaml");
         std::fs::write(&path, "id: touchline\nas_token: x\n").unwrap();

@@ -47,7 +47,7 @@ impl Schedules {
         Ok(Self { entries, host, streams })
     }
 
-    /// Runs until the stack stops. Invocations in progress finish first.
+    /// Invokes the functions until the stack stops. Returns after the invocations in progress have finished.
     pub(crate) async fn run(self, stopped: watch::Receiver<bool>) {
         join_all(self.entries.iter().map(|entry| self.repeat(entry, stopped.clone()))).await;
     }

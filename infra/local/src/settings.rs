@@ -47,7 +47,8 @@ pub(crate) fn read_stack(
     Ok(Template::parse(&text)?.resolve(&parameters)?)
 }
 
-/// A function's environment: the template's variables, and those that Lambda and Secrets Manager add in AWS.
+/// Returns a function's environment: the variables of the template, and the variables that Lambda and Secrets
+/// Manager add in AWS.
 pub(crate) fn environment(
     from_template: &BTreeMap<String, String>,
     dynamodb: &str,
@@ -61,8 +62,8 @@ pub(crate) fn environment(
             ("AWS_ACCESS_KEY_ID", "local"),
             ("AWS_SECRET_ACCESS_KEY", "local"),
             ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb),
-            // Constant, so that pending codes stay valid after a restart. It does not need to be secret: the local
-            // stack logs the codes themselves.
+            // The pepper is constant, so that pending codes stay valid after a restart. It does not need to
+            // be secret, because the local stack logs the codes themselves.
             ("CODE_PEPPER", "the pepper of every local stack"),
             ("CHAT_AS_TOKEN", registration.map_or("", |registration| &registration.as_token)),
             ("CHAT_HS_TOKEN", registration.map_or("", |registration| &registration.hs_token)),

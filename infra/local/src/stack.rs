@@ -39,13 +39,13 @@ pub struct LocalStack {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
     embedded_store: Option<EmbeddedStore>,
-    /// Keeps the folder locked.
+    /// Keeps the data folder locked.
     _folder: Option<DataFolder>,
 }
 
 impl LocalStack {
     pub async fn start(options: &Options) -> Result<Self, StartError> {
-        // Bind first: a second start by mistake must not touch the data.
+        // Bind the port first: a second stack, started by mistake, must fail before it touches the data.
         let port_failed = |error| StartError::Port(options.port, error);
         let listener = TcpListener::bind((options.host, options.port)).await.map_err(port_failed)?;
         let api = reachable_address(listener.local_addr().map_err(port_failed)?);
@@ -64,7 +64,8 @@ impl LocalStack {
         })?;
         if options.record_calls.is_some() {
             for store in stores {
-                // Every function does this during init in Lambda, so the record must contain it.
+                // In Lambda, every function pings its store during init, so the recorded calls must contain
+                // the ping.
                 let _ = store.ping().await;
             }
         }
@@ -84,7 +85,8 @@ impl LocalStack {
             tokio::spawn(gateway.serve(listener, stopped)),
         ];
 
-        // The API already serves requests. Only match lists need this import, and only on the first start.
+        // The API already serves requests. Only match lists depend on this import, and only while the store
+        // has no matches.
         if !options.no_demo && host.contains("feed") {
             import_demo_league(&host, &Store::new(client, tables)).await?;
             streams.deliver_pending().await;
@@ -102,7 +104,8 @@ impl LocalStack {
         })
     }
 
-    /// Waits for the requests and runs in progress, then closes the data.
+    /// Waits for the requests, scheduled invocations and stream deliveries in progress, then closes the
+    /// store.
     pub async fn stop(self) {
         let _ = self.stop.send(true);
         for task in self.tasks {
@@ -114,7 +117,8 @@ impl LocalStack {
     }
 }
 
-/// Starts the embedded DynamoDB unless the options name another one. The last value is DynamoDB's URL.
+/// Starts the embedded DynamoDB, unless the options contain the URL of another DynamoDB. The last value is
+/// the URL of the DynamoDB in use.
 async fn open_store(
     options: &Options,
 ) -> Result<(Option<DataFolder>, Option<EmbeddedStore>, String), StartError> {
@@ -134,10 +138,11 @@ async fn open_store(
 
 struct HostedFunctions {
     host: Host,
-    /// Each function's store.
+    /// The store of each function, which records the calls of that function.
     stores: Vec<Store>,
-    /// The connection and the table names, which all functions share.
+    /// The AWS settings, which all functions share.
     aws: Aws,
+    /// The table names, which all functions share.
     tables: Tables,
 }
 
@@ -170,7 +175,7 @@ fn host_functions(
 
 /// Imports the demo league, with the results of matches that an earlier import left unfinished.
 async fn import_demo_league(host: &Host, store: &Store) -> Result<(), StartError> {
-    // The import rebuilds a catalog that cannot be read.
+    // If the catalog cannot be read, the import rebuilds it.
     let loaded = touchline::storage::catalog::load_latest(store, None).await.ok().flatten();
     let unfinished: Vec<u32> = loaded
         .iter()

@@ -4,7 +4,7 @@ use axum::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
-/// How many requests a page can fall behind before it misses some.
+/// How many requests a page can fall behind before it misses requests.
 const CAPACITY: usize = 256;
 
 /// How many characters of a body the console shows.
@@ -25,7 +25,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) ms: i64,
     /// The value of the cost header: `calls=1 rounds=1 rcu=0.5 wcu=0`.
     pub(crate) cost: Option<&'a str>,
-    /// The DynamoDB calls, in order.
+    /// The DynamoDB calls, in the order in which the function made them.
     pub(crate) calls: Vec<String>,
 }
 
@@ -55,13 +55,13 @@ impl Traffic {
         let _ = self.0.send(format!("data: {event}\n\n").into());
     }
 
-    /// The exchanges from now on, each as a server-sent event.
+    /// Subscribes to all later exchanges. Each exchange is one server-sent event.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Bytes> {
         self.0.subscribe()
     }
 }
 
-/// `calls=1 rcu=0.5` as `{"calls": 1, "rcu": 0.5}`.
+/// Converts `calls=1 rcu=0.5` to `{"calls": 1, "rcu": 0.5}`.
 fn parse_cost(header: &str) -> Value {
     let parts = header.split(' ').filter_map(|part| part.split_once('='));
     let numbers =

@@ -20,7 +20,7 @@ struct Running {
 }
 
 impl Running {
-    /// Starts on free ports and reads the address off the banner.
+    /// Starts a local stack on free ports and reads the API's address from the banner.
     fn start(data: &Path) -> Self {
         let mut process = touchline()
             .args(["--port", "0", "--dynamodb-port", "0", "--data"])
@@ -32,7 +32,7 @@ impl Running {
         let api = lines
             .by_ref()
             .find_map(|line| Some(line.unwrap().trim().strip_prefix("API")?.trim().to_owned()))
-            .expect("the banner contains the address");
+            .expect("the banner contains the API's address");
         // Without a reader, the process blocks when the pipe is full.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, api, client: Client::new() }
@@ -70,7 +70,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn users_sessions_and_pending_codes_survive_a_crash() {
+fn logins_and_pending_codes_survive_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let first = Running::start(folder.path());
     let code = first.request_code();
@@ -90,7 +90,7 @@ fn users_sessions_and_pending_codes_survive_a_crash() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn it_uses_little_memory_and_stops_on_sigterm() {
+fn the_stack_uses_less_than_60_mb_and_stops_on_sigterm() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::start(folder.path());
     for _ in 0..5 {
@@ -107,16 +107,17 @@ fn it_uses_little_memory_and_stops_on_sigterm() {
 
 #[cfg(unix)]
 #[test]
-fn a_second_ctrl_c_stops_it_while_a_request_is_stuck() {
+fn a_second_ctrl_c_stops_the_stack_while_a_request_is_stuck() {
     use std::io::{Read as _, Write as _};
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::start(folder.path());
     let mut stuck = std::net::TcpStream::connect(running.api.trim_start_matches("http://")).unwrap();
     stuck.write_all(b"POST /api/code/request HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{").unwrap();
-    // The response to another request shows that the first one has arrived.
+    // The response to a later request shows that the stuck request has arrived.
     running.get("/api/health", "");
     running.signal("-INT");
-    // It stops listening immediately. The second signal stops it without waiting for the stuck request.
+    // The first signal makes the stack stop listening. The second signal ends the process without waiting for
+    // the stuck request.
     while std::net::TcpStream::connect(running.api.trim_start_matches("http://")).is_ok() {
         std::thread::yield_now();
     }
@@ -126,7 +127,7 @@ fn a_second_ctrl_c_stops_it_while_a_request_is_stuck() {
 }
 
 #[test]
-fn invalid_headers_do_not_crash_it() {
+fn invalid_headers_do_not_crash_the_stack() {
     use std::io::{Read as _, Write as _};
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path());
@@ -139,7 +140,7 @@ fn invalid_headers_do_not_crash_it() {
     }
 }
 
-/// The process fails and prints one line that contains `word`.
+/// Checks that the process failed and printed one line that contains `word`.
 fn assert_fails_with(output: &Output, word: &str) {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{text}");
@@ -149,7 +150,7 @@ fn assert_fails_with(output: &Output, word: &str) {
 }
 
 #[test]
-fn start_errors_are_one_line() {
+fn a_stack_that_cannot_start_prints_the_reason_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().port().to_string();
@@ -175,7 +176,7 @@ fn start_errors_are_one_line() {
         "YAML",
     );
 
-    // The data folder is a file, or contains an invalid database.
+    // First the data folder is a file. Then it is a folder that contains an invalid database.
     std::fs::write(folder.path().join("file"), "").unwrap();
     assert_fails_with(&run(&["--port", "0", "--dynamodb-port", "0", "--data", "file"]), "file");
     std::fs::create_dir(folder.path().join("odd")).unwrap();

@@ -1,4 +1,5 @@
-//! Error responses. Operations with the same codes for a status share a response in `components`.
+//! Describes error responses. Operations with the same error codes for a status share a response in
+//! `components`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use serde_json::{Map, Value, json};
 use touchline::api::schema::Operation;
 use touchline::api::{ErrorCode, ErrorFormat};
 
-/// References from an operation to its error responses, by status.
+/// Lists the references from an operation to its error responses, by status.
 pub fn references(operation: &Operation) -> impl Iterator<Item = (String, Value)> {
     codes_by_status(operation).into_iter().map(|(status, codes)| {
         let name = response_name(operation.error_format, &codes);
@@ -14,7 +15,7 @@ pub fn references(operation: &Operation) -> impl Iterator<Item = (String, Value)
     })
 }
 
-/// The error responses that an operation refers to, by name.
+/// Lists the error responses that an operation refers to, by name.
 pub fn responses(operation: &Operation) -> impl Iterator<Item = (String, Value)> {
     codes_by_status(operation).into_iter().map(|(status, codes)| {
         let response = match operation.error_format {
@@ -28,7 +29,7 @@ pub fn responses(operation: &Operation) -> impl Iterator<Item = (String, Value)>
 fn codes_by_status(operation: &Operation) -> BTreeMap<u16, Vec<ErrorCode>> {
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
     for code in operation.route.errors() {
-        // Matrix has 400 for invalid input.
+        // Matrix uses 400 instead of 422 for invalid input.
         let is_matrix = operation.error_format == ErrorFormat::Matrix;
         let status = if is_matrix && code.status() == 422 { 400 } else { code.status() };
         by_status.entry(status).or_default().push(code);
@@ -86,7 +87,7 @@ fn matrix_response() -> Value {
     })
 }
 
-/// One example for each error code.
+/// Returns one example for each error code that has this API's format.
 pub fn examples() -> Map<String, Value> {
     let mut examples = touchline::http::examples();
     // Only the homeserver's endpoints have this code, and their errors have Matrix's format.
@@ -98,7 +99,7 @@ pub fn examples() -> Map<String, Value> {
         .collect()
 }
 
-/// The schemas of error bodies, by name.
+/// Returns the JSON Schemas of error bodies, by name.
 pub fn schemas() -> [(String, Value); 2] {
     [("Error".into(), error_schema()), ("MatrixError".into(), matrix_error_schema())]
 }

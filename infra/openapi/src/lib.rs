@@ -17,7 +17,7 @@ from the response as `Authorization: Bearer <token>`. Every error has the same s
 and the header `Retry-After`. A response without `code` comes from API Gateway: an unknown path, a burst over its limit, or a \
 function that failed.";
 
-/// The groups of endpoints: one per function, and one for the homeserver.
+/// The groups of endpoints with their descriptions: one group per function, and one for the homeserver.
 const TAGS: [(&str, &str); 10] = [
     ("login", "Login, logout and usernames"),
     ("profile", "The caller's own user record, and phone verification"),
@@ -31,7 +31,7 @@ const TAGS: [(&str, &str); 10] = [
     ("meta", "Health, and this document"),
 ];
 
-/// The whole document.
+/// Generates the whole document.
 #[must_use]
 pub fn document(version: &str, recorded: &Recorded) -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
@@ -94,7 +94,7 @@ fn tidy(value: &mut Value, short_name: &dyn Fn(&str) -> Option<String>) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| tidy(value, short_name)),
         Value::Object(map) => {
-            // OpenAPI has no unsigned formats. Without `int64`, generated clients read 32 bits.
+            // OpenAPI has no unsigned formats. Without `int64`, generated clients read only 32 bits.
             if let Some(Value::String(format)) = map.get_mut("format")
                 && let Some(bits) = format.strip_prefix("uint")
             {

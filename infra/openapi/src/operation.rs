@@ -1,4 +1,4 @@
-//! One operation: its parameters, request body and responses.
+//! Describes one operation: its parameters, request body and responses.
 
 use serde_json::{Map, Value, json};
 use touchline::api::schema::Operation;
@@ -8,7 +8,7 @@ use touchline::http::idempotency_key_schema;
 use crate::errors;
 use crate::recorded::Recorded;
 
-/// The operation object.
+/// Builds the OpenAPI object of an operation.
 pub fn object(operation: &Operation, recorded: &Recorded) -> Value {
     let Operation { name, route, error_format, fields, output, .. } = operation;
     let key = format!("{} {}", route.method, route.path);
@@ -39,7 +39,7 @@ fn first_lower(name: &str) -> String {
     letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect()
 }
 
-/// The parameters of the path, of the query and of the headers.
+/// Lists the parameters in the path, in the query and in the headers.
 fn parameters(operation: &Operation) -> Vec<Value> {
     let Operation { route, path, fields, .. } = operation;
     let names = api::parameter_names(route.path);
@@ -56,13 +56,13 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     parameters
 }
 
-/// A parameter object. The description moves from the schema to the parameter.
+/// Builds a parameter object. The description moves from the schema to the parameter.
 fn parameter(name: &str, place: &str, is_required: bool, mut schema: Value) -> Value {
     let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
     json!({ "name": name, "in": place, "required": is_required, "description": description, "schema": schema })
 }
 
-/// The schema of a field. Its description says what the field is for, then what values it accepts.
+/// Returns the schema of a field. The description says what the field is for, then which values it accepts.
 fn described_schema(field: &InputField) -> Value {
     let mut schema = field.schema.clone();
     let values = schema["description"].as_str().unwrap_or_default();
@@ -88,7 +88,7 @@ fn request_body(fields: &[InputField], example: Option<&Value>) -> Value {
     json!({ "required": !required.is_empty(), "content": { "application/json": content } })
 }
 
-/// Allows `null`, which means that the field is absent.
+/// Makes a schema accept `null`, which means that the field is absent.
 fn nullable(mut schema: Value) -> Value {
     let kind = schema["type"].take();
     schema["type"] = json!([kind, "null"]);
@@ -98,7 +98,7 @@ fn nullable(mut schema: Value) -> Value {
     schema
 }
 
-/// The responses of a success, by status.
+/// Builds the successful responses, by status.
 fn successes(route: &Route, key: &str, output: &Value, recorded: &Recorded) -> Map<String, Value> {
     let mut responses = Map::new();
     for status in route.statuses {

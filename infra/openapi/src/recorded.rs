@@ -1,14 +1,15 @@
-//! Recorded requests and responses.
+//! Requests and responses that the tests recorded.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Requests and responses that become the examples of the document. An endpoint is `<method> <path>`.
+/// Requests and responses that become the examples of the document. The keys name an endpoint
+/// as `<method> <path>`.
 #[derive(Debug, Default, Clone)]
 pub struct Recorded {
-    /// By endpoint.
+    /// The request bodies by endpoint.
     pub requests: BTreeMap<String, Value>,
-    /// By endpoint and status.
+    /// The response bodies by endpoint and status.
     pub responses: BTreeMap<(String, u16), Value>,
 }

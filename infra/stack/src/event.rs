@@ -7,17 +7,18 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone)]
 pub struct HttpRequest<'a> {
     pub method: &'a str,
-    /// As sent, still percent-encoded.
+    /// The path as the client sent it, still percent-encoded.
     pub path: &'a str,
-    /// As sent, without the question mark.
+    /// The query as the client sent it, without the question mark.
     pub query: &'a str,
     /// Names are in lower case. A repeated header appears once for each value.
     pub headers: Vec<(String, String)>,
     pub body: &'a [u8],
+    /// The client's IP address.
     pub source: &'a str,
     pub id: &'a str,
     pub at: DateTime<Utc>,
-    /// The route that matched, as declared: `/api/events/{event}`.
+    /// The route that matched, as declared in the template: `/api/events/{event}`.
     pub route: &'a str,
     pub path_parameters: Map<String, Value>,
 }
@@ -85,7 +86,7 @@ pub fn http_event(request: &HttpRequest<'_>) -> Value {
     event
 }
 
-/// The decoded query parameters. Values of a repeated parameter are joined with commas.
+/// Returns the decoded query parameters. Values of a repeated parameter are joined with commas.
 fn query_parameters(query: &str) -> Map<String, Value> {
     let mut parameters = Map::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lambda_http_reads_the_event() {
+    fn the_event_has_the_format_that_lambda_http_reads() {
         let event = http_event(&HttpRequest {
             method: "POST",
             path: "/a/b%20c",

@@ -36,24 +36,24 @@ pub struct Table {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
     pub method: String,
-    /// `/api/events/{event}`.
+    /// The path with its parameters in braces: `/api/events/{event}`.
     pub path: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
-    /// As written in the template: `rate(1 minute)`.
+    /// The expression as written in the template: `rate(1 minute)`.
     pub expression: String,
     /// The payload of each invocation.
     pub input: Value,
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the schedule {0:?} is not supported; only rate(...) is")]
+#[error("the schedule {0:?} is not supported; only rate(...) is supported")]
 pub struct UnsupportedSchedule(String);
 
 impl Schedule {
-    /// The time between two runs. Only `rate(...)` expressions are supported.
+    /// Returns the time between two invocations. Only `rate(...)` expressions are supported.
     pub fn period(&self) -> Result<Duration, UnsupportedSchedule> {
         let unsupported = || UnsupportedSchedule(self.expression.clone());
         let rate = self.expression.strip_prefix("rate(").and_then(|rest| rest.strip_suffix(')'));
@@ -74,21 +74,22 @@ impl Schedule {
 pub struct StreamMapping {
     pub table: String,
     pub batch_size: i32,
-    /// `FunctionResponseTypes` contains `ReportBatchItemFailures`.
+    /// Whether `FunctionResponseTypes` contains `ReportBatchItemFailures`.
     pub reports_failures: bool,
-    /// The patterns of `FilterCriteria`. Without any, every record is delivered.
+    /// The patterns of `FilterCriteria`. Without a pattern, every record is delivered.
     pub filters: Vec<Value>,
 }
 
 impl StreamMapping {
-    /// Whether the filters let a record of a stream event through.
+    /// Returns whether the filters let a record of a stream event through.
     #[must_use]
     pub fn accepts(&self, record: &Value) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|pattern| matches(pattern, record))
     }
 }
 
-/// Lambda's event filtering: an object matches field by field, a list is a choice of values.
+/// Compares as Lambda's event filtering does: an object matches field by field, and a list is a choice of
+/// values.
 fn matches(pattern: &Value, value: &Value) -> bool {
     match pattern {
         Value::Object(fields) => fields.iter().all(|(name, pattern)| matches(pattern, &value[name])),
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_that_match_any_filter_are_accepted() {
+    fn only_records_that_match_a_filter_are_accepted() {
         let filters =
             vec![json!({ "dynamodb": { "Keys": { "sk": { "S": [{ "prefix": "member#" }, "room"] } } } })];
         let mapping = StreamMapping { table: "rooms".into(), batch_size: 1, reports_failures: true, filters };

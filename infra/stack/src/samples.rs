@@ -18,18 +18,18 @@ pub struct Sample {
 /// The result that `events/README.md` lists for a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// The status of the response, on a fresh store.
+    /// The HTTP status of the response, on an empty store.
     Status(u64),
-    /// The created and rejected counts of an import, on a fresh store.
+    /// The created and rejected counts of an import, on an empty store.
     Counts(u64, u64),
     /// The function's result as JSON, after the sample league is imported.
     Payload(String),
-    /// Any result: it depends on the configuration.
+    /// Any result, because the result depends on the configuration.
     Anything,
 }
 
 impl Expected {
-    /// Reads the table cells after a file's name.
+    /// Reads the expected result from the table cells that follow a file's name in `events/README.md`.
     fn parse(cells: &[&str]) -> Option<Self> {
         let unquoted = |cell: &str| Some(cell.strip_prefix('`')?.strip_suffix('`')?.to_owned());
         match cells {

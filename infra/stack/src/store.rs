@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// DynamoDB deletes expired items with a delay as well.
+/// The time between two deletions of expired items. The real DynamoDB deletes them with a delay too.
 const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -29,12 +29,12 @@ pub struct EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Starts in memory, on a free port.
+    /// Starts a store in memory, on a free port.
     pub async fn in_memory() -> Result<Self, EmbeddedStoreError> {
         Self::start(None, (Ipv4Addr::LOCALHOST, 0).into()).await
     }
 
-    /// Starts with the data in `file`, or in memory without a file. Port 0 picks a free port.
+    /// Starts a store with the data in `file`, or in memory without a file. Port 0 picks a free port.
     pub async fn start(file: Option<&Path>, address: SocketAddr) -> Result<Self, EmbeddedStoreError> {
         let database = match file {
             None => Database::memory(),
@@ -76,7 +76,7 @@ impl EmbeddedStore {
     }
 }
 
-/// The address at which this machine reaches a listener. `0.0.0.0` becomes `127.0.0.1`.
+/// Returns the address at which this machine reaches a listener. `0.0.0.0` becomes `127.0.0.1`.
 #[must_use]
 pub fn reachable_address(listening: SocketAddr) -> SocketAddr {
     if listening.ip().is_unspecified() { (Ipv4Addr::LOCALHOST, listening.port()).into() } else { listening }
@@ -92,8 +92,9 @@ async fn delete_expired_items(database: Database) {
     }
 }
 
-/// Adds an index that the engine lacks. Before it appends a stream record, the engine searches for the last one.
-/// Without the index, each write takes milliseconds longer after about ten thousand changes.
+/// Adds an index that the engine lacks. Before the engine appends a record to a stream, it searches for the
+/// stream's last record. Without the index, each write takes milliseconds longer after about ten thousand
+/// changes.
 fn index_streams(file: &Path) -> rusqlite::Result<()> {
     let connection = rusqlite::Connection::open(file)?;
     connection.busy_timeout(Duration::from_secs(5))?;

@@ -36,7 +36,7 @@ impl StreamReader {
         Self { client: Client::from_conf(config.build()), region: region.to_owned() }
     }
 
-    /// The ids of a stream's shards.
+    /// Returns the ids of a stream's shards.
     pub async fn shards(&self, stream: &str) -> Result<Vec<String>, String> {
         let described = self
             .client
@@ -49,7 +49,8 @@ impl StreamReader {
         Ok(shards.iter().map(|shard| shard.shard_id().unwrap_or_default().to_owned()).collect())
     }
 
-    /// Up to `limit` records of a shard, from the record after a sequence number or from the beginning.
+    /// Reads up to `limit` records of a shard that follow the sequence number `after`. Without `after`, it
+    /// reads from the oldest record on.
     pub async fn records(
         &self,
         stream: &str,
@@ -82,7 +83,8 @@ impl StreamReader {
         Ok(page.records.unwrap_or_default())
     }
 
-    /// A batch of one shard's records as Lambda sends it for a mapping with a tumbling window.
+    /// Builds the event that Lambda sends for a batch of one shard's records, if the mapping has a tumbling
+    /// window.
     #[must_use]
     pub fn event(&self, stream: &str, shard: &str, records: &[Record]) -> Value {
         json!({
@@ -95,7 +97,7 @@ impl StreamReader {
         })
     }
 
-    /// One record of such an event.
+    /// Converts one record to an element of the event's `Records`.
     #[must_use]
     pub fn record(&self, stream: &str, record: &Record) -> Value {
         let change = record.dynamodb();
@@ -136,13 +138,13 @@ impl StreamReader {
     }
 }
 
-/// The record's sequence number, which orders the records of a shard.
+/// Returns the record's sequence number, which orders the records of a shard.
 #[must_use]
 pub fn sequence(record: &Record) -> &str {
     record.dynamodb().and_then(|change| change.sequence_number()).unwrap_or_default()
 }
 
-/// An attribute in DynamoDB's JSON format.
+/// Converts an attribute to DynamoDB's JSON format.
 fn attribute(value: &AttributeValue) -> Value {
     let binary = |blob: &aws_sdk_dynamodbstreams::primitives::Blob| aws_smithy_types::base64::encode(blob);
     match value {

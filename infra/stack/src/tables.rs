@@ -115,7 +115,8 @@ async fn enable_time_to_live(client: &Client, table: &Table) -> Result<(), Table
     Ok(())
 }
 
-/// A data folder can be older than the template.
+/// Checks that an existing table is as declared. It may differ, because a data folder can be older than the
+/// template.
 async fn check_existing(client: &Client, table: &Table) -> Result<(), TableError> {
     let found = client.describe_table().table_name(&table.name).send().await;
     let found = found.map_err(|error| TableError::not_created(table, error))?.table;

@@ -46,7 +46,7 @@ fn to_json(node: YamlOwned) -> Result<Value, YamlError> {
     })
 }
 
-/// The long form of a short intrinsic function: `!Sub x` becomes `{"Fn::Sub": "x"}`.
+/// Returns the long form of a short intrinsic function: `!Sub x` becomes `{"Fn::Sub": "x"}`.
 fn long_form(tag: &str, argument: &Value) -> Value {
     match tag {
         "Ref" => json!({ "Ref": argument }),

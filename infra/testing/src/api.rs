@@ -11,7 +11,7 @@ use crate::Response;
 pub trait Api: Clone + Debug + Send + Sync + 'static {
     fn send(&self, request: RawRequest) -> impl Future<Output = Response> + Send;
 
-    /// The code in the last text message to a phone.
+    /// Returns the code in the last text message to a phone.
     fn last_code(&self, phone: &str) -> impl Future<Output = String> + Send;
 }
 
@@ -23,6 +23,7 @@ pub struct RawRequest {
     pub target: String,
     pub headers: Vec<(String, String)>,
     pub body: Option<Vec<u8>>,
-    /// The client's IP address. Loopback if absent. Only a [`TestApp`](crate::TestApp) can set it.
+    /// The client's IP address. `None` means loopback. Only a [`TestApp`](crate::TestApp)
+    /// supports other addresses.
     pub address: Option<String>,
 }

@@ -29,9 +29,11 @@ use crate::{Api, Faults, Function, RawRequest, Response, SeededRandom, SnsStandI
 /// The token that the homeserver sends to a [`TestApp`].
 pub const HS_TOKEN: &str = "hs-token-of-the-tests";
 
-/// Functions on a store of their own. Requests pass through the same events as in Lambda.
+/// Functions with a store of their own. Each request becomes the event that Lambda would send to the
+/// function.
 ///
-/// It derefs to the [`App`] that the functions get, so `app.store` and `app.config` work. Clones share everything.
+/// A `TestApp` derefs to the [`App`] that the functions get, so `app.store` and `app.config` work. All clones
+/// share the same store, clock and faults.
 #[derive(Debug, Clone)]
 pub struct TestApp {
     app: App,
@@ -74,8 +76,8 @@ impl Builder {
         self
     }
 
-    /// Creates the tables without streams. The embedded store reads all records of a stream before it adds one,
-    /// which is slow in tests with many writes.
+    /// Creates the tables without streams. The embedded store reads all records of a stream before it adds
+    /// a record, which is slow in tests with many writes.
     #[must_use]
     pub fn without_streams(mut self) -> Self {
         self.has_streams = false;
@@ -151,30 +153,30 @@ impl TestApp {
         }
     }
 
-    /// A caller without a token.
+    /// Returns a caller without a token.
     #[must_use]
     pub fn anonymous(&self) -> Persona<Self> {
         Persona::anonymous(self)
     }
 
-    /// A caller with this token, valid or not.
+    /// Returns a caller with this token, which may be invalid.
     #[must_use]
     pub fn with_token(&self, token: &str) -> Persona<Self> {
         Persona::with_token(self, token)
     }
 
-    /// The homeserver of the chat network.
+    /// Returns a caller that acts as the homeserver of the chat network.
     #[must_use]
     pub fn homeserver(&self) -> Persona<Self> {
         self.with_token(HS_TOKEN)
     }
 
-    /// A new user, written straight to the store: no login, no text message.
+    /// Prepares a new user, who is written straight to the store: no login, no text message.
     pub fn user(&self, username: &str) -> NewUserBuilder {
         NewUserBuilder { app: self.clone(), username: username.into(), id: None }
     }
 
-    /// Logs in through the API, which needs `login::router`.
+    /// Prepares a login through the API. The app must serve `login::router`.
     pub fn sign_in(&self, phone: &str) -> SignIn<Self> {
         SignIn::new(self, phone)
     }
@@ -200,13 +202,13 @@ impl TestApp {
         function.invoke(self.app.clone(), payload, deadline).await
     }
 
-    /// A client of the store without injected faults.
+    /// Returns a client of the store without injected faults.
     #[must_use]
     pub fn client(&self) -> Client {
         storage::connect(&self.app.config.aws, aws_smithy_http_client::Builder::new().build_http())
     }
 
-    /// Every change of a table so far, as one event of its stream.
+    /// Returns every change of a table so far, as one stream event.
     pub async fn changes(&self, table: &str) -> Value {
         let aws = &self.app.config.aws;
         let http = aws_smithy_http_client::Builder::new().build_http();
@@ -232,7 +234,7 @@ impl TestApp {
         }
     }
 
-    /// Every item of every table, as text to search.
+    /// Returns every item of every table, as text that a test can search.
     pub async fn dump(&self) -> String {
         let client = self.client();
         let mut text = String::new();
@@ -279,7 +281,7 @@ impl Api for TestApp {
     }
 }
 
-/// Writes a new user to the store. Awaiting it gives the [`User`].
+/// A user who is not stored yet. Awaiting it writes the user to the store and returns the [`User`].
 #[derive(Debug)]
 #[must_use = "the user is not stored until this is awaited"]
 pub struct NewUserBuilder {
@@ -289,7 +291,7 @@ pub struct NewUserBuilder {
 }
 
 impl NewUserBuilder {
-    /// Sets the user's id. Otherwise the store assigns one: 1, 2, 3, …
+    /// Sets the user's id. Otherwise the store assigns the next id: 1, 2, 3, …
     pub fn id(mut self, id: u32) -> Self {
         self.id = Some(id);
         self

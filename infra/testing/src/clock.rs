@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use chrono::{DateTime, TimeDelta, Utc};
 use touchline::ports::clock::Clock;
 
-/// A clock that stands still until a test advances it. Starts at 2026-11-15T12:00:00Z.
+/// A clock that stands still until a test advances it. By default it starts at 2026-11-15T12:00:00Z.
 #[derive(Debug)]
 pub struct TestClock(Mutex<DateTime<Utc>>);
 
@@ -14,7 +14,7 @@ impl Default for TestClock {
 }
 
 impl TestClock {
-    /// A clock that starts at another time.
+    /// Returns a clock that starts at `now`.
     #[must_use]
     pub fn at(now: DateTime<Utc>) -> Self {
         Self(Mutex::new(now))
@@ -24,7 +24,7 @@ impl TestClock {
         *self.0.lock().expect("the lock is not poisoned") += by;
     }
 
-    /// The current time of the test.
+    /// Returns the current time of the test.
     #[must_use]
     pub fn now(&self) -> DateTime<Utc> {
         *self.0.lock().expect("the lock is not poisoned")

@@ -34,9 +34,9 @@ pub enum Fault {
 /// One attempt of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
-    /// For example `UpdateItem`.
+    /// The DynamoDB operation, such as `UpdateItem`.
     pub operation: &'a str,
-    /// 1 for the first attempt; each retry of the SDK adds 1.
+    /// The number of the attempt: 1 for the first, and 1 more for each retry of the SDK.
     pub number: u32,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Debug for Faults {
 }
 
 impl Faults {
-    /// No faults until a plan is set.
+    /// Injects no faults until a plan is set.
     #[must_use]
     pub fn none() -> Self {
         let inner = aws_smithy_http_client::Builder::new().build_http();
@@ -67,7 +67,7 @@ impl Faults {
         *self.plan.lock().expect("no plan panics") = Box::new(plan);
     }
 
-    /// The first attempt of every call has this fault; the SDK's retries succeed.
+    /// Injects this fault into the first attempt of every call; the SDK's retries succeed.
     pub fn first_attempts(&self, fault: Fault) {
         self.set(move |attempt| if attempt.number == 1 { fault } else { Fault::None });
     }
@@ -105,7 +105,7 @@ impl HttpConnector for FaultyConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
-        // `attempt=1; max=6`
+        // The header has the form `attempt=1; max=6`.
         let counted = request.headers().get("amz-sdk-request").unwrap_or_default();
         let number = counted.split(['=', ';']).nth(1).and_then(|number| number.parse().ok()).unwrap_or(1);
         let attempt = Attempt { operation: &operation, number };

@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use touchline::App;
 
-/// A function that is invoked with a payload, such as `feed::handle`. `Arguments` tells the two kinds apart: with a
-/// deadline and without.
+/// A function that is invoked with a payload, such as `feed::handle`. `Arguments` tells two kinds of
+/// functions apart: those that get a deadline and those that do not.
 pub trait Function<Arguments> {
     type Error;
 

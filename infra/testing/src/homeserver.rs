@@ -42,18 +42,19 @@ impl HomeserverStandIn {
         &self.url
     }
 
-    /// Makes every request fail with 503, or work again.
+    /// Makes every request fail with 503 if `is_down` is true, and lets requests succeed again if it is
+    /// false.
     pub fn set_down(&self, is_down: bool) {
         self.with(|homeserver| homeserver.is_down = is_down);
     }
 
-    /// The name of a room; `None` if the room does not exist.
+    /// Returns the name of a room, or `None` if the room does not exist.
     #[must_use]
     pub fn name(&self, room: &str) -> Option<String> {
         self.with(|homeserver| homeserver.names.get(room).cloned())
     }
 
-    /// Changes a room's name, as an older version of the service would have set it.
+    /// Changes a room's name. Tests use this for names that an older version of the service has set.
     pub fn set_name(&self, room: &str, name: &str) {
         self.with(|homeserver| homeserver.names.insert(room.to_owned(), name.to_owned()));
     }
@@ -63,7 +64,7 @@ impl HomeserverStandIn {
         self.with(|homeserver| homeserver.names.remove(room));
     }
 
-    /// The requests since the last call, as `PUT rooms/!a:b/state/m.room.name`.
+    /// Returns the requests since the last call of this method, such as `PUT rooms/!a:b/state/m.room.name`.
     #[must_use]
     pub fn take_requests(&self) -> Vec<String> {
         self.with(|homeserver| std::mem::take(&mut homeserver.requests))

@@ -94,7 +94,8 @@ use std::future::IntoFuture;
 
 use tokio::task::JoinSet;
 
-/// Runs many tasks concurrently, on all threads of the runtime; returns their results in order.
+/// Runs many tasks concurrently, on all threads of the runtime; returns their results in
+/// the order of the task numbers.
 ///
 /// A request is a task: `concurrently(20, |_| alice.claims_daily_coins())`.
 ///
@@ -116,8 +117,8 @@ where
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// A caller of the API: of a [`TestApp`] unless said otherwise.
+/// A caller of the API. Without a type argument, the API is a [`TestApp`].
 pub type Persona<A = TestApp> = persona::Persona<A>;
 
-/// A persona with an account: of a [`TestApp`] unless said otherwise.
+/// A persona with an account. Without a type argument, the account is in a [`TestApp`].
 pub type User<A = TestApp> = persona::User<A>;

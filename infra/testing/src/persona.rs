@@ -16,12 +16,12 @@ pub struct Persona<A> {
 }
 
 impl<A: Api> Persona<A> {
-    /// A caller without a token.
+    /// Returns a caller without a token.
     pub fn anonymous(api: &A) -> Self {
         Self { api: api.clone(), token: None }
     }
 
-    /// A caller with this token, valid or not.
+    /// Returns a caller with this token, which may be invalid.
     pub fn with_token(api: &A, token: &str) -> Self {
         Self { api: api.clone(), token: Some(token.into()) }
     }
@@ -42,7 +42,7 @@ impl<A: Api> Persona<A> {
         self.request(Method::PUT, path).body(json(body))
     }
 
-    /// A request without a body.
+    /// Builds a request without a body.
     pub fn request(&self, method: Method, path: impl Into<String>) -> Request<A> {
         self.verb(method, path)
     }
@@ -77,7 +77,7 @@ impl<A> Deref for User<A> {
 }
 
 impl<A: Api> User<A> {
-    /// The user in the `data` of a login.
+    /// Reads the user from the `data` of a login response.
     #[must_use]
     pub fn from_login(api: &A, data: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("not a login: {data}")).to_owned();
@@ -93,14 +93,15 @@ impl<A: Api> User<A> {
         }
     }
 
-    /// `@<username>:<server>`.
+    /// Returns the user's Matrix id: `@<username>:<server>`.
     #[must_use]
     pub fn chat_id(&self) -> &str {
         self.credentials["user_id"].as_str().expect("the login returned chat credentials")
     }
 }
 
-/// Requests a code, reads it from the text message and logs in with it. Awaiting it gives the [`User`].
+/// A login that is still to come. Awaiting it requests a code, reads the code from the text message, logs in
+/// and returns the [`User`].
 #[derive(Debug)]
 #[must_use = "nobody signs in until this is awaited"]
 pub struct SignIn<A> {
@@ -114,7 +115,7 @@ impl<A: Api> SignIn<A> {
         Self { api: api.clone(), phone: phone.into(), username: None }
     }
 
-    /// The username that a new user wants.
+    /// Sets the username that a new user wants.
     pub fn username(mut self, username: &str) -> Self {
         self.username = Some(username.into());
         self

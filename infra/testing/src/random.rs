@@ -2,12 +2,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use touchline::ports::random::Random;
 
-/// The same numbers in every run: SplitMix64 over a counter.
+/// Random numbers that are the same in every run: SplitMix64 over a counter.
 #[derive(Debug, Default)]
 pub struct SeededRandom(AtomicU64);
 
 impl SeededRandom {
-    /// Each seed gives other numbers.
+    /// Starts the numbers at a seed. Different seeds give different numbers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(AtomicU64::new(seed.wrapping_mul(0xd134_2543_de82_ef95)))

@@ -13,7 +13,7 @@ use crate::{Api, RawRequest, Response};
 #[derive(Debug, Clone, Copy)]
 pub struct Plain;
 
-/// A request that a persona is about to send. Awaiting it sends it and gives the [`Response`].
+/// A request that a persona is about to send. Awaiting it sends the request and returns the [`Response`].
 ///
 /// `V` is the verb; it decides which options there are. All requests have the options below.
 #[must_use = "a request is sent when it is awaited"]
@@ -74,7 +74,7 @@ impl<A: Api, V> Request<A, V> {
         self
     }
 
-    /// Replaces the whole body by bytes that need not be JSON.
+    /// Replaces the whole body with bytes that need not be JSON.
     pub fn bytes(mut self, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         self.body = Body::Bytes(body.into());
         self.header("content-type", content_type)

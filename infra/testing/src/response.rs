@@ -4,15 +4,15 @@ use serde_json::Value;
 /// What the API responded.
 #[derive(Debug, Clone)]
 pub struct Response {
-    /// `POST /api/auth/coins/deduct`, for the messages of failed tests.
+    /// The method and the path, such as `POST /api/auth/coins/deduct`, for the messages of failed tests.
     pub request: String,
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Value,
 }
 
-/// The facts that error bodies can have beside `message`, `code` and `errors`, and the code that each belongs to.
-/// `retry_after` belongs to statuses instead.
+/// The fields that error bodies can have beside `message`, `code` and `errors`, each with the error code that
+/// it belongs to. `retry_after` is not in the list, because it belongs to statuses.
 const FACTS: [(&str, &str); 3] = [
     ("balance", "insufficient_balance"),
     ("required", "insufficient_balance"),
@@ -35,7 +35,8 @@ impl Response {
         self.expect(status)["data"].take()
     }
 
-    /// Checks the status, the error code, and that the body and the headers have the one shape of all errors.
+    /// Checks the status, the error code, and that the body and the headers have the shape that all errors
+    /// share.
     #[track_caller]
     pub fn expect_error(&self, status: u16, code: &str) {
         self.expect_status(status);
@@ -103,20 +104,20 @@ impl Response {
         Ok(())
     }
 
-    /// The body's `message`.
+    /// Returns the body's `message`.
     #[track_caller]
     #[must_use]
     pub fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or_else(|| panic!("{} returned {}", self.request, self.body))
     }
 
-    /// A header's value.
+    /// Returns a header's value.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Whether this repeats the result of an earlier request with the same idempotency key.
+    /// Returns whether this response repeats the result of an earlier request with the same idempotency key.
     #[must_use]
     pub fn is_replay(&self) -> bool {
         self.header("idempotency-replayed") == Some("true")
@@ -128,8 +129,8 @@ impl Response {
     }
 }
 
-/// Checks that `errors` has a list of sentences for each field, and that the message is one of the first sentences.
-/// Which one is lost in parsing: JSON objects have no order.
+/// Checks that `errors` has a list of sentences for each field, and that the message is the first sentence of
+/// a field. It should be the first field, but parsing loses the order of JSON fields.
 fn check_sentences(errors: &Value, message: &str) -> Result<(), String> {
     let fields = errors.as_object().filter(|fields| !fields.is_empty()).ok_or("errors has no fields")?;
     for (field, sentences) in fields {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_right_shape_pass() {
+    fn errors_of_the_required_shape_are_accepted() {
         let body = json!({ "message": "This room does not exist.", "code": "room_not_found" });
         assert_eq!(problem(404, &[], body), None);
         let sentence = "Include the country code.";
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn each_difference_from_the_shape_is_found() {
+    fn each_difference_from_the_required_shape_is_found() {
         let message = "A sentence for the user.";
         for (status, headers, body, expected) in [
             (404, vec![], json!({ "code": "x" }), "message is not a sentence"),

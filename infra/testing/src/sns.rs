@@ -52,7 +52,7 @@ impl SnsStandIn {
         self.lock().mode = Mode::Reject;
     }
 
-    /// Throttles the next `times` requests.
+    /// Throttles the next `times` requests and accepts those after them.
     pub fn throttle(&self, times: u32) {
         self.lock().mode = Mode::Throttle(times);
     }
@@ -62,13 +62,13 @@ impl SnsStandIn {
         self.lock().mode = Mode::Accept;
     }
 
-    /// The accepted messages, as the fields that the SDK sent.
+    /// Returns the accepted messages, as the fields that the SDK sent.
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {
         self.lock().messages.clone()
     }
 
-    /// The code in the last message to a phone.
+    /// Returns the code in the last message to a phone.
     #[must_use]
     pub fn last_code(&self, phone: &str) -> String {
         let messages = self.messages();

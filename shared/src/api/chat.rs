@@ -14,8 +14,8 @@ use crate::domain::{Id, SearchText, Timestamp, UserId, Username};
 endpoint! {
     /// Create a room
     ///
-    /// A private room is encrypted and needs an invitation. The creator is the first member. A retry with the same
-    /// `Idempotency-Key` returns the same room (200).
+    /// A private room is encrypted and needs an invitation. The creator is the first member. A retry with the
+    /// same `Idempotency-Key` returns the same room (200).
     CreateRoom: POST "/api/auth/chat-room", in "chat", by SignedIn, RoomInput => Message<RoomView>,
         status [200, 201], errors [EventNotFound, NoCatalogue, ReferenceReused, ChatUnavailable],
         idempotent by "Idempotency-Key"
@@ -281,8 +281,7 @@ pub struct MemberStatsView {
     pub active_members: i64,
     /// How many members have predicted the room's match.
     pub predictions_made: i64,
-    /// The number of members by primary team. Each key is a team's slug in snake case, or `neutral` for all other
-    /// members.
+    /// The number of members by primary team: the team's slug in snake case, or `neutral` without a team.
     pub team_distribution: BTreeMap<String, i64>,
     /// The members with the best prediction records over all matches, at most 10.
     pub top_predictors: Vec<PredictorView>,

@@ -10,8 +10,8 @@ endpoint! {
     /// Deduct coins for a purchase or a wager
     ///
     /// `reference_id` is the idempotency key: a retry with the same values returns the first result with
-    /// `Idempotency-Replayed: true` and deducts nothing. Without `reference_id`, the header `Idempotency-Key` is the
-    /// idempotency key. Without both, every request deducts coins.
+    /// `Idempotency-Replayed: true` and deducts nothing. Without `reference_id`, the header `Idempotency-Key`
+    /// is the idempotency key. Without both, every request deducts coins.
     Deduct: POST "/api/auth/coins/deduct", in "coins", by SignedIn, DeductInput => Message<Deduction>,
         errors [InsufficientBalance, ReferenceReused], idempotent by "Idempotency-Key"
 }
@@ -19,7 +19,8 @@ endpoint! {
 endpoint! {
     /// Claim the daily coins
     ///
-    /// Once per UTC day. Every further day of a streak adds a bonus, up to a maximum. A missed day ends the streak.
+    /// Once per UTC day. Every further day of a streak adds a bonus, up to a maximum. A missed day ends the
+    /// streak.
     ClaimDaily: POST "/api/auth/daily-coins", in "coins", by SignedIn, NoInput => Message<DailyClaim>,
         errors [AlreadyClaimed, RateLimited]
 }
@@ -146,8 +147,7 @@ pub struct CoinsView {
     pub balance: i64,
     /// How many days in a row the daily coins were claimed; 0 once a day was missed.
     pub streak_days: u32,
-    /// When the next daily coins can be claimed: the time of this response if they can be claimed
-    /// now.
+    /// When the next daily coins can be claimed: the time of this response if that is now.
     pub next_claim_at: Timestamp,
     /// The movements of coins on this page, the newest first.
     pub entries: Vec<EntryView>,

@@ -179,8 +179,8 @@ pub fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
 /// }
 /// ```
 ///
-/// `{ parameter: Type }` lists the parameters in the order of the path. `status`, `errors` and `idempotent by`
-/// are optional. The default status of a successful response is 200.
+/// `{ parameter: Type }` lists the parameters in the order of the path. `status`, `errors` and
+/// `idempotent by` are optional. The default status of a successful response is 200.
 macro_rules! endpoint {
     (@statuses) => { &[200] };
     (@statuses $($status:literal),+) => { &[$($status),+] };

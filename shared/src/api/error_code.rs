@@ -1,5 +1,5 @@
-//! The error codes of the API, one row each. The OpenAPI document and the table in `docs/api.md` are generated
-//! from these rows.
+//! The error codes of the API, one row each. The OpenAPI document and the table in `docs/api.md` are
+//! generated from these rows.
 
 use std::fmt;
 

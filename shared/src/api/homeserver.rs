@@ -10,7 +10,8 @@ use crate::domain::{Field, Raw, Reason};
 endpoint! {
     /// Receive room events from the homeserver
     ///
-    /// The homeserver pushes membership changes and messages in transactions. A repeated transaction changes nothing.
+    /// The homeserver pushes membership changes and messages in transactions. A repeated transaction changes
+    /// nothing.
     Transaction { txn_id: TransactionId }: PUT "/_matrix/app/v1/transactions/{txnId}", in "chat", by Homeserver,
         TransactionInput => Empty
 }
@@ -26,8 +27,8 @@ endpoint! {
 endpoint! {
     /// Tell the homeserver whether a room alias exists
     ///
-    /// Always responds with 404. A room gets its alias when it is created, so the homeserver already knows every
-    /// alias that exists.
+    /// Always responds with 404. A room gets its alias when it is created, so the homeserver already knows
+    /// every alias that exists.
     QueryRoom { room_alias: RoomAlias }: GET "/_matrix/app/v1/rooms/{roomAlias}", in "chat", by Homeserver,
         NoInput => Empty, errors [RoomNotFound]
 }

@@ -1,4 +1,5 @@
-//! Parses the body fields or query parameters of a request into typed values, and reports every invalid field.
+//! Parses the body fields or query parameters of a request into typed values, and reports every invalid
+//! field.
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -26,7 +27,8 @@ impl Invalid {
         self.fields.push((name.to_owned(), reason.sentence(name)));
     }
 
-    /// Returns the sentence of the first invalid field, in the order in which the endpoint declares its fields.
+    /// Returns the sentence of the first invalid field, in the order in which the endpoint declares its
+    /// fields.
     #[must_use]
     pub fn first_sentence(&self) -> &str {
         self.fields.first().map_or("The request is invalid.", |(_, sentence)| sentence)

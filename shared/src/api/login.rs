@@ -60,8 +60,8 @@ input! {
     LoginInput {
         phone: Phone,
         code: OneTimeCode,
-        /// The username of a new user. Without this field, the service generates a username. An existing user keeps
-        /// their username.
+        /// The username of a new user. Without this field, the service generates a username. An existing user
+        /// keeps their username.
         username: Option<ChosenUsername>,
     }
 }
@@ -90,8 +90,7 @@ pub struct CodeSent {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LoggedIn {
-    /// A sentence for the user. Only present if there are no chat credentials or the requested
-    /// username was taken.
+    /// A sentence for the user. Only present without chat credentials, or if the username was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     #[serde(flatten)]

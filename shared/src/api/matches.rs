@@ -114,8 +114,8 @@ impl Named {
 }
 
 impl EventView {
-    /// Describes a match. Returns `None` if the catalog lacks one of its teams or its tournament. Imports reject
-    /// such a match.
+    /// Describes a match. Returns `None` if the catalog lacks one of its teams or its tournament. Imports
+    /// reject such a match.
     #[must_use]
     pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         Some(Self {

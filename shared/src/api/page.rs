@@ -138,8 +138,8 @@ impl<P: Position> Cursor<P> {
 
     const WRONG_LIST: &'static str = "This cursor does not belong to this list. Start from the first page.";
 
-    /// Creates a cursor of the list that belongs to `owner`: a user, a match or a room. `owner` is empty if only
-    /// one list of this kind exists.
+    /// Creates a cursor of the list that belongs to `owner`: a user, a match or a room. `owner` is empty if
+    /// only one list of this kind exists.
     #[must_use]
     pub fn new(owner: impl fmt::Display, position: P) -> Self {
         Self { list_id: Self::list_id(owner), position }

@@ -15,8 +15,8 @@ use crate::domain::{Id, Pick, Prediction, RoomId, Timestamp, UserId};
 endpoint! {
     /// Predict a match
     ///
-    /// Creates the caller's prediction for a match (201) or replaces it (200). Both are possible until kick-off. A
-    /// predicted score must agree with the predicted outcome.
+    /// Creates the caller's prediction for a match (201) or replaces it (200). Both are possible until
+    /// kick-off. A predicted score must agree with the predicted outcome.
     Predict: POST "/api/auth/predictions", in "predictions", by SignedIn,
         PredictionInput => Message<PredictionView>, status [200, 201],
         errors [EventNotFound, EventStarted, NoCatalogue]
@@ -33,8 +33,8 @@ endpoint! {
 endpoint! {
     /// List the predictions for a match
     ///
-    /// `meta` counts all predictions for the match, whatever the filters. A deployment can hide the predictions of
-    /// other users until kick-off. The list then has only the caller's own prediction.
+    /// `meta` counts all predictions for the match, whatever the filters. A deployment can hide the
+    /// predictions of other users until kick-off. The list then has only the caller's own prediction.
     EventPredictions { event: EventId }: GET "/api/auth/events/{event}/predictions", in "predictions", by SignedIn,
         EventPredictionsQuery => EventPredictionList, errors [EventNotFound, NoCatalogue]
 }
@@ -42,8 +42,8 @@ endpoint! {
 endpoint! {
     /// List the predictions in a room
     ///
-    /// The predictions of the room's members for the room's match. A room without a match has no predictions. Only
-    /// members of a private room can read its predictions.
+    /// The predictions of the room's members for the room's match. A room without a match has no predictions.
+    /// Only members of a private room can read its predictions.
     RoomPredictions { chat_room: RoomId }: GET "/api/auth/chat-rooms/{chatRoom}/predictions", in "predictions",
         by SignedIn, RoomPredictionsQuery => RoomPredictionList, errors [RoomNotFound, NotAMember, NoCatalogue]
 }
@@ -144,8 +144,7 @@ pub struct PredictionView {
     pub score_prediction: Option<Score>,
     /// How sure the user is, in percent from 0 to 100.
     pub confidence: u8,
-    /// The points for the prediction; `null` until they are calculated after the match, and for a match without
-    /// a valid result.
+    /// The points for the prediction; `null` before the match is settled, or if it has no valid result.
     pub points_earned: Option<u32>,
     /// When the prediction was first made.
     pub created_at: Option<Timestamp>,
@@ -201,8 +200,7 @@ pub struct ListedPrediction {
     pub score_prediction: Option<Score>,
     /// How sure the user is, in percent from 0 to 100.
     pub confidence: u8,
-    /// The points for the prediction; `null` until they are calculated after the match, and for a match without
-    /// a valid result.
+    /// The points for the prediction; `null` before the match is settled, or if it has no valid result.
     pub points_earned: Option<u32>,
     /// When the prediction was first made.
     pub created_at: Option<Timestamp>,
@@ -221,8 +219,8 @@ pub struct PersonView {
 }
 
 impl ListedPrediction {
-    /// Describes the predictions in the given order, each with its user. Leaves out predictions of users who are
-    /// not in `people`.
+    /// Describes the predictions in the given order, each with its user. Leaves out predictions of users who
+    /// are not in `people`.
     #[must_use]
     pub fn all(rows: &[Prediction], people: &HashMap<UserId, Person>) -> Vec<Self> {
         let view = |row: &Prediction| {

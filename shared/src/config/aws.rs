@@ -4,8 +4,9 @@ use super::variables::{ConfigError, Variables};
 
 /// How the functions reach AWS.
 ///
-/// Lambda passes credentials in variables and keeps them valid for the life of the process, so they are read
-/// once. This keeps `aws-config`, which searches files and services, out of the binary.
+/// Lambda passes credentials in environment variables and keeps them valid for the life of the process, so
+/// they are read once. The crate `aws-config`, which also searches files and services for credentials, is not
+/// needed.
 #[derive(Debug, Clone)]
 pub struct Aws {
     pub region: String,

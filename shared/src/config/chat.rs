@@ -8,7 +8,8 @@ pub struct ChatSettings {
     pub server: String,
     /// The Matrix homeserver. `None` uses the built-in chat of the local stack.
     pub homeserver: Option<Homeserver>,
-    /// The token that the homeserver sends with its pushes. Without it, every push is rejected.
+    /// The token that the homeserver sends when it pushes Matrix events to this service. Without it, every
+    /// push is rejected.
     pub hs_token: Option<Secret>,
 }
 
@@ -16,7 +17,7 @@ pub struct ChatSettings {
 #[derive(Debug, Clone)]
 pub struct Homeserver {
     pub url: String,
-    /// The token that this service sends with its requests.
+    /// The token that this service sends with its requests to the homeserver.
     pub as_token: Secret,
 }
 
@@ -52,7 +53,7 @@ fn homeserver(vars: &Variables<'_>) -> Result<Option<Homeserver>, ConfigError> {
     Ok(Some(Homeserver { url, as_token }))
 }
 
-/// A token that is long enough to be secret and fits in a header.
+/// Reads a token. It must be long enough to be secret, and must fit in a header.
 fn token(vars: &Variables<'_>, variable: &'static str) -> Result<Option<Secret>, ConfigError> {
     match vars.get(variable) {
         Some(token) if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {

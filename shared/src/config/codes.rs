@@ -6,11 +6,13 @@ use crate::domain::{CodePepper, Limit};
 /// Settings of the one-time codes.
 #[derive(Debug, Clone)]
 pub struct CodeSettings {
-    /// Only the functions that send or check codes have it.
+    /// The key for the HMACs of codes. Only the functions that send or check codes have it.
     pub pepper: Option<CodePepper>,
+    /// How many codes can be sent to one phone.
     pub per_phone: [Limit; 2],
+    /// How many codes can be requested from one network.
     pub per_address: Limit,
-    /// Codes go only to phones that start with one of these. An empty list allows every phone.
+    /// Codes are sent only to phones that start with one of these prefixes. An empty list allows every phone.
     pub prefixes: Vec<String>,
 }
 

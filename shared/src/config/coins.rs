@@ -10,7 +10,7 @@ pub struct CoinSettings {
     /// The reasons that a deduction can have.
     pub reasons: Vec<String>,
     pub daily: DailyRules,
-    /// How often a user can request the daily bonus.
+    /// How often a user can request the daily coins.
     pub claims: Limit,
 }
 

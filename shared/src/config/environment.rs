@@ -29,13 +29,13 @@ impl Environment {
         }
     }
 
-    /// Whether the SMS log stores codes in clear, and responses carry their cost in a header.
+    /// Returns whether the SMS log stores codes in clear, and responses carry their cost in a header.
     #[must_use]
     pub fn shows_codes(self) -> bool {
         self != Self::Production
     }
 
-    /// Whether the log of this deployment is a developer's terminal.
+    /// Returns whether the log of this deployment is a developer's terminal.
     pub(super) fn logs_to_a_terminal(self) -> bool {
         matches!(self, Self::Local | Self::Testing)
     }

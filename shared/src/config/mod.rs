@@ -1,4 +1,4 @@
-//! Configuration. It is read from environment variables once, at start, and every value is checked then.
+//! Configuration. When the process starts, it reads all settings from environment variables and checks them.
 
 mod aws;
 mod chat;
@@ -55,7 +55,8 @@ impl Config {
         Self::read(|name| std::env::var(name).ok())
     }
 
-    /// Reads variables through `lookup`. An empty variable counts as unset, because a template cannot omit one.
+    /// Reads variables through `lookup`. An empty variable counts as unset, because the deployment template
+    /// cannot omit a variable.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let vars = Variables::new(&lookup);
         let environment = Environment::read(&vars);

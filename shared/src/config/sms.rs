@@ -12,6 +12,7 @@ pub enum SmsSettings {
 #[derive(Debug, Clone)]
 pub struct SnsSettings {
     pub sender_id: Option<String>,
+    /// The most that one message may cost, in US dollars.
     pub max_price_usd: String,
 }
 
@@ -35,7 +36,7 @@ impl SmsSettings {
 
 fn max_price_usd(vars: &Variables<'_>) -> Result<String, ConfigError> {
     const VARIABLE: &str = "SMS_MAX_PRICE_USD";
-    // SNS takes the price as text, so it stays text once it is checked.
+    // SNS takes the price as text, so the price is checked as a number but kept as text.
     let price = vars.get(VARIABLE).unwrap_or_else(|| "0.50".into());
     if price.parse::<f64>().is_ok_and(|price| price > 0.0 && price.is_finite()) {
         Ok(price)

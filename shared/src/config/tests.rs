@@ -26,7 +26,7 @@ fn read(changes: &[(&'static str, &'static str)]) -> Result<Config, ConfigError>
 }
 
 #[test]
-fn missing_variables_are_named_with_what_to_set() {
+fn errors_name_a_missing_variable_and_what_to_set_it_to() {
     for (variable, expected) in [
         ("AWS_REGION", "an AWS region such as eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "an AWS access key id"),
@@ -42,7 +42,7 @@ fn missing_variables_are_named_with_what_to_set() {
 }
 
 #[test]
-fn invalid_variables_are_named_with_what_to_set() {
+fn errors_name_an_invalid_variable_and_what_to_set_it_to() {
     for (variable, value, message) in [
         ("LOG_LEVEL", "shouting", r#"is "shouting". Set it to error, warn, info, debug or trace."#),
         ("CODE_PEPPER", "short", "is too short. Set it to a random text of 16 characters or more."),
@@ -90,7 +90,7 @@ fn invalid_variables_are_named_with_what_to_set() {
 }
 
 #[test]
-fn an_unknown_feed_format_lists_the_known_ones() {
+fn the_error_for_an_unknown_feed_format_lists_the_known_formats() {
     let error = read(&[("FEED_URL", "https://example.org"), ("FEED_FORMAT", "csv")]).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -99,7 +99,7 @@ fn an_unknown_feed_format_lists_the_known_ones() {
 }
 
 #[test]
-fn a_homeserver_needs_a_token_which_stays_hidden() {
+fn a_homeserver_needs_a_token_that_debug_output_hides() {
     let url = ("CHAT_HOMESERVER_URL", "https://chat.example.org");
     let error = read(&[url]).unwrap_err();
     assert_eq!(error.variable, "CHAT_AS_TOKEN");
@@ -114,7 +114,7 @@ fn a_homeserver_needs_a_token_which_stays_hidden() {
 }
 
 #[test]
-fn an_unknown_environment_is_production() {
+fn an_unknown_environment_counts_as_production() {
     for word in ["", "prod", "production", "Local", "dev"] {
         let config = read(&[("ENVIRONMENT", word)]).unwrap();
         assert_eq!(config.environment, Environment::Production, "{word:?}");
@@ -148,7 +148,7 @@ fn debug_output_hides_secrets() {
 }
 
 #[test]
-fn errors_hide_secrets() {
+fn errors_do_not_show_secrets() {
     for variable in ["CODE_PEPPER", "CHAT_HS_TOKEN"] {
         let message = read(&[(variable, "hush")]).unwrap_err().to_string();
         assert!(!message.contains("hush"), "{message}");

@@ -2,19 +2,19 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// A variable that is missing or invalid, and what to set it to.
+/// An environment variable that is missing or invalid, and what to set it to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable} {problem}. Set it to {expected}.")]
 pub struct ConfigError {
     pub variable: &'static str,
-    /// Follows the name of the variable: `is not set`.
+    /// What is wrong, as it follows the name of the variable: `is not set`.
     pub problem: String,
-    /// Completes "Set it to …": `a whole number from 1 to 40`.
+    /// What to set, as it completes "Set it to …": `a whole number from 1 to 40`.
     pub expected: String,
 }
 
 impl ConfigError {
-    /// An error that does not show the value. For secrets, and for URLs, which can contain one.
+    /// Creates an error that does not show the value: for secrets, and for URLs, which can contain secrets.
     pub(super) fn new(variable: &'static str, problem: &str, expected: impl Into<String>) -> Self {
         Self { variable, problem: problem.into(), expected: expected.into() }
     }
@@ -23,13 +23,13 @@ impl ConfigError {
         Self::new(variable, "is not set", expected)
     }
 
-    /// An error that shows the value.
+    /// Creates an error that shows the value.
     pub(super) fn invalid(variable: &'static str, value: &str, expected: impl Into<String>) -> Self {
         Self::new(variable, &format!("is {value:?}"), expected)
     }
 }
 
-/// The variables that the settings are read from.
+/// The environment variables that the settings are read from.
 pub(super) struct Variables<'a>(&'a dyn Fn(&str) -> Option<String>);
 
 impl<'a> Variables<'a> {
@@ -37,17 +37,17 @@ impl<'a> Variables<'a> {
         Self(lookup)
     }
 
-    /// The value of a variable, unless it is unset or empty.
+    /// Returns the value of a variable, unless it is unset or empty.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         self.0(name).filter(|value| !value.is_empty())
     }
 
-    /// The value of a variable that has no default. `expected` completes "Set it to …".
+    /// Reads a variable that has no default. `expected` completes "Set it to …".
     pub(super) fn required(&self, variable: &'static str, expected: &str) -> Result<String, ConfigError> {
         self.get(variable).ok_or_else(|| ConfigError::not_set(variable, expected))
     }
 
-    /// A value that its type can parse.
+    /// Reads and parses a variable. `expected` completes "Set it to …".
     pub(super) fn parsed<T: FromStr>(
         &self,
         variable: &'static str,
@@ -60,7 +60,7 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// A whole number within `range`.
+    /// Reads a whole number within `range`.
     pub(super) fn within<T: FromStr + PartialOrd + Display>(
         &self,
         variable: &'static str,
@@ -76,12 +76,13 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// The count of a rate limit. It is bounded because the item stores one time per admission.
+    /// Reads how many requests a rate limit admits. The maximum is 40, because the item of a limit stores one
+    /// id for each admitted request.
     pub(super) fn count(&self, variable: &'static str, default: usize) -> Result<usize, ConfigError> {
         self.within(variable, default, 1..=40)
     }
 
-    /// An HTTP URL.
+    /// Reads an HTTP URL. Returns `None` if the variable is unset or empty.
     pub(super) fn url(&self, variable: &'static str) -> Result<Option<String>, ConfigError> {
         match self.get(variable) {
             Some(url) if !url.starts_with("https://") && !url.starts_with("http://") => {

@@ -7,9 +7,11 @@ use std::net::IpAddr;
 pub struct Address(String);
 
 impl Address {
-    /// `None` for loopback, which has no rate limit: only local development uses it.
+    /// Returns the network of an IP address. Returns `None` for a loopback address, which has no rate limit:
+    /// only local development uses loopback.
     ///
-    /// An IPv6 customer usually has a whole /64, so its addresses share one limit.
+    /// An internet provider usually gives each customer a whole IPv6 /64, so all addresses of a /64 share one
+    /// limit.
     #[must_use]
     pub fn of(source: IpAddr) -> Option<Self> {
         let source = source.to_canonical();
@@ -40,14 +42,14 @@ mod tests {
     }
 
     #[test]
-    fn loopback_has_no_limit() {
+    fn loopback_addresses_have_no_rate_limit() {
         assert_eq!(of("127.0.0.1"), None);
         assert_eq!(of("::1"), None);
         assert_eq!(of("::ffff:127.0.0.1"), None);
     }
 
     #[test]
-    fn addresses_of_one_ipv6_network_share_a_limit() {
+    fn ipv6_addresses_of_the_same_64_bit_network_share_a_rate_limit() {
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
         assert_eq!(of("203.0.113.9").unwrap(), "203.0.113.9");

@@ -12,10 +12,11 @@ use super::{Field, Phone, Raw, Reason, UserId};
 /// How long a code is valid.
 pub const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
 
-/// How many attempts a code allows.
+/// How many times a user can try to enter a code.
 pub const MAX_ATTEMPTS: u32 = 5;
 
-/// How long a verification is pending after its last code. Until then the code can be resent.
+/// How long a verification is pending after its last code was sent. While it is pending, the user can request
+/// a new code.
 pub const PENDING_FOR: TimeDelta = TimeDelta::days(1);
 
 /// What a code is for. A code for one purpose is invalid for the other.
@@ -54,7 +55,7 @@ impl CodeRequest {
         }
     }
 
-    /// The user that the code belongs to. A login code belongs to a phone, not to a user.
+    /// Returns the user that the code belongs to. A login code belongs to a phone, not to a user.
     #[must_use]
     pub fn user(self) -> Option<UserId> {
         match self {
@@ -81,7 +82,7 @@ impl OneTimeCode {
         }
     }
 
-    /// The code with this number, of which the last six digits count.
+    /// Makes a code from the last six digits of `number`.
     #[must_use]
     pub fn from_number(number: u32) -> Self {
         Self(format!("{:06}", number % 1_000_000))
@@ -114,19 +115,21 @@ impl fmt::Debug for OneTimeCode {
     }
 }
 
-/// The secret key of the HMAC that codes are stored as. Without it, a copy of the table does not reveal a code.
+/// The secret key for the HMAC of a code. The users table stores codes only as HMACs, so a copy of
+/// the table does not reveal a code without the key.
 #[derive(Clone)]
 pub struct CodePepper(Hmac<Sha256>);
 
 impl CodePepper {
-    /// `None` if the text has fewer than 16 bytes.
+    /// Parses the key. Returns `None` if the text has fewer than 16 bytes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let key = Some(text.as_bytes()).filter(|key| key.len() >= 16)?;
         Hmac::new_from_slice(key).ok().map(Self)
     }
 
-    /// The digest to store. It depends on the phone, the purpose and the id of the issued code too.
+    /// Returns the HMAC to store for `code`. It also depends on the phone, the purpose and `issue`, the id of
+    /// the issued code.
     #[must_use]
     pub fn digest(&self, phone: &Phone, purpose: Purpose, issue: &str, code: &OneTimeCode) -> CodeDigest {
         let mut mac = self.0.clone();
@@ -144,7 +147,7 @@ impl fmt::Debug for CodePepper {
     }
 }
 
-/// The stored form of a code.
+/// The HMAC of a code, in hexadecimal digits.
 #[derive(Debug, Clone)]
 pub struct CodeDigest(String);
 
@@ -154,15 +157,15 @@ impl CodeDigest {
         &self.0
     }
 
-    /// Compares in constant time.
+    /// Compares with a stored digest, in constant time.
     #[must_use]
     pub fn matches(&self, stored: &str) -> bool {
         self.0.as_bytes().ct_eq(stored.as_bytes()).into()
     }
 }
 
-/// The code is wrong, expired, used, or has no attempts left. One error for all of them, because more detail would help
-/// only an attacker.
+/// The code is wrong, expired, used, or has no attempts left. These cases share one error, because more
+/// detail would help only an attacker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the code is invalid or expired")]
 pub struct WrongCode;
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_six_digits() {
+    fn codes_have_exactly_six_digits() {
         assert_eq!(OneTimeCode::from_number(7).as_str(), "000007");
         assert_eq!(OneTimeCode::from_number(999_999).as_str(), "999999");
         for text in ["", "12345", "1234567", "12a456", "１２３４５６", "12 456"] {
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn short_peppers_are_rejected() {
+    fn peppers_shorter_than_16_bytes_are_rejected() {
         assert!(CodePepper::parse("fifteen letters").is_none());
         assert!(CodePepper::parse("sixteen letters!").is_some());
     }

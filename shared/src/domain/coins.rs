@@ -51,10 +51,10 @@ impl ReferenceId {
         if text.chars().count() > 64 {
             return Err("Use at most 64 characters for a reference.".into());
         }
-        // An identifier is used unchanged: not trimmed, not lower-cased.
         if text.chars().any(char::is_control) {
             return Err("Remove the control characters from the reference.".into());
         }
+        // A reference id is kept unchanged: not trimmed, not lower-cased.
         Ok(Self(text.to_owned()))
     }
 
@@ -82,18 +82,18 @@ impl Field for ReferenceId {
 #[cfg(feature = "openapi")]
 super::field::response_schema!(ReferenceId, { "type": "string" });
 
-/// What identifies a movement in a wallet. A second movement with the same key is a duplicate.
+/// What identifies a movement of coins in a wallet. A second movement with the same key is a duplicate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKey {
     /// The `reference_id` of a deduction.
     Reference(ReferenceId),
-    /// The header `Idempotency-Key` of a deduction without a reference.
+    /// The header `Idempotency-Key` of a deduction without a `reference_id`.
     Header(ReferenceId),
-    /// A key that the service generated for a deduction without one.
+    /// A key that the service generated for a deduction with neither `reference_id` nor header.
     Generated(String),
-    /// The daily coins of this day.
+    /// The day for which daily coins were claimed.
     Day(NaiveDate),
-    /// An operator's grant.
+    /// The reference id of an operator's grant.
     Grant(ReferenceId),
 }
 
@@ -112,28 +112,28 @@ pub enum EntryKind {
 pub struct Entry {
     pub transaction_id: String,
     pub user_id: UserId,
-    /// Counts the entries of the wallet from 1, without gaps.
+    /// The number of the entry in its wallet, from 1, without gaps.
     pub sequence: u64,
     pub kind: EntryKind,
-    /// The change of the balance; negative for a deduction.
+    /// The change of the balance, in coins; negative for a deduction.
     pub amount: i64,
-    /// The balance before.
+    /// The balance before the movement, in coins.
     pub previous_balance: i64,
-    /// The balance after.
+    /// The balance after the movement, in coins.
     pub balance: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_id: Option<ReferenceId>,
-    /// Of daily coins: the length of the streak.
+    /// Only for daily coins: the length of the streak, in days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streak_days: Option<u32>,
-    /// Of daily coins: the part of the amount that the streak adds.
+    /// Only for daily coins: the part of the amount that the streak adds, in coins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streak_bonus: Option<u32>,
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub created_at: DateTime<Utc>,
-    /// The id of the request that wrote it. A retry recognises its own entry by it.
+    /// The id of the request that wrote the entry. A retry recognises its own entry by this id.
     #[serde(rename = "mark")]
     pub request_id: String,
 }
@@ -143,9 +143,9 @@ pub struct Entry {
 #[serde(default)]
 pub struct Wallet {
     pub balance: i64,
-    /// The number of entries.
+    /// The number of entries in the history of the wallet.
     pub entries: u64,
-    /// The length of the streak on the day of the last claim.
+    /// The length of the streak on the day of the last claim, in days.
     pub streak_days: u32,
     /// The day of the last claim.
     pub claimed_on: Option<NaiveDate>,
@@ -158,39 +158,41 @@ pub enum CoinError {
     Insufficient { balance: i64, required: u32 },
     #[error("the daily coins are already claimed")]
     AlreadyClaimed { next_claim_at: DateTime<Utc> },
-    /// `by_header` if the key is the header's, not the `reference_id`.
+    /// `by_header` is true if the key came in the header `Idempotency-Key`, not as `reference_id`.
     #[error("the idempotency key was used for another movement")]
     ReferenceReused { by_header: bool },
 }
 
-/// The amount of the daily coins.
+/// How many daily coins a claim gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DailyRules {
-    /// The coins of every claim.
+    /// Coins that every claim gives.
     pub base: u32,
-    /// What each day of a streak after the first adds.
+    /// Coins that each day of a streak after the first day adds.
     pub streak_step: u32,
-    /// The maximum that a streak adds.
+    /// The most coins that a streak adds.
     pub max_streak_bonus: u32,
 }
 
-/// The result of a claim.
+/// What a claim of daily coins gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
+    /// The length of the streak with this claim, in days.
     pub streak_days: u32,
     /// The part of `coins` that the streak adds.
     pub bonus: u32,
+    /// All coins of the claim, including `bonus`.
     pub coins: u32,
 }
 
-/// The midnight at the end of a day, when the next daily coins can be claimed.
+/// Returns the midnight (UTC) at the end of a day, when the next daily coins can be claimed.
 #[must_use]
 pub fn midnight_after(day: NaiveDate) -> DateTime<Utc> {
     day.checked_add_days(Days::new(1)).unwrap_or(day).and_time(NaiveTime::MIN).and_utc()
 }
 
 impl Wallet {
-    /// The balance after a deduction.
+    /// Returns the balance after a deduction, or an error if the balance is too low.
     pub fn deduct(&self, amount: Amount) -> Result<i64, CoinError> {
         let left = self.balance - i64::from(amount.coins());
         if left < 0 {
@@ -199,8 +201,8 @@ impl Wallet {
         Ok(left)
     }
 
-    /// The daily coins of `today`, once per day. If the last claim is later than `today`, because clocks differ, today
-    /// is already claimed.
+    /// Calculates the daily coins of `today`, which can be claimed once. Clocks differ, so the last claim can
+    /// be later than `today`. Then `today` counts as already claimed.
     pub fn claim(&self, rules: DailyRules, today: NaiveDate) -> Result<Claim, CoinError> {
         let streak_days = match self.claimed_on {
             Some(last) if last >= today => {
@@ -213,7 +215,7 @@ impl Wallet {
         Ok(Claim { streak_days, bonus, coins: rules.base.saturating_add(bonus) })
     }
 
-    /// The length of the streak; 0 after a missed day.
+    /// Returns the length of the streak in days, or 0 after a missed day.
     #[must_use]
     pub fn streak(&self, today: NaiveDate) -> u32 {
         match self.claimed_on {
@@ -222,7 +224,7 @@ impl Wallet {
         }
     }
 
-    /// When the next daily coins can be claimed: now, or after midnight.
+    /// Returns when the next daily coins can be claimed: now, or at the midnight after the last claim.
     #[must_use]
     pub fn next_claim_at(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         match self.claimed_on {
@@ -242,9 +244,9 @@ pub enum Fault {
     Sequence { expected: u64 },
     #[error("the wallet counts {counted} entries, but {found} exist")]
     Count { counted: u64, found: u64 },
-    #[error("the balance after entry {sequence} is {balance}")]
+    #[error("the balance after entry {sequence} is negative: {balance}")]
     Negative { sequence: u64, balance: i64 },
-    #[error("the balances of entry {sequence} do not follow from each other")]
+    #[error("the balances of entry {sequence} contradict its amount or the previous entry")]
     Chain { sequence: u64 },
     #[error("an item of the wallet is unreadable")]
     Unreadable,
@@ -252,7 +254,7 @@ pub enum Fault {
     Moving,
 }
 
-/// Checks a wallet against all of its entries, in any order.
+/// Checks a wallet against all of its entries, which can be in any order.
 #[must_use]
 pub fn audit(wallet: &Wallet, entries: &mut [Entry]) -> Vec<Fault> {
     entries.sort_by_key(|entry| entry.sequence);

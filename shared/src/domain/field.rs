@@ -1,4 +1,4 @@
-//! Parsing one value of a request. A type that a request can carry implements [`Field`] beside its rules.
+//! Parsing one value of a request. Every type that a request can carry implements [`Field`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,12 +19,13 @@ enum Text {
 impl Reason {
     const REQUIRED: Self = Self(Text::AboutField("is required."));
 
-    /// For mistakes of the client program, such as a wrong type. The sentence names the field.
+    /// Creates a reason whose sentence names the field. For mistakes of the client program, such as a wrong
+    /// type.
     const fn about_field(rest: &'static str) -> Self {
         Self(Text::AboutField(rest))
     }
 
-    /// The sentence, for a field of this name.
+    /// Returns the full sentence about the field named `field`.
     #[must_use]
     pub fn sentence(&self, field: &str) -> String {
         match &self.0 {
@@ -90,7 +91,7 @@ impl<'a> Raw<'a> {
         .ok_or(Reason::about_field("must be true or false."))
     }
 
-    /// An id. Out-of-range ids are accepted and match nothing.
+    /// Reads an id. An id above `u32::MAX` is accepted and matches no row.
     pub fn id(self) -> Result<u32, Reason> {
         match self.integer()? {
             ..0 => Err(Reason::about_field("must not be negative.")),
@@ -113,7 +114,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// A float without a fraction, within the range where floats hold every integer.
+/// Converts a float without a fraction, within the range where floats hold every integer.
 fn whole(number: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "the number is whole and in range")]
@@ -124,12 +125,12 @@ fn whole(number: f64) -> Option<i64> {
 pub trait Field: Sized {
     fn read(raw: Raw<'_>) -> Result<Self, Reason>;
 
-    /// The value of a missing field or of `null`. By default the field is required.
+    /// Returns the value of a missing field or of `null`. The default is an error: the field is required.
     fn absent() -> Result<Self, Reason> {
         Err(Reason::REQUIRED)
     }
 
-    /// The JSON Schema of what [`Field::read`] accepts.
+    /// Returns the JSON Schema of the values that [`Field::read`] accepts.
     #[cfg(feature = "openapi")]
     fn schema() -> Value;
 }
@@ -160,7 +161,8 @@ impl Field for bool {
     }
 }
 
-/// The id of a team, tournament, sport or match in a body or a query. Out-of-range ids are accepted and match nothing.
+/// The id of a team, tournament, sport or match in a body or a query. An id above `u32::MAX` is accepted and
+/// matches no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Id(pub u32);
 
@@ -204,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_are_integers_in_either_notation() {
+    fn json_integers_can_be_written_with_a_zero_fraction() {
         let read = |value: Value| Raw::Json(&value).integer().ok();
         assert_eq!((read(json!(32)), read(json!(32.0)), read(json!(-0.0))), (Some(32), Some(32), Some(0)));
         for value in [json!(32.5), json!(1e300), json!("32"), json!(null), json!(u64::MAX)] {
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn out_of_range_ids_are_accepted() {
+    fn ids_above_the_range_are_accepted_and_negative_ids_are_not() {
         assert_eq!(Raw::Text("99999999999").id(), Ok(u32::MAX));
         assert!(Raw::Text("-1").id().is_err());
     }

@@ -1,8 +1,9 @@
 //! Rate limits over a sliding window.
 //!
-//! An item holds the ids of the last N admitted requests, newest first. A limit of 5 in 10 minutes admits a request if
-//! the fifth newest id is absent or at least 10 minutes old. This is exact for every window, not only for fixed ones.
-//! One conditional write checks the limit and records the request; it needs no read.
+//! For each phone, network or user with a limit, a DynamoDB item holds the ids of the last N admitted
+//! requests, newest first. A limit of 5 in 10 minutes admits a request if the fifth newest id is absent or at
+//! least 10 minutes old. So no period of 10 minutes has more than 5 requests, wherever it begins. One
+//! conditional write checks the limit and records the request, without a read.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -15,22 +16,24 @@ pub struct Limit {
 
 /// A rate limit is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("rate limited for {} s", retry_after.num_seconds())]
+#[error("the rate limit is exceeded for another {} s", retry_after.num_seconds())]
 pub struct Limited {
+    /// The time until the next request is admitted.
     pub retry_after: TimeDelta,
 }
 
-/// A request's id: its time in milliseconds, and a nonce that makes it unique within the millisecond.
+/// Makes the id of a request: its time in milliseconds, and a nonce that makes the id unique within the
+/// millisecond.
 ///
-/// Ids sort as text by their time, until the year 2286.
+/// Until the year 2286, ids sort as text by their time.
 #[must_use]
 pub fn request_id(at: DateTime<Utc>, nonce: u32) -> String {
     format!("{:013}-{nonce:08x}", at.timestamp_millis())
 }
 
-/// An upper bound of the ids that are too old to count: those outside the window that ends at `now`.
+/// Returns an upper bound of the ids that are too old to count: those outside the window that ends at `now`.
 ///
-/// `~` sorts after `-`, so all ids of the boundary's millisecond are outside.
+/// `~` sorts after `-`, so an id exactly as old as the window is outside, whatever its nonce.
 #[must_use]
 pub fn outside(window: TimeDelta, now: DateTime<Utc>) -> String {
     format!("{:013}~", (now - window).timestamp_millis())
@@ -40,13 +43,14 @@ pub(super) fn time_of(id: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp_millis(id.get(..13)?.parse().ok()?)
 }
 
-/// How many ids must be stored to check `limits`.
+/// Returns how many ids an item must hold to check all `limits`.
 #[must_use]
 pub fn depth(limits: &[Limit]) -> usize {
     limits.iter().map(|limit| limit.count).max().unwrap_or(0)
 }
 
-/// The time until the next request is admitted. `ids` are those of the latest requests, newest first.
+/// Returns the time until the next request is admitted, at least one second. `ids` are the ids of the last
+/// admitted requests, newest first.
 #[must_use]
 pub fn retry_after(ids: &[String], limits: &[Limit], now: DateTime<Utc>) -> TimeDelta {
     limits

@@ -1,4 +1,4 @@
-//! Rules and types. Pure: no async, no AWS, no clock, no randomness.
+//! The rules and types of the service. All code here is pure: no async, no AWS, no clock, no randomness.
 
 pub mod address;
 pub mod catalog;
@@ -34,13 +34,13 @@ pub use text::SearchText;
 pub use time::Timestamp;
 pub use username::Username;
 
-/// A hash of a list of texts: 32 hexadecimal digits.
+/// Hashes a list of texts to 32 hexadecimal digits.
 #[must_use]
 pub fn digest(parts: &[impl AsRef<str>]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         let part = part.as_ref();
-        // With the length, ["ab", "c"] and ["a", "bc"] have different hashes.
+        // The length is hashed too, so that ["ab", "c"] and ["a", "bc"] have different hashes.
         hash.update(part.len().to_be_bytes());
         hash.update(part);
     }

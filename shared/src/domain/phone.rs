@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Field, Raw, Reason};
 
-/// How many digits a number has, with its country code.
+/// The fewest digits of a phone number, including the country code.
 const MIN_DIGITS: usize = 7;
+/// The most digits of a phone number, including the country code.
 const MAX_DIGITS: usize = 15;
 
 /// The national trunk prefix, as people write it after the country code: `+44 (0)7700 900123`.
@@ -22,19 +23,20 @@ impl Phone {
     /// The length of the longest text that [`Self::parse`] accepts, in characters.
     pub const MAX_LENGTH: usize = 40;
 
-    /// Matches exactly the texts that [`Self::parse`] accepts, apart from their length.
+    /// Matches exactly the texts that [`Self::parse`] accepts, but does not check [`Self::MAX_LENGTH`].
     ///
-    /// The trunk prefix can follow digits 1 to 3, because a country code has 1 to 3 digits.
+    /// The trunk prefix can follow the first, second or third digit: a country code has 1 to 3 digits.
     pub const PATTERN: &str =
         r"^[ ()-]*\+[ ()-]*[1-9](?:(?:[ ()-]|\(0\))*[0-9]){3}(?:[ ()-]*[0-9]){3,11}[ ()-]*$";
 
-    /// Matches the form of [`Self::as_str`].
+    /// Matches the texts that [`Self::as_str`] returns.
     pub const CANONICAL_PATTERN: &str = r"^\+[1-9][0-9]{6,14}$";
 
     /// Reads a number as people write it. Spaces, dashes and brackets are stripped.
     ///
-    /// A `(0)` after the country code is the national trunk prefix, which is not part of the international number. It is
-    /// dropped as long as enough digits remain. A 0 in any other form stays: in some countries numbers start with 0.
+    /// A `(0)` after the country code is the national trunk prefix, which is not part of the international
+    /// number. It is dropped if at least 7 digits remain. A 0 in any other form stays: in some countries
+    /// numbers start with 0.
     pub fn parse(text: &str) -> Result<Self, Reason> {
         if text.chars().count() > Self::MAX_LENGTH {
             return Err(format!("A phone number has at most {} characters.", Self::MAX_LENGTH).into());
@@ -69,7 +71,8 @@ impl Phone {
         &self.0
     }
 
-    /// Whether the number starts with one of `prefixes`, such as `+44`. An empty list allows every number.
+    /// Returns whether the number starts with one of `prefixes`, such as `+44`. An empty list allows every
+    /// number.
     #[must_use]
     pub fn is_allowed(&self, prefixes: &[String]) -> bool {
         prefixes.is_empty() || prefixes.iter().any(|prefix| self.0.starts_with(prefix))
@@ -107,7 +110,7 @@ fn is_separator(c: char) -> bool {
     matches!(c, ' ' | '-' | '(' | ')')
 }
 
-/// The digits of `number` without separators and trunk prefix.
+/// Returns the digits of `number`, without separators and trunk prefix.
 fn digits(number: &str) -> Result<String, Reason> {
     let mut spare = number.chars().filter(char::is_ascii_digit).count().saturating_sub(MIN_DIGITS);
     let mut digits = String::with_capacity(number.len());

@@ -6,13 +6,13 @@ use super::prediction::{Forecast, Pick};
 /// How many points each kind of correct prediction earns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Stored with each settlement, so that its points can be explained later.
+    /// The version of the rules, stored with each settlement, so that its points can be explained later.
     pub version: u32,
-    /// The exact score.
+    /// Points for the exact score.
     pub exact: u32,
-    /// The winner and the goal difference. Not for draws: every draw has the same difference.
+    /// Points for the right winner and goal difference. Not for draws: every draw has the same difference.
     pub difference: u32,
-    /// The winner, or a draw.
+    /// Points for the right winner, or for a draw that was predicted.
     pub outcome: u32,
 }
 
@@ -20,7 +20,7 @@ pub struct Rules {
 pub const RULES: Rules = Rules { version: 1, exact: 4, difference: 3, outcome: 2 };
 
 impl Rules {
-    /// The points of `forecast` for a match with this `result` after 90 minutes.
+    /// Returns the points of `forecast` for a match with this `result` after 90 minutes.
     #[must_use]
     pub fn points(&self, forecast: &Forecast, result: Score) -> u32 {
         if forecast.pick() != Pick::of(result) {
@@ -54,9 +54,9 @@ mod tests {
         Forecast::new(pick, score).unwrap()
     }
 
-    /// The table of `docs/points.md`.
+    /// Includes every row of the table in `docs/points.md`.
     #[test]
-    fn examples() {
+    fn documented_examples_earn_the_documented_points() {
         use Pick::{Away, Draw, Home};
         for (pick, predicted, result, points) in [
             (Home, Some((2, 1)), (2, 1), 4),
@@ -100,7 +100,7 @@ mod tests {
         }
 
         #[test]
-        fn the_right_winner_and_difference_earn_three_points(predicted in scores(), result in scores()) {
+        fn the_right_winner_and_goal_difference_earn_three_points(predicted in scores(), result in scores()) {
             let earned = RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result);
             let margin = |s: Score| i32::from(s.home) - i32::from(s.away);
             let same = margin(predicted) == margin(result) && margin(result) != 0 && predicted != result;
@@ -122,7 +122,7 @@ mod tests {
         }
 
         #[test]
-        fn home_and_away_earn_the_same(predicted in scores(), result in scores()) {
+        fn swapping_home_and_away_does_not_change_the_points(predicted in scores(), result in scores()) {
             let here = RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result);
             let (predicted, result) = (mirrored(predicted), mirrored(result));
             prop_assert_eq!(here, RULES.points(&forecast(Pick::of(predicted), Some(predicted)), result));

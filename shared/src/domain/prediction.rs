@@ -36,7 +36,7 @@ impl Pick {
         }
     }
 
-    /// The outcome that a score means.
+    /// Returns the outcome of a match with this score.
     #[must_use]
     pub fn of(score: Score) -> Self {
         match score.home.cmp(&score.away) {
@@ -58,7 +58,7 @@ impl Field for Pick {
     }
 }
 
-/// A pick, and optionally a score that agrees with it.
+/// A pick, and optionally a score with the same outcome as the pick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forecast {
     pick: Pick,
@@ -93,7 +93,7 @@ pub struct ScoreContradictsPick {
 }
 
 impl ScoreContradictsPick {
-    /// The sentence for the user, with the names of the match's teams.
+    /// Returns the sentence for the user, with the names of the match's teams.
     #[must_use]
     pub fn sentence(&self, home_team: &str, away_team: &str) -> String {
         let Score { home, away } = self.score;
@@ -111,7 +111,7 @@ impl ScoreContradictsPick {
     }
 }
 
-/// How sure a user is of a prediction, in percent.
+/// How sure a user is of a prediction, 0 to 100 percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Confidence(u8);
@@ -161,13 +161,14 @@ pub struct Prediction {
     pub user_id: UserId,
     pub forecast: Forecast,
     pub confidence: Confidence,
-    /// When it was created. The nonce makes it unique among the predictions of the user.
+    /// When the prediction was created. The nonce makes the stamp unique among the user's predictions.
     pub created: Stamp,
-    /// When its user last changed it.
+    /// When the user last changed the prediction.
     pub changed: Stamp,
-    /// How many times the user saved it.
+    /// How many times the user saved the prediction.
     pub edits: u32,
-    /// `None` until points are calculated after the match, and for a match without a valid result.
+    /// The points that the prediction earned. `None` until they are calculated after the match, and for a
+    /// match without a valid result.
     pub points: Option<u32>,
     /// The revision of the match that the points were calculated from; 0 before the first calculation.
     pub revision: u32,
@@ -180,7 +181,8 @@ impl Prediction {
     }
 }
 
-/// A prediction's id: a hash of match and user, so it needs no counter. It fits in 53 bits, as JavaScript needs.
+/// Returns the id of a prediction: a hash of match and user, so ids need no counter. The id fits in 53 bits,
+/// because a JavaScript number holds no more.
 #[must_use]
 pub fn id(event: u32, user: UserId) -> u64 {
     let digest = Sha256::digest(format!("prediction\u{0}{event}\u{0}{user}").as_bytes());
@@ -188,7 +190,7 @@ pub fn id(event: u32, user: UserId) -> u64 {
     u64::from_be_bytes(bytes) >> 11
 }
 
-/// A time and a nonce, as text that sorts by time.
+/// A time and a nonce, as text. Stamps sort by their time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Stamp(String);
@@ -199,7 +201,7 @@ impl Stamp {
         Self(limit::request_id(at, nonce))
     }
 
-    /// `None` if the text is malformed.
+    /// Parses a stamp. Returns `None` if the text is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (time, nonce) = text.split_once('-')?;
@@ -221,20 +223,21 @@ impl Stamp {
     }
 }
 
-/// The match has started, is over, or is cancelled.
+/// The match has kicked off, is over, or is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("predictions are closed")]
 pub struct PredictionsClosed;
 
 impl Match {
-    /// Checks that predictions can still be made. For a postponed match, the start in the feed counts, even if it is
-    /// still the old one.
+    /// Checks that users can still predict the match. A postponed match keeps its old kick-off until the feed
+    /// has a new one. Until then, predictions close at the old kick-off.
     pub fn admits_predictions(&self, now: DateTime<Utc>) -> Result<(), PredictionsClosed> {
         let is_to_come = matches!(self.status, Status::Scheduled | Status::Postponed);
         if is_to_come && now < self.start { Ok(()) } else { Err(PredictionsClosed) }
     }
 
-    /// Whether play has begun or never will, so that other users can see the picks.
+    /// Returns whether play has begun or never will. From then on, every user can see the picks of other
+    /// users.
     #[must_use]
     pub fn has_kicked_off(&self, now: DateTime<Utc>) -> bool {
         match self.status {
@@ -244,17 +247,20 @@ impl Match {
         }
     }
 
-    /// The final score of a finished match. Other matches have no result that earns points.
+    /// Returns the score of a finished match after 90 minutes. Other matches have no result that earns
+    /// points.
     #[must_use]
     pub fn result(&self) -> Option<Score> {
         self.score.filter(|_| self.status == Status::Finished)
     }
 }
 
-/// The shard of a user's prediction among the `shards` of a match. Stored rows depend on it, so it must never change.
+/// Returns which of the `shards` of a match holds the user's prediction. This function must never change,
+/// because stored rows depend on it.
 #[must_use]
 pub fn shard(user: UserId, shards: u8) -> u8 {
-    // SplitMix64's finalizer spreads consecutive ids, which users who register together have, over the shards.
+    // Users who register together have consecutive ids. SplitMix64's finalizer spreads such ids over the
+    // shards.
     let mut hash = u64::from(user.0).wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -293,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn predictions_are_open_until_the_millisecond_of_the_start() {
+    fn predictions_are_open_until_the_last_millisecond_before_kick_off() {
         let start = game(Status::Scheduled).start;
         let last = start - TimeDelta::milliseconds(1);
         for status in [Status::Scheduled, Status::Postponed] {
@@ -307,13 +313,13 @@ mod tests {
     }
 
     #[test]
-    fn a_match_has_kicked_off_when_play_began_or_never_will() {
+    fn a_match_kicks_off_at_its_start_unless_it_is_postponed() {
         let start = game(Status::Scheduled).start;
         let last = start - TimeDelta::milliseconds(1);
         assert!(!game(Status::Scheduled).has_kicked_off(last));
         assert!(game(Status::Scheduled).has_kicked_off(start));
         assert!(game(Status::Live).has_kicked_off(last));
-        assert!(!game(Status::Postponed).has_kicked_off(start), "a new start follows");
+        assert!(!game(Status::Postponed).has_kicked_off(start), "a new kick-off follows");
     }
 
     #[test]
@@ -341,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_stable_and_fit_a_javascript_number() {
+    fn prediction_ids_are_stable_and_fit_in_a_javascript_number() {
         assert_eq!(id(9, UserId(7)), 4_144_622_573_837_860);
         assert_ne!(id(9, UserId(7)), id(7, UserId(9)));
         assert_ne!(id(1, UserId(11)), id(11, UserId(1)));
@@ -349,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_stable_and_of_even_size() {
+    fn shards_are_stable_and_have_similar_sizes() {
         let found: Vec<u8> = (1..=8).map(|user| shard(UserId(user), 64)).collect();
         assert_eq!(found, [1, 14, 45, 10, 26, 0, 23, 54]);
         for shards in [1, 4, 64] {

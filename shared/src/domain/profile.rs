@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Field, Phone, Raw, Reason, Username, text, time};
 
-/// The minimum age of a user.
+/// The minimum age of a user, in years.
 const MIN_AGE: u32 = 13;
 
 /// A user's id. Ids are small and sequential, because some clients read 32-bit integers.
@@ -59,7 +59,7 @@ pub struct User {
     pub pending_phones: BTreeSet<Phone>,
     pub primary_team: Option<u32>,
     pub other_teams: Vec<u32>,
-    /// When the username was locked: other members of a chat room know it since then.
+    /// When the username was locked: at the user's first chat room, because its members know the username.
     pub username_locked_at: Option<DateTime<Utc>>,
 }
 
@@ -111,7 +111,8 @@ const NOT_AN_EMAIL: &str = "Enter an e-mail address, for example ada@example.org
 impl Email {
     pub fn parse(text: &str) -> Result<Self, Reason> {
         let text = text::line(text, 254)?;
-        // A quoted part, a display name, a bare host and an IP address are valid in e-mail, but typing errors in a form.
+        // Quoted local parts, display names, hosts without a top-level domain and IP addresses are valid
+        // e-mail syntax. In a form they are almost certainly mistakes, so they are rejected.
         if text.contains('"') {
             return Err(NOT_AN_EMAIL.into());
         }
@@ -162,7 +163,7 @@ impl BirthDate {
         time::parse_date(text).map(Self)
     }
 
-    /// The date, if it is 1900 or later and the user is at least 13 years old on `today`.
+    /// Returns the date if its year is 1900 or later and the user is at least 13 years old on `today`.
     pub fn accepted_on(self, today: NaiveDate) -> Result<NaiveDate, Reason> {
         if self.0 >= today {
             return Err("The date of birth must be in the past.".into());
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_trimmed_and_bounded() {
+    fn names_are_trimmed_and_have_1_to_100_characters() {
         assert_eq!(Name::parse("  Ada ").unwrap(), Name("Ada".into()));
         assert!(Name::parse(&"é".repeat(100)).is_ok());
         for text in ["", "   ", "a\u{0}b", "a\nb", &"é".repeat(101)] {
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_addresses_are_emails() {
+    fn only_plain_email_addresses_are_accepted() {
         for text in ["a@b.co", "first.last+tag@sub.example.org", "müller@bücher.example"] {
             assert!(Email::parse(text).is_ok(), "{text}");
         }

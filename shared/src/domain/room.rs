@@ -13,7 +13,7 @@ use super::{Field, Pick, Raw, Reason, UserId, text};
 pub struct RoomId(String);
 
 impl RoomId {
-    /// `None` if the text is malformed.
+    /// Parses a room id. Returns `None` if the text is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (local, server) = text.strip_prefix('!')?.split_once(':')?;
@@ -28,7 +28,7 @@ impl RoomId {
         &self.0
     }
 
-    /// A hash that orders rooms with the same activity time.
+    /// Hashes the room id. Lists sort rooms with the same activity time by this hash.
     #[must_use]
     pub fn digest(&self) -> u64 {
         let digest = Sha256::digest(self.0.as_bytes());
@@ -106,41 +106,43 @@ pub struct Room {
     /// The match that the room is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<u32>,
-    /// `None` for the room that every match has: the service creates it.
+    /// The user who created the room. `None` for the room that every match has: the service creates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creator_id: Option<UserId>,
     /// Private rooms are encrypted and need an invitation.
     pub is_private: bool,
-    /// How many partitions hold its members. A match's room has many, because thousands can join it in a moment.
+    /// How many partitions hold the members. The room of a match has many, because thousands of users can
+    /// join at the same moment.
     pub shards: u8,
     #[serde(with = "ts_milliseconds")]
     pub created_at: DateTime<Utc>,
-    /// The time of the last message, or of the creation.
+    /// The time of the last message, or of the creation of the room if there is no message yet.
     #[serde(with = "ts_milliseconds")]
     pub last_activity: DateTime<Utc>,
 }
 
 impl Room {
-    /// The join rule, as Matrix names it.
+    /// Returns the join rule, as Matrix names it.
     #[must_use]
     pub fn join_rule(&self) -> &'static str {
         if self.is_private { "invite" } else { "public" }
     }
 
-    /// The name in the public directory. `None` for private rooms, which are not listed there.
+    /// Returns the name in the public directory. Returns `None` for private rooms, which are not listed
+    /// there.
     #[must_use]
     pub fn listed_name(&self) -> Option<&str> {
         (!self.is_private).then_some(&self.name)
     }
 }
 
-/// How many partitions hold the members of a room that a user creates. One is enough for a private room.
+/// Returns how many partitions hold the members of a room that a user creates. A private room needs only one.
 #[must_use]
 pub fn member_shards(is_private: bool) -> u8 {
     if is_private { 1 } else { 4 }
 }
 
-/// A UTC day, counted from 1970-01-01.
+/// A UTC day: the number of days since 1970-01-01.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Day(pub i64);
@@ -151,7 +153,7 @@ impl Day {
         Self(moment.timestamp().div_euclid(86_400))
     }
 
-    /// The first of the seven days that end with this one.
+    /// Returns the first of the seven days that end with this day.
     #[must_use]
     pub fn week_start(self) -> Self {
         Self(self.0 - 6)
@@ -185,21 +187,24 @@ pub struct Member {
     pub room_id: RoomId,
     pub user_id: UserId,
     pub membership: Membership,
-    /// The room's match.
+    /// The match that the room is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<u32>,
+    /// Whether the room is private.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_private: bool,
-    /// Their prediction for the room's match. `tally` copies it, a few seconds late.
+    /// The member's pick for the room's match. The function `tally` copies it from the prediction, a few
+    /// seconds late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pick: Option<Pick>,
-    /// The `edits` of the copied prediction.
+    /// The `edits` of the prediction from which `pick` was copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<u32>,
-    /// Their primary team. `tally` copies it, a few seconds late.
+    /// The id of the member's primary team. The function `tally` copies it from the profile, a few seconds
+    /// late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<u32>,
-    /// The last day on which they joined, wrote, or predicted the room's match.
+    /// The last day on which the member joined, wrote, or predicted the room's match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Day>,
 }
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_topics_are_trimmed_and_bounded() {
+    fn room_names_and_topics_are_trimmed_and_limited_in_length() {
         assert_eq!(RoomName::parse(" Corner ").unwrap().as_str(), "Corner");
         assert_eq!(RoomName::parse(&"é".repeat(100)).unwrap().as_str().chars().count(), 100);
         for text in ["", "  ", "a\u{0}b", "a\nb", &"x".repeat(101)] {

@@ -7,13 +7,14 @@ use sha2::{Digest, Sha256};
 
 use super::UserId;
 
-/// The age at which use renews a session. Renewing on every request would cost a write each time.
+/// The time after a renewal from which the next request renews the session again. Renewing on every request
+/// would cost a write each time.
 pub const RENEW_AFTER: TimeDelta = TimeDelta::days(1);
 
 /// A bearer token: `tl_<user id>_<64 hex digits>`.
 ///
-/// Secret scanners recognise the prefix. The user id makes the lookup a single read. The digits are 256 random bits.
-/// Only the token's SHA-256 is stored.
+/// Secret scanners recognise the prefix `tl_`. With the user id, one read finds the session. The digits are
+/// 256 random bits. Only the SHA-256 of the token is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     user: UserId,
@@ -31,7 +32,7 @@ impl Token {
     pub fn parse(text: &str) -> Option<Self> {
         let (user, secret) = text.strip_prefix("tl_")?.split_once('_')?;
         let is_secret = secret.len() == 64 && secret.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        // Only the canonical number: no sign, no leading zero.
+        // The user id must have its canonical form: no sign, no leading zero.
         let user_id: UserId = user.parse().ok().filter(|id: &UserId| id.to_string() == user)?;
         is_secret.then(|| Self { user: user_id, text: text.to_owned() })
     }
@@ -69,7 +70,7 @@ pub enum Unauthenticated {
     Expired,
 }
 
-/// Checks that a session is valid, and whether its use renews it.
+/// Checks that a session has not expired, and returns whether this request must renew it.
 pub fn check(
     renewed_at: DateTime<Utc>,
     expires_at: DateTime<Utc>,

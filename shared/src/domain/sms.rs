@@ -10,18 +10,19 @@ pub struct SmsLogEntry {
     pub id: u64,
     pub code_id: CodeId,
     pub phone: Phone,
-    /// Only outside production. The configuration decides, with `Environment::shows_codes`.
+    /// The code in clear, only outside production: `Environment::shows_codes` decides.
     pub code: Option<OneTimeCode>,
     pub status: SmsStatus,
     pub provider: String,
     pub error: Option<String>,
     pub created_at: DateTime<Utc>,
-    /// How many times the provider was called.
+    /// How many times the SMS provider was called.
     pub attempts: u32,
 }
 
 impl SmsLogEntry {
-    /// An id that grows with time: milliseconds, then ten random bits. It fits in 53 bits, as JavaScript needs.
+    /// Makes an id that grows with time: milliseconds, then ten random bits. The id fits in 53 bits, because
+    /// a JavaScript number holds no more.
     #[must_use]
     pub fn id(at: DateTime<Utc>, random: u32) -> u64 {
         (u64::try_from(at.timestamp_millis()).unwrap_or(0) << 10) | u64::from(random & 0x3ff)
@@ -58,7 +59,7 @@ impl Field for SmsStatus {
     }
 }
 
-/// A position in the log. Entries sort by id, then by the id of the code.
+/// A position in the SMS log. Entries sort by id, then by the id of the code.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPosition(String);
 
@@ -68,7 +69,7 @@ impl LogPosition {
         Self(format!("{:016}.{}", entry.id, entry.code_id))
     }
 
-    /// Parses the text form. `None` if it is malformed.
+    /// Parses the text of a position. Returns `None` if the text is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let well_formed = text.len() <= 64
@@ -79,7 +80,7 @@ impl LogPosition {
         well_formed.then(|| Self(text.to_owned()))
     }
 
-    /// The day of the entry at this position.
+    /// Returns the UTC day of the entry at this position.
     #[must_use]
     pub fn day(&self) -> Option<NaiveDate> {
         let id: u64 = self.0.get(..16)?.parse().ok()?;
@@ -92,7 +93,7 @@ impl LogPosition {
     }
 }
 
-/// The text of the message.
+/// Returns the text of the SMS that carries a code.
 #[must_use]
 pub fn text(code: &OneTimeCode) -> String {
     let minutes = code::VALID_FOR.num_minutes();
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_round_trip_and_have_a_day() {
+    fn log_positions_round_trip_and_contain_the_day_of_the_entry() {
         let at = DateTime::from_timestamp_millis(1_763_171_495_678).unwrap();
         let entry = SmsLogEntry {
             id: SmsLogEntry::id(at, 7),
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_fit_a_javascript_number_and_grow_with_time() {
+    fn log_ids_fit_in_a_javascript_number_and_grow_with_time() {
         let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
         assert!(SmsLogEntry::id(at(1), 0) > SmsLogEntry::id(at(0), 1023));
         assert!(SmsLogEntry::id(at(4_102_444_800_000), u32::MAX) < 1 << 53);

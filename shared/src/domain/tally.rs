@@ -1,7 +1,7 @@
-//! Counters that are kept up to date from changes of rows.
+//! Counters of rows. They are updated with every change of a row.
 //!
-//! The difference of a change is what the new row adds minus what the old row added. Applying the difference of every
-//! change once gives the same counts as counting all rows.
+//! A change adds a difference to the counters: what the new row counts for minus what the old row counted
+//! for. Adding the difference of every change once gives the same counts as counting all rows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -46,16 +46,20 @@ macro_rules! counters {
 
 /// A set of counters that can be added up and stored.
 pub trait Counters: Clone + Default + PartialEq + AddAssign + Sub<Output = Self> {
-    /// Each counter with the name that it is stored under. A missing counter is zero.
+    /// Returns the value of each counter with the name that it is stored under. A counter that is not stored
+    /// is zero.
     fn fields(&self) -> Vec<(Cow<'static, str>, i64)>;
 }
 
 counters! {
-    /// The predictions for a match.
+    /// Counts of the predictions for a match.
     EventCounts {
         predictions,
+        /// Predictions of a home win.
         home,
+        /// Predictions of a draw.
         draw,
+        /// Predictions of an away win.
         away,
         /// The sum of all confidences, in percent.
         confidence,
@@ -63,9 +67,9 @@ counters! {
 }
 
 counters! {
-    /// The predictions of a user for all matches.
+    /// Counts of the predictions of one user for all matches.
     UserRecord {
-        /// Predictions with points, even 0.
+        /// Predictions whose points were calculated, even if they are 0.
         settled,
         /// Settled predictions with the right outcome.
         correct,
@@ -74,22 +78,25 @@ counters! {
 }
 
 counters! {
-    /// The members of a room.
+    /// Counts of the members of a room.
     RoomTotals {
         members,
-        /// Members who predict the room's match.
+        /// Members who have predicted the match of the room.
         predictions,
+        /// Members who predict a home win.
         home,
+        /// Members who predict a draw.
         draw,
+        /// Members who predict an away win.
         away,
     }
 }
 
-/// The members of a room, also by team and by day.
+/// Counts of the members of a room: in total, by primary team and by day.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoomCounts {
     pub totals: RoomTotals,
-    /// Members by their primary team. Members without one are not in it.
+    /// Members by the id of their primary team. Members without a primary team are not included.
     pub teams: BTreeMap<u32, i64>,
     /// Members by the day on which they were last seen.
     pub days: BTreeMap<Day, i64>,
@@ -99,7 +106,7 @@ impl RoomCounts {
     const TEAM: &str = "team:";
     const DAY: &str = "day:";
 
-    /// What one member adds to the counters.
+    /// Returns what one member adds to the counters.
     #[must_use]
     pub fn of(member: &Member) -> Self {
         if !member.has_joined() {
@@ -129,15 +136,15 @@ impl RoomCounts {
         }
     }
 
-    /// Whether `name` is the stored counter of a day that [`Self::active`] no longer needs. It stays for another week,
-    /// because clocks differ and changes can be delivered late.
+    /// Returns whether `name` is the stored counter of a day that [`Self::active`] no longer needs. Such a
+    /// counter is kept for one more week, because clocks differ and changes can be delivered late.
     #[must_use]
     pub fn is_outdated(name: &str, today: Day) -> bool {
         let day = name.strip_prefix(Self::DAY).and_then(|day| day.parse().ok()).map(Day);
         day.is_some_and(|day| day.0 < today.week_start().0 - 7)
     }
 
-    /// Members seen in the last seven days.
+    /// Returns the number of members seen in the last seven days, including `today`.
     #[must_use]
     pub fn active(&self, today: Day) -> i64 {
         self.days.range(today.week_start()..).map(|(_, members)| members).sum()
@@ -180,7 +187,7 @@ impl Counters for RoomCounts {
 }
 
 impl EventCounts {
-    /// What one prediction adds to the counters.
+    /// Returns what one prediction adds to the counters.
     #[must_use]
     pub fn of(row: &Prediction) -> Self {
         let pick = row.forecast.pick();
@@ -193,7 +200,7 @@ impl EventCounts {
         }
     }
 
-    /// The average confidence in percent, to two decimals. 0 without predictions.
+    /// Returns the average confidence in percent, to two decimals, or 0 without predictions.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "sums stay far below 2^52")]
     pub fn average_confidence(&self) -> f64 {
@@ -205,7 +212,8 @@ impl EventCounts {
 }
 
 impl UserRecord {
-    /// The fraction of settled predictions with the right outcome, to four decimals. 0 without settled predictions.
+    /// Returns the fraction of settled predictions with the right outcome, to four decimals, or 0 without
+    /// settled predictions.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     pub fn accuracy(&self) -> f64 {
@@ -215,13 +223,14 @@ impl UserRecord {
         (self.correct as f64 / self.settled as f64 * 10_000.0).round() / 10_000.0
     }
 
-    /// The sort key of a ranking: correct predictions, then accuracy. `None` without settled predictions.
+    /// Returns the sort key of a ranking by correct predictions, then by accuracy. Returns `None` without
+    /// settled predictions.
     #[must_use]
     pub fn ranking_key(&self) -> Option<i64> {
         (self.settled > 0).then(|| self.correct * 1_000_001 + self.correct * 1_000_000 / self.settled)
     }
 
-    /// What one prediction adds to the counters.
+    /// Returns what one prediction adds to the counters.
     #[must_use]
     pub fn of(row: &Prediction) -> Self {
         match row.points {
@@ -231,7 +240,7 @@ impl UserRecord {
     }
 }
 
-/// What a change from row `old` to row `new` adds to counters. `of` is what one row adds.
+/// Returns what a change from row `old` to row `new` adds to the counters. `of` returns what one row adds.
 #[must_use]
 pub fn difference<C: Counters, R>(of: impl Fn(&R) -> C, old: Option<&R>, new: Option<&R>) -> C {
     new.map_or_else(C::default, &of) - old.map_or_else(C::default, &of)
@@ -268,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn corrected_points_add_their_difference() {
+    fn corrected_points_change_the_record_by_the_difference() {
         let open = row(Pick::Home, 50, None);
         let right = row(Pick::Home, 50, Some(4));
         let wrong = row(Pick::Home, 50, Some(0));
@@ -281,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_has_two_decimals_and_is_0_without_predictions() {
+    fn the_average_confidence_has_two_decimals_and_is_0_without_predictions() {
         let counts = |predictions, confidence| EventCounts { predictions, confidence, ..Default::default() };
         assert!((counts(3, 200).average_confidence() - 66.67).abs() < 1e-9);
         assert!((counts(0, 0).average_confidence() - 0.0).abs() < 1e-9);

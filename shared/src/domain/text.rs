@@ -45,7 +45,7 @@ pub mod schema {
     pub const VISIBLE: &str =
         r"[^\u0000-\u001F\u007F-\u009F \u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]";
 
-    /// The schema of [`super::line`].
+    /// Returns the schema of the texts that [`super::line`] accepts.
     #[must_use]
     pub fn line(max: usize, example: &str) -> Value {
         let pattern = format!("^{SPACE}{VISIBLE}({PRINTABLE}{{0,{}}}{VISIBLE})?{SPACE}$", max - 2);
@@ -55,7 +55,7 @@ pub mod schema {
         })
     }
 
-    /// One of a fixed set of words.
+    /// Returns the schema of a fixed set of words.
     #[must_use]
     pub fn one_of(words: &[&str]) -> Value {
         json!({ "type": "string", "enum": words })

@@ -7,7 +7,7 @@ use super::{Field, Raw, Reason};
 
 /// A time in a response: ISO 8601 in UTC, in whole seconds.
 ///
-/// The date parsers of some phone platforms reject fractions by default.
+/// The date parsers of some phone platforms reject fractions of seconds by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub DateTime<Utc>);
 
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn only_existing_dates_in_the_full_form_are_accepted() {
+    fn only_existing_dates_in_the_form_yyyy_mm_dd_are_accepted() {
         assert!(parse_date("2024-02-29").is_ok());
         for text in ["2026-1-5", "2026-02-30", "+026-01-05", "2026/01/05", "", "２０２６-01"] {
             assert!(parse_date(text).is_err(), "{text}");

@@ -1,6 +1,6 @@
 //! Usernames and suggestions for them.
 //!
-//! A username is also the local part of the Matrix user id, so it uses only characters that Matrix allows there.
+//! A username is also the local part of a Matrix user id, so it has only characters that are valid there.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ const RESERVED: &[&str] = &[
     "webmaster",
 ];
 
-/// 3 to 30 of `a-z 0-9 _ .`. Capital letters become small ones.
+/// A username: 3 to 30 of the characters `a-z 0-9 _ .`. Capital letters are converted to small letters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Username(String);
@@ -56,7 +56,7 @@ impl Username {
         &self.0
     }
 
-    /// Whether no user can choose it, although it is valid.
+    /// Returns whether the username is reserved: it is valid, but no user can choose it.
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         RESERVED.contains(&self.0.as_str())
@@ -81,7 +81,7 @@ impl Field for Username {
 #[cfg(feature = "openapi")]
 super::field::response_schema!(Username, { "type": "string", "pattern": "^[a-z0-9_.]{3,30}$" });
 
-/// A username that a user can choose: one that is not reserved.
+/// A username that is not reserved, so that a user can choose it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenUsername(pub Username);
 
@@ -112,7 +112,8 @@ impl Field for ChosenUsername {
 pub struct UsernameBase(String);
 
 impl UsernameBase {
-    /// Transliterates the text: `José García` becomes `jose_garcia`. Text without a letter or digit is invalid.
+    /// Transliterates a text: `José García` becomes `jose_garcia`. A text without a letter or digit is
+    /// invalid.
     pub fn parse(text: &str) -> Result<Self, Reason> {
         let text = text::line(text, 100)?;
         let mut base = String::new();
@@ -156,14 +157,15 @@ impl From<&Username> for UsernameBase {
     }
 }
 
-/// A random username for a new user who did not choose one. `draw` returns a random number below its argument.
+/// Returns a random username for a new user who did not choose one. `draw` returns a random number below its
+/// argument.
 ///
-/// The range is so large that most of its names are free.
+/// There are 99 million such usernames, so most of them are free.
 pub fn random(mut draw: impl FnMut(u32) -> u32) -> Username {
     Username(format!("fan{}", 1_000_000 + draw(99_000_000)))
 }
 
-/// What a candidate without numbers has before and after its base.
+/// The texts before and after the base in suggestions without numbers.
 const AFFIXES: &[(&str, &str)] = &[
     ("", "_fc"),
     ("the_", ""),
@@ -177,9 +179,9 @@ const AFFIXES: &[(&str, &str)] = &[
     ("", "_home"),
 ];
 
-/// Suggestions derived from `base`: all different, not reserved, and different from `base`.
+/// Returns suggestions derived from `base`: all different, not reserved, and different from `base`.
 ///
-/// `draw` returns a random number below its argument. The caller checks which candidates are free.
+/// `draw` returns a random number below its argument. The caller checks which suggestions are free.
 pub fn candidates(
     base: &UsernameBase,
     with_numbers: bool,
@@ -188,7 +190,7 @@ pub fn candidates(
     let mut names: Vec<Username> = Vec::with_capacity(AFFIXES.len());
     for (at, (before, after)) in AFFIXES.iter().enumerate() {
         let number = if with_numbers {
-            // Later candidates have larger numbers, so that some are free for a popular base.
+            // Later suggestions have larger numbers, so that some are free even for a popular base.
             let range = 10_u32.pow(2 + u32::try_from(at / 3).unwrap_or(0));
             format!("{}", 1 + draw(range))
         } else {
@@ -215,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usernames_are_bounded_and_become_lower_case() {
+    fn usernames_have_3_to_30_characters_and_become_lower_case() {
         assert_eq!(Username::parse("Alice.B_9").unwrap().as_str(), "alice.b_9");
         for text in ["", "ab", &"a".repeat(31), "al ice", "alice!", "älice", "alice\u{0}", "a-b-c"] {
             assert!(Username::parse(text).is_err(), "{text:?}");
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_is_transliterated() {
+    fn a_username_base_is_transliterated() {
         let base = |text: &str| UsernameBase::parse(text).unwrap().0;
         assert_eq!(base("José  García!"), "jose_garcia");
         assert_eq!(base("北京"), "bei_jing");

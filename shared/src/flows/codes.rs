@@ -10,8 +10,8 @@ use crate::{App, Error};
 
 /// Stores a new code, sends it and logs the attempt. Returns how many seconds the code is valid.
 ///
-/// The request counts against the rate limits before the message is sent, so that concurrent requests cannot exceed
-/// them. If the message is not sent, the request no longer counts.
+/// The request counts against the rate limits before the message is sent, so that concurrent requests cannot
+/// exceed them. If the message is not sent, the request no longer counts.
 pub async fn send(
     app: &App,
     phone: &Phone,
@@ -24,7 +24,8 @@ pub async fn send(
     }
     let now = app.clock.now();
     let id = limit::request_id(now, app.random.number());
-    // The limit of the address comes first, in a separate write: a caller over that limit must not replace a code.
+    // The limit of the address is checked first, in a separate write: a caller over that limit must not
+    // replace the code that is stored for the phone number.
     if let Some(address) = address {
         app.store.admit_address(address, settings.per_address, &id, now).await?;
     }
@@ -72,14 +73,14 @@ pub async fn send(
     }
 }
 
-/// Logs a failed follow-up write. It does not change the response.
+/// Logs a failed write whose failure does not change the response.
 fn log_failure(result: Result<(), StoreError>) {
     if let Err(error) = result {
         tracing::error!(%error, "a write after sending a code failed");
     }
 }
 
-/// Compares a code with the stored one. Each call uses one attempt.
+/// Compares a code with the stored code. Each call uses up one of the stored code's attempts.
 pub async fn check(
     app: &App,
     phone: &Phone,

@@ -1,4 +1,5 @@
-//! Coin movements: read the wallet, decide, write. After a concurrent change, start over.
+//! Moves coins: reads the wallet, decides on the movement and writes it. If another request changed the
+//! wallet in the meantime, the flow starts over.
 
 use std::time::Duration;
 
@@ -13,15 +14,16 @@ use crate::storage::wallets::{Movement, Posted};
 use crate::storage::{Retry, StoreError};
 use crate::{App, Error};
 
-/// An entry, and whether an earlier request wrote it.
+/// An entry of a wallet's history, and whether an earlier request wrote it.
 #[derive(Debug)]
 pub struct Receipt {
     pub entry: Entry,
     pub is_replay: bool,
 }
 
-/// How many times a movement is tried while concurrent changes interfere. With the waits in between, this takes about
-/// five seconds. That is enough for 200 concurrent requests of one user.
+/// How many times a request tries to write its movement while other requests change the wallet. With the
+/// waits between them, all attempts take about five seconds. That is enough for 200 concurrent requests of
+/// one user.
 const ATTEMPTS: u32 = 16;
 
 /// Deducts coins from a wallet, once per key.
@@ -37,8 +39,9 @@ pub async fn deduct(
     let mut wallet = app.store.wallet(user).await?;
     let receipt = loop {
         match request.post(app, &key, wallet, decide).await {
-            // An earlier request with the same key can be the reason that the balance is too low. Only a transactional
-            // read sees the wallet and the entry at the same moment.
+            // The balance can be too low because an earlier request with the same key has deducted the coins.
+            // This request is then a replay. Only a transactional read sees the wallet and the entry at the
+            // same moment.
             Err(Error::Coins(CoinError::Insufficient { .. })) if !matches!(key, EntryKey::Generated(_)) => {
                 let (current, entry) = app.store.wallet_and_entry(user, &key).await?;
                 if let Some(entry) = entry {
@@ -56,7 +59,7 @@ pub async fn deduct(
     if is_same { Ok(receipt) } else { Err(CoinError::ReferenceReused { by_header }.into()) }
 }
 
-/// Adds coins to a wallet, once per reference.
+/// Adds coins to a wallet, once per reference id.
 pub async fn grant(
     app: &App,
     user: UserId,
@@ -94,6 +97,7 @@ pub async fn claim(app: &App, user: UserId) -> Result<Entry, Error> {
 
 /// The effect of a movement on the current wallet.
 struct Decision {
+    /// The change of the balance; negative for a deduction.
     coins: i64,
     claim: Option<Claim>,
 }
@@ -110,7 +114,8 @@ struct Request {
     kind: EntryKind,
     reason: Option<String>,
     now: DateTime<Utc>,
-    /// Stored in the entry. A retry recognises its own entry by it.
+    /// The id of this request, which the entry stores. If the response to a write is lost, the request finds
+    /// out by this id whether it wrote the entry.
     id: String,
     transaction_id: String,
 }
@@ -128,7 +133,7 @@ impl Request {
         }
     }
 
-    /// Writes the movement that `decide` chooses, and decides again after a concurrent change.
+    /// Writes the movement that `decide` chooses. Decides again if another request changed the wallet.
     async fn post(
         &self,
         app: &App,
@@ -162,8 +167,8 @@ impl Request {
                 },
             };
             let posted = match app.store.post(&wallet, &movement).await {
-                // The write can have succeeded although its response was lost. Without this check the caller would get
-                // 503 and retry, and a movement without an idempotency key would happen twice.
+                // The write can have succeeded although its response was lost. Without this check, the caller
+                // would get 503 and retry, and a movement without an idempotency key would happen twice.
                 Err(error @ StoreError::Busy { .. }) => match app.store.entry(self.user, key).await {
                     Ok(Some(entry)) if entry.request_id == self.id => Posted::Applied(entry),
                     _ => return Err(error.into()),

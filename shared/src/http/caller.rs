@@ -11,7 +11,8 @@ use crate::domain::Token;
 use crate::domain::session::{self, Renewal, Unauthenticated};
 use crate::{App, Error};
 
-/// Identifies one kind of caller. The router does it before the handler runs, so no handler can forget it.
+/// Identifies one kind of caller. The router calls `identify` before the handler runs, so no handler can
+/// forget the check.
 pub trait Identify: Caller {
     fn identify(app: &App, headers: &HeaderMap) -> impl Future<Output = Result<Self, Error>> + Send;
 }
@@ -46,7 +47,7 @@ impl Identify for Homeserver {
     }
 }
 
-/// The bearer token. Another scheme counts as no token.
+/// Reads the bearer token. A header with another scheme counts as a missing token.
 fn bearer(headers: &HeaderMap) -> Result<&str, Unauthenticated> {
     let header = headers.get(AUTHORIZATION).ok_or(Unauthenticated::Missing)?;
     let text = header.to_str().map_err(|_| Unauthenticated::Unknown)?;

@@ -25,7 +25,7 @@ pub(super) struct Problem {
     pub facts: Facts,
 }
 
-/// Further fields for programs. Each belongs to certain codes.
+/// Further fields for programs. Each field is present only with the error codes or statuses that it names.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Facts {
     /// `insufficient_balance`: the coins in the wallet.
@@ -42,7 +42,7 @@ pub(super) struct Facts {
     pub retry_after: Option<u64>,
 }
 
-/// The wait before a retry of an error that usually passes within a second.
+/// The wait before a retry, for errors whose cause usually disappears within a second.
 const SOON: TimeDelta = TimeDelta::seconds(1);
 
 impl Problem {
@@ -221,7 +221,7 @@ fn in_coins(coins: u32) -> String {
     if coins == 1 { "1 coin".into() } else { format!("{coins} coins") }
 }
 
-/// The wait in whole seconds, rounded up: a retry after the wait must not be too early.
+/// Rounds the wait up to whole seconds, so that a retry after the wait is not too early.
 fn whole_seconds(wait: TimeDelta) -> u64 {
     u64::try_from(wait.num_milliseconds()).unwrap_or(0).div_ceil(1000).max(1)
 }
@@ -235,7 +235,7 @@ fn in_words(wait: TimeDelta) -> String {
     }
 }
 
-/// A size as people write it.
+/// Writes a size in whole KB or MB.
 fn size(bytes: usize) -> String {
     const MB: usize = 1024 * 1024;
     if bytes >= MB { format!("{} MB", bytes / MB) } else { format!("{} KB", bytes / 1024) }
@@ -249,7 +249,7 @@ pub struct Example {
     pub body: serde_json::Value,
 }
 
-/// One example for each code.
+/// Returns one example for each error code.
 #[cfg(any(test, feature = "openapi"))]
 #[must_use]
 pub fn examples() -> Vec<Example> {
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_written_in_a_suitable_unit() {
+    fn waits_are_written_in_seconds_minutes_or_hours() {
         assert_eq!(in_words(TimeDelta::milliseconds(1)), "1 second");
         assert_eq!(in_words(TimeDelta::milliseconds(59_001)), "60 seconds");
         assert_eq!(in_words(TimeDelta::seconds(600)), "10 minutes");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_has_exactly_one_example() {
+    fn every_error_code_has_exactly_one_example() {
         let codes: Vec<ErrorCode> = examples().iter().map(|example| example.code).collect();
         let distinct: BTreeSet<ErrorCode> = codes.iter().copied().collect();
         assert_eq!(distinct, ErrorCode::ALL.iter().copied().collect());
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_is_a_sentence() {
+    fn every_message_starts_with_a_capital_letter_and_ends_with_a_full_stop() {
         for example in examples() {
             let message = example.body["message"].as_str().unwrap();
             assert!(message.ends_with('.') && message.starts_with(char::is_uppercase), "{message}");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_fields_of_the_body() {
+    fn the_facts_of_an_error_are_fields_of_the_response_body() {
         let body = |error: Error| json!(Problem::from(&error));
         assert_eq!(
             body(Error::Coins(CoinError::Insufficient { balance: 0, required: 5 })),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_too_large_names_the_limit() {
+    fn the_message_for_a_body_that_is_too_large_names_the_limit() {
         let message = |limit| Problem::from(&Error::BodyTooLarge { limit }).message;
         assert_eq!(message(64 * 1024), "The body is larger than 64 KB.");
         assert_eq!(message(6 * 1024 * 1024), "The body is larger than 6 MB.");

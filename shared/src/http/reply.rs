@@ -1,8 +1,8 @@
-//! The success result of a handler.
+//! What a handler returns if the request succeeds.
 
 use lambda_http::http::StatusCode;
 
-/// A success: the body, the status and further headers.
+/// A successful response: the status, the body and further headers.
 #[derive(Debug)]
 pub struct Reply<T> {
     pub status: StatusCode,
@@ -16,7 +16,7 @@ impl<T> Reply<T> {
         Self { status, body, headers: Vec::new() }
     }
 
-    /// Adds the header that says: this is the response to an earlier request with the same idempotency key.
+    /// Adds a header that marks the body as the result of an earlier request with the same idempotency key.
     #[must_use]
     pub fn replayed(mut self) -> Self {
         self.headers.push(("idempotency-replayed", "true"));

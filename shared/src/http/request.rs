@@ -12,7 +12,7 @@ use crate::api::{Fields, Input, Invalid};
 use crate::domain::Address;
 use crate::domain::coins::ReferenceId;
 
-/// The input: query parameters of a GET, body fields of other methods.
+/// Parses the input: the query parameters of a GET, or the body fields of other methods.
 pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, Error> {
     if request.method() == Method::GET {
         let query: QueryMap = request.query_string_parameters();
@@ -22,7 +22,7 @@ pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, E
         Body::Empty => &[],
         Body::Text(text) => text.as_bytes(),
         Body::Binary(bytes) => bytes,
-        // The enum is non-exhaustive.
+        // `Body` is a non-exhaustive enum, so the compiler requires this arm.
         _ => return Err(Error::MalformedJson),
     };
     if body.len() > max_body {
@@ -40,7 +40,8 @@ pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, E
     Ok(Fields::of_body(&body).parse()?)
 }
 
-/// Whether the content type is JSON. A missing one counts as JSON, because some clients omit it.
+/// Returns whether the content type is JSON. A missing `Content-Type` counts as JSON, because some clients
+/// omit the header.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(CONTENT_TYPE) else { return true };
     let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -48,14 +49,16 @@ fn is_json(headers: &HeaderMap) -> bool {
         || kind.to_ascii_lowercase().strip_prefix("application/").is_some_and(|rest| rest.ends_with("+json"))
 }
 
-/// The idempotency key in `header`. A value that is not visible ASCII counts as empty, which is invalid.
+/// Reads the idempotency key from `header`. A value that is not visible ASCII counts as empty, which is
+/// invalid.
 pub(super) fn idempotency_key(headers: &HeaderMap, header: &str) -> Result<Option<ReferenceId>, Error> {
     let Some(value) = headers.get(header) else { return Ok(None) };
     let key = ReferenceId::parse(value.to_str().unwrap_or_default());
     Ok(Some(key.map_err(|reason| Invalid::field(header, reason))?))
 }
 
-/// The JSON Schema of an idempotency key in a header. HTTP strips spaces at both ends.
+/// Returns the JSON Schema of an idempotency key in a header. The key has no spaces at its ends, because HTTP
+/// strips them.
 #[cfg(feature = "openapi")]
 #[must_use]
 pub fn idempotency_key_schema() -> Value {
@@ -66,7 +69,8 @@ pub fn idempotency_key_schema() -> Value {
     })
 }
 
-/// The network that the request came from, according to API Gateway. `None` if no rate limit applies to it.
+/// Returns the network that the request came from, according to API Gateway. Returns `None` if the network is
+/// unknown or has no rate limit.
 pub(super) fn address(request: &Request) -> Option<Address> {
     match request.request_context_ref()? {
         RequestContext::ApiGatewayV2(context) => {
@@ -76,14 +80,14 @@ pub(super) fn address(request: &Request) -> Option<Address> {
     }
 }
 
-/// The id of the X-Ray trace.
+/// Returns the id of the X-Ray trace, or an empty text if there is no trace.
 pub(super) fn trace_id(request: &Request) -> String {
     let header = request.lambda_context_ref().and_then(|context| context.xray_trace_id.as_deref());
     let root = header.and_then(|header| header.split(';').find_map(|part| part.trim().strip_prefix("Root=")));
     root.unwrap_or_default().to_owned()
 }
 
-/// The id that API Gateway gave the request.
+/// Returns the id that API Gateway gave the request, or an empty text if it gave none.
 pub(super) fn id(request: &Request) -> &str {
     match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => context.request_id.as_deref().unwrap_or_default(),
@@ -101,10 +105,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_schema_of_idempotency_keys_is_exact(value in "([ -~]{0,3}|[!-~]{61,64})[ -~\u{80}-\u{ff}\t]{0,2}") {
+        fn the_idempotency_key_schema_and_parser_accept_the_same_values(
+            value in "([ -~]{0,3}|[!-~]{61,64})[ -~\u{80}-\u{ff}\t]{0,2}",
+        ) {
             let schema = idempotency_key_schema();
             let pattern = Regex::new(schema["pattern"].as_str().unwrap()).unwrap();
-            // As HTTP does.
+            // HTTP strips white space at both ends of a header's value.
             let value = value.trim_matches([' ', '\t']);
             let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_str(value).unwrap())]);
             let is_valid = idempotency_key(&headers, CONTENT_TYPE.as_str()).is_ok();

@@ -9,7 +9,7 @@ use super::problem::Problem;
 use crate::Error;
 use crate::api::{ErrorCode, ErrorFormat};
 
-/// A response with a JSON body.
+/// Creates a response with a JSON body.
 pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response<Body> {
     // Our own types always serialize. If one does not, a 500 is better than a panic.
     let (status, text) = match serde_json::to_string(body) {
@@ -26,7 +26,7 @@ pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response<Body>
     response
 }
 
-/// An error response. Details of internal errors are only logged.
+/// Creates an error response in the given format. Details of internal errors are only logged.
 pub(super) fn error(error: &Error, format: ErrorFormat) -> Response<Body> {
     let problem = Problem::from(error);
     let status = status(problem.code);
@@ -51,7 +51,7 @@ fn status(code: ErrorCode) -> StatusCode {
     StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// An error as the Matrix specification defines it.
+/// Creates an error response as the Matrix specification defines it.
 fn matrix(status: StatusCode, problem: Problem) -> Response<Body> {
     #[derive(Serialize)]
     struct MatrixError {

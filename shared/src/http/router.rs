@@ -31,17 +31,17 @@ pub struct Call<E: Endpoint> {
     /// The parameters of the path.
     pub path: E,
     pub input: E::Input,
-    /// The idempotency key, for endpoints that declare its header.
+    /// The idempotency key, if the endpoint declares a header for it and the request has that header.
     pub idempotency_key: Option<ReferenceId>,
-    /// The network that the request came from. `None` if no rate limit applies to it.
+    /// The network that the request came from. `None` if the network is unknown or has no rate limit.
     pub address: Option<Address>,
 }
 
-/// The outcome and the cost of a request. The response has it as an extension, for metrics.
+/// The outcome and the cost of a request, for metrics. Each response carries its report as an extension.
 #[derive(Debug, Clone)]
 pub struct RequestReport {
     pub method: Method,
-    /// The declared path, with parameter names.
+    /// The endpoint's declared path, with parameter names instead of values.
     pub path: &'static str,
     pub status: StatusCode,
     pub at: DateTime<Utc>,
@@ -49,26 +49,27 @@ pub struct RequestReport {
     pub cost: Cost,
 }
 
-/// The time limit of a request. It is shorter than the function's timeout, so a slow store leads to a response and a log
-/// line.
+/// The time limit of a request. It is shorter than the timeout of the Lambda function, so that a request to a
+/// slow store still gets a response and a log line.
 const TIME_LIMIT: Duration = Duration::from_secs(8);
 
 type HandlerFuture = BoxFuture<'static, Response<Body>>;
-/// Takes the request and the decoded values of the path's parameters.
+/// The handler of an endpoint. Its last argument has the decoded values of the path's parameters.
 type Handler = Box<dyn Fn(App, Arc<Request>, Vec<String>) -> HandlerFuture + Send + Sync>;
 
-/// The endpoints of a function.
+/// The endpoints of one Lambda function, with their handlers.
 ///
 /// The router matches the path itself. It ignores the gateway's route key, which local emulators do not send.
 pub struct Router {
     app: App,
-    /// From a path to an index in `endpoints`.
+    /// Maps each path to its index in `endpoints`.
     paths: matchit::Router<usize>,
     endpoints: Vec<PathEndpoints>,
 }
 
-/// The endpoints of one path: one per method.
+/// The endpoints with the same path: one per HTTP method.
 struct PathEndpoints {
+    /// The path with numbers instead of parameter names.
     shape: String,
     methods: Vec<(Route, Handler)>,
 }
@@ -85,11 +86,12 @@ impl Router {
         Self { app, paths: matchit::Router::new(), endpoints: Vec::new() }
     }
 
-    /// Registers the handler of the endpoint `E`, which the type of its argument names.
+    /// Registers the handler of an endpoint. The handler's argument of type `Call<E>` names the endpoint `E`.
     ///
     /// # Panics
     ///
-    /// At start, if a path of the table conflicts with another.
+    /// If the path of the endpoint conflicts with a registered path. Functions register all handlers when
+    /// they start, so a conflict cannot appear later.
     #[must_use]
     pub fn on<E, H, F>(mut self, handler: H) -> Self
     where
@@ -122,18 +124,18 @@ impl Router {
         self
     }
 
-    /// The registered endpoints.
+    /// Lists the registered endpoints.
     pub fn routes(&self) -> impl Iterator<Item = &Route> {
         self.endpoints.iter().flat_map(|path| &path.methods).map(|(route, _)| route)
     }
 
-    /// Whether an endpoint has this method and path.
+    /// Returns whether an endpoint has this method and path.
     #[must_use]
     pub fn serves(&self, method: &Method, path: &str) -> bool {
         self.find(method, path).is_some()
     }
 
-    /// The endpoint of a request, and the decoded values of its path's parameters.
+    /// Finds the endpoint of a request, and decodes the values of the path's parameters.
     fn find(&self, method: &Method, path: &str) -> Option<(&Route, &Handler, Vec<String>)> {
         let found = self.paths.at(path).ok()?;
         let methods = &self.endpoints.get(*found.value)?.methods;
@@ -148,7 +150,7 @@ impl Router {
         let Some((route, handler, values)) = self.find(request.method(), request.uri().path()) else {
             return response::error(&Error::NotFound, ErrorFormat::Touchline);
         };
-        // Logs the declared path: the path and the query of a request can contain a phone number.
+        // Logs the declared path, because the path and the query of a request can contain a phone number.
         let span = tracing::info_span!(
             "request",
             request_id = request::id(&request),
@@ -210,7 +212,8 @@ fn respond_with<E: Endpoint>(result: Result<Reply<E::Output>, Error>) -> Respons
     }
 }
 
-/// Whether the endpoint declares this status or error. The OpenAPI document lists only what is declared.
+/// Returns whether the endpoint declares the status or error of a result. The OpenAPI document lists only
+/// declared statuses and errors.
 fn is_declared<E: Endpoint>(result: &Result<Reply<E::Output>, Error>) -> bool {
     match result {
         Ok(reply) => E::STATUSES.contains(&reply.status.as_u16()),
@@ -221,7 +224,7 @@ fn is_declared<E: Endpoint>(result: &Result<Reply<E::Output>, Error>) -> bool {
     }
 }
 
-/// The cost of a request in DynamoDB's units, for developers.
+/// Writes the cost of a request as the value of a header, for developers.
 fn cost_header(cost: Cost) -> HeaderValue {
     let Cost { calls, rounds, read_units, write_units, .. } = cost;
     HeaderValue::try_from(format!("calls={calls} rounds={rounds} rcu={read_units} wcu={write_units}"))

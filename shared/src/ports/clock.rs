@@ -1,12 +1,12 @@
-//! The time.
+//! The current time.
 
 use std::fmt::Debug;
 
 use chrono::{DateTime, SubsecRound as _, Utc};
 
-/// The source of the current time. `clippy.toml` disallows all others.
+/// The source of the current time. `clippy.toml` disallows all other sources.
 pub trait Clock: Debug + Send + Sync {
-    /// The current time in whole milliseconds, the precision of stored times.
+    /// Returns the current time in whole milliseconds, which is the precision of stored times.
     fn now(&self) -> DateTime<Utc>;
 }
 

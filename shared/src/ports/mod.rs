@@ -1,4 +1,5 @@
-//! What the service needs from outside. Each port is a trait with a real and a local implementation.
+//! Ports: what the service needs from the outside world. Each port is a trait with a real implementation. The
+//! ports for chat and text messages also have an implementation for local use.
 //!
 //! Methods return boxed futures, because a `dyn` trait cannot have `async fn`.
 

@@ -1,29 +1,30 @@
-//! Randomness.
+//! Random numbers, bytes and texts.
 
 use std::fmt::Debug;
 
-/// The source of all codes, tokens and ids. `clippy.toml` disallows all others.
+/// The source of randomness for all codes, tokens and ids. `clippy.toml` disallows all other sources.
 pub trait Random: Debug + Send + Sync {
     /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);
 }
 
 impl dyn Random {
-    /// `N` random bytes.
+    /// Returns `N` random bytes.
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.fill(&mut bytes);
         bytes
     }
 
-    /// A random number.
+    /// Returns a random number. All numbers are equally likely.
     pub fn number(&self) -> u32 {
         u32::from_le_bytes(self.bytes())
     }
 
-    /// A uniform number below `bound`.
+    /// Returns a random number below `bound`. All numbers are equally likely.
     pub fn below(&self, bound: u32) -> u32 {
-        // Numbers from the last, incomplete range would favour small results.
+        // `complete` is a multiple of `bound`. Numbers from `complete` on would make small results more
+        // likely.
         let complete = u32::MAX - u32::MAX % bound;
         loop {
             let number = self.number();
@@ -33,7 +34,7 @@ impl dyn Random {
         }
     }
 
-    /// `length` random capital letters and digits.
+    /// Returns a text of `length` random capital letters and digits.
     pub fn word(&self, length: usize) -> String {
         const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNPQRSTUVWXYZ2345679";
         (0..length).map(|_| char::from(LETTERS[self.below(32) as usize])).collect()
@@ -47,7 +48,7 @@ pub struct SystemRandom;
 impl Random for SystemRandom {
     #[expect(clippy::disallowed_methods, reason = "the only reader of the system source")]
     fn fill(&self, bytes: &mut [u8]) {
-        // Without randomness the service must not issue codes.
+        // Panics rather than issue codes that can be guessed.
         getrandom::fill(bytes).expect("the operating system provides randomness");
     }
 }
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn below_is_uniform() {
+    fn below_returns_all_numbers_about_equally_often() {
         let random: &dyn Random = &SystemRandom;
         let mut counts = [0; 6];
         for _ in 0..6_000 {

@@ -22,14 +22,14 @@ pub struct Delivery {
     pub outcome: Result<(), SmsFailed>,
 }
 
-/// The provider's error code. It contains no personal data.
+/// The error code of the provider, without its message. It contains no personal data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SmsFailed(pub String);
 
 /// Sends text messages.
 pub trait Sms: Debug + Send + Sync {
-    /// The provider's name in the log.
+    /// Returns the provider's name for the SMS log.
     fn provider(&self) -> &'static str;
 
     /// Sends `text` to a phone.
@@ -52,7 +52,7 @@ impl Sms for Console {
     }
 }
 
-/// Amazon SNS.
+/// Sends messages through Amazon SNS.
 #[derive(Debug)]
 pub struct Sns {
     client: Client,
@@ -67,7 +67,7 @@ pub struct Sns {
 const ATTEMPTS: u32 = 3;
 
 impl Sns {
-    /// An SNS client.
+    /// Creates an SNS client.
     #[must_use]
     pub fn new(aws: &Aws, settings: SnsSettings, http: impl HttpClient + 'static) -> Self {
         let mut config = aws_sdk_sns::Config::builder()
@@ -94,7 +94,7 @@ impl Sns {
         let mut message = self.client.publish().phone_number(to.as_str()).message(text);
         let attributes = [
             ("AWS.SNS.SMS.SMSType", attribute("String", "Transactional")),
-            // SNS does not send a message that costs more.
+            // SNS does not send a message that costs more than this price.
             ("AWS.SNS.SMS.MaxPrice", attribute("Number", &self.settings.max_price_usd)),
             (
                 "AWS.SNS.SMS.SenderID",
@@ -118,7 +118,7 @@ impl Sns {
                     SdkError::DispatchFailure(failure) if failure.is_io() => CanRetry::Yes,
                     _ => CanRetry::No,
                 };
-                // Only the code, because SNS quotes the phone number in some messages.
+                // Only the error code is kept, because SNS quotes the phone number in some error messages.
                 let code = error.code().unwrap_or(match &error {
                     SdkError::TimeoutError(_) => "Timeout",
                     SdkError::DispatchFailure(_) => "DispatchFailure",

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioExecutor;
 use lambda_http::http::{Request, StatusCode};
 use tokio::time::{sleep, timeout};
 
-/// Larger than any feed, smaller than a function's memory.
+/// The maximum size of a response: larger than any feed, smaller than a function's memory.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
@@ -22,11 +22,11 @@ const ATTEMPTS: u32 = 3;
 pub enum WebError {
     #[error("the URL is invalid")]
     BadAddress,
-    #[error("no response within {} s", TIMEOUT.as_secs())]
+    #[error("the server did not respond within {} s", TIMEOUT.as_secs())]
     TimedOut,
     #[error("the response is larger than {} MB", MAX_BYTES / 1024 / 1024)]
     TooLarge,
-    #[error("the response status is {0}")]
+    #[error("the server responded with status {0} instead of 200")]
     Status(u16),
     #[error("the server cannot be reached")]
     Unreachable,
@@ -42,9 +42,9 @@ impl WebError {
     }
 }
 
-/// Fetches documents.
+/// Fetches documents from the web.
 pub trait Web: Debug + Send + Sync {
-    /// The body of a document. Transient failures are retried.
+    /// Fetches a document and returns its body. Retries transient failures.
     fn get<'a>(
         &'a self,
         url: &'a str,
@@ -52,7 +52,8 @@ pub trait Web: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<u8>, WebError>>;
 }
 
-/// An HTTP and HTTPS connector on the SDK's TLS stack. `None` if the system has no root certificates.
+/// Builds a connector for HTTP and HTTPS, with the same TLS library as the AWS SDK. Returns `None` if the
+/// system has no root certificates.
 pub(super) fn connector() -> Option<HttpsConnector<HttpConnector>> {
     let connector = hyper_rustls::HttpsConnectorBuilder::new()
         .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
@@ -63,7 +64,7 @@ pub(super) fn connector() -> Option<HttpsConnector<HttpConnector>> {
     Some(connector)
 }
 
-/// Fetches over HTTP and HTTPS.
+/// Fetches documents over HTTP and HTTPS.
 pub struct HyperWeb(Client<HttpsConnector<HttpConnector>, Empty<&'static [u8]>>);
 
 impl Debug for HyperWeb {
@@ -73,7 +74,7 @@ impl Debug for HyperWeb {
 }
 
 impl HyperWeb {
-    /// A client. `None` if the system has no root certificates.
+    /// Creates a client. Returns `None` if the system has no root certificates.
     #[must_use]
     pub fn new() -> Option<Self> {
         Some(Self(Client::builder(TokioExecutor::new()).build(connector()?)))
@@ -121,7 +122,7 @@ impl Web for HyperWeb {
     }
 }
 
-/// Fails every fetch, for functions that fetch nothing.
+/// Fails every fetch. For functions that fetch nothing.
 #[derive(Debug)]
 pub struct NoWeb;
 

@@ -24,7 +24,7 @@ use crate::domain::tally::{RoomCounts, RoomTotals};
 /// How long a room's creation is kept, and so how long its idempotency key is valid.
 const IDEMPOTENCY_KEY_KEPT: TimeDelta = TimeDelta::days(7);
 
-/// How long a processed transaction is remembered: longer than the homeserver may redeliver it.
+/// How long a processed homeserver transaction is remembered, because the homeserver may redeliver it.
 const PUSH_KEPT: TimeDelta = TimeDelta::days(7);
 
 /// The creation of a room, in progress or finished.

@@ -200,7 +200,7 @@ impl Store {
         found.as_ref().map(Settlement::read).transpose()
     }
 
-    /// Stores the progress of a shard. Returns false if the settlement of another revision has begun.
+    /// Stores the progress of a shard. Returns false if the settlement of a later revision has begun.
     pub async fn save_progress(
         &self,
         event: u32,
@@ -211,7 +211,7 @@ impl Store {
         self.update_settlement(event, revision, format!("{SHARD}{shard}"), text(progress.to_text())).await
     }
 
-    /// Marks the settlement as done. Returns false if the settlement of another revision has begun.
+    /// Marks the settlement as done. Returns false if the settlement of a later revision has begun.
     pub async fn end_settlement(
         &self,
         event: u32,

@@ -25,7 +25,8 @@ pub struct Record {
     pub change: Change,
 }
 
-/// The item that changed, before (`old`) and after (`new`) the change. `None` if there was or is no item.
+/// Which item changed. `old` and `new` are the item before and after the change: `None` before it was created
+/// and after it was deleted.
 #[derive(Debug)]
 pub enum Change {
     Prediction {

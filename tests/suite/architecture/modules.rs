@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use super::Files;
 use super::source::{NameKind, Named, Source};
 
-/// Re-exports of re-exports: more than this is a loop.
+/// How many re-exports are followed to find an item. A longer chain must be a loop.
 const MAX_REEXPORTS: usize = 16;
 
 #[derive(Debug)]
 struct Module {
     file: String,
-    /// `["storage", "keys"]`; empty for the root of a crate.
+    /// The segments of the module's path, such as `["storage", "keys"]`; empty for the root of a crate.
     path: Vec<String>,
     parent: Option<usize>,
     children: BTreeMap<String, usize>,
@@ -29,7 +29,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// The module of the crate that the path names first, as in `crate::storage::…`.
+    /// Returns the top-level module that the path names: `storage` for `crate::storage::Store`.
     pub fn written_top_level(&self) -> Option<String> {
         match self.path.as_slice() {
             [first, module, _, ..] if first == "crate" => Some(module.clone()),
@@ -38,7 +38,7 @@ impl Edge {
     }
 }
 
-/// The modules that belong to the crates of a `src` folder: the library, `main.rs` and each file in `bin`.
+/// The modules of all crates in a `src` folder: the library, `main.rs` and each file in `bin`.
 #[derive(Debug)]
 pub struct Modules {
     src: String,
@@ -88,8 +88,8 @@ impl Modules {
         index
     }
 
-    /// The module in which the item of a path is defined. `None` for paths to other crates and to items that the module
-    /// has imported by a `use`, which counts by itself.
+    /// Returns the module that defines the item of a path. Returns `None` for a path to another crate, and
+    /// for a path that starts with a name imported by a `use`, because the `use` itself counts as an import.
     fn resolve(&self, from: usize, path: &[String], reexports: usize) -> Option<usize> {
         let (first, mut rest) = path.split_first()?;
         let mut module = match first.as_str() {
@@ -111,7 +111,8 @@ impl Modules {
         Some(module)
     }
 
-    /// Where the first name of `rest` is defined: in the module, or where the module imports it from.
+    /// Returns the module that defines the first name of `rest`: `module`, or the one that `module` imports
+    /// it from.
     fn definition(&self, module: usize, rest: &[String], reexports: usize) -> Option<usize> {
         let source = &self.all[module].source;
         if source.items.contains(&rest[0]) || reexports == 0 {
@@ -153,7 +154,7 @@ impl Modules {
         false
     }
 
-    /// `storage` for `storage::keys`; `None` for the root of the crate.
+    /// Returns the top-level module: `storage` for `storage::keys`, `None` for the root of the crate.
     pub fn top_level(&self, module: usize) -> Option<&str> {
         self.all[module].path.first().map(String::as_str)
     }
@@ -166,7 +167,7 @@ impl Modules {
         format!("{}/{}:{} imports {}", self.src, self.all[edge.from].file, edge.line, edge.path.join("::"))
     }
 
-    /// Short cycles: each module that is part of a cycle is in at least one of them.
+    /// Returns enough cycles that each module which is part of a cycle is in at least one of them.
     pub fn cycles(&self) -> Vec<Vec<&Edge>> {
         let mut cycles: Vec<Vec<&Edge>> = Vec::new();
         for module in 0..self.all.len() {
@@ -178,7 +179,7 @@ impl Modules {
         cycles
     }
 
-    /// Breadth first, so the shortest.
+    /// Finds the shortest cycle through a module with a breadth-first search.
     fn cycle_through(&self, start: usize) -> Option<Vec<&Edge>> {
         let mut reached_by: BTreeMap<usize, &Edge> = BTreeMap::new();
         let mut queue = VecDeque::from([start]);

@@ -8,22 +8,22 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub line: usize,
-    /// `["super", "keys", "Key"]`. A glob ends before its `*`.
+    /// The segments of the path, such as `["super", "keys", "Key"]`. The path of a glob ends before its `*`.
     pub path: Vec<String>,
     pub kind: NameKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameKind {
-    /// Somewhere in the code.
+    /// A path in the code, or a `use` in an inline module.
     Path,
-    /// `use path as name`; `None` for a glob.
+    /// A `use` of the path. `name` is the name that it declares; `None` for a glob.
     Use { name: Option<String>, is_public: bool },
 }
 
 #[derive(Debug, Default)]
 pub struct Source {
-    /// Modules in files of their own.
+    /// The child modules that have files of their own.
     pub children: Vec<String>,
     /// The names of items that the file defines.
     pub items: BTreeSet<String>,
@@ -38,7 +38,8 @@ impl Source {
         source
     }
 
-    /// Reads tokens `depth` inline modules deep.
+    /// Reads the tokens of a file or of a part of it. `depth` is the number of inline modules around the
+    /// tokens.
     fn scan(&mut self, tokens: &[TokenTree], depth: usize) {
         let mut at = 0;
         while at < tokens.len() {
@@ -92,7 +93,7 @@ impl Source {
         }
     }
 
-    /// Reads `a::{b, c as d, e::*}`.
+    /// Reads the tree of a `use`, such as `a::{b, c as d, e::*}`.
     fn use_tree(&mut self, tokens: &[TokenTree], prefix: &[String], depth: usize, is_public: bool) {
         for tree in tokens.split(|token| is_punct(token, ',')).filter(|tree| !tree.is_empty()) {
             let line = tree[0].span().start().line;
@@ -125,7 +126,7 @@ impl Source {
     }
 
     fn name(&mut self, line: usize, mut path: Vec<String>, depth: usize, kind: NameKind) {
-        // Inside an inline module, `super` stays in the file.
+        // Inside an inline module, `super` names a module of the same file.
         let inline = path.iter().take_while(|segment| *segment == "super").count().min(depth);
         path.drain(..inline);
         if inline > 0 && path.first().is_none_or(|first| first != "super") {
@@ -149,7 +150,7 @@ fn follows_colons(before: &[TokenTree]) -> bool {
     matches!(before, [.., first, second] if is_punct(first, ':') && is_punct(second, ':'))
 }
 
-/// Whether `pub` or `pub(…)` stands before an item.
+/// Returns whether the tokens before an item end with `pub` or `pub(…)`.
 fn is_public(before: &[TokenTree]) -> bool {
     let is_pub = |token: &TokenTree| matches!(token, TokenTree::Ident(word) if *word == "pub");
     match before {
@@ -159,7 +160,7 @@ fn is_public(before: &[TokenTree]) -> bool {
     }
 }
 
-/// The path at the start of these tokens, and how many tokens it has.
+/// Returns the path at the start of these tokens, and how many tokens the path has.
 fn path(tokens: &[TokenTree]) -> (Vec<String>, usize) {
     let mut path = vec![tokens[0].to_string()];
     let mut length = 1;
@@ -173,7 +174,7 @@ fn path(tokens: &[TokenTree]) -> (Vec<String>, usize) {
     (path, length)
 }
 
-/// The attribute at the start of these tokens. Doc comments are attributes too.
+/// Returns the attribute at the start of these tokens, if there is one. Doc comments are attributes too.
 fn attribute(tokens: &[TokenTree]) -> Option<TokenStream> {
     match tokens {
         [hash, TokenTree::Group(group), ..]
@@ -185,13 +186,13 @@ fn attribute(tokens: &[TokenTree]) -> Option<TokenStream> {
     }
 }
 
-/// Whether this is the attribute `cfg(test)`, also as `cfg(all(test, …))`.
+/// Returns whether this is the attribute `cfg(test)`, also as `cfg(all(test, …))`.
 fn is_cfg_test(attribute: &TokenStream) -> bool {
     let text = attribute.to_string().replace(' ', "");
     text == "cfg(test)" || text.starts_with("cfg(all(test,")
 }
 
-/// How many tokens the item at the start has.
+/// Returns how many tokens the item at the start of these tokens has.
 fn item_length(tokens: &[TokenTree]) -> usize {
     let mut at = 0;
     while attribute(&tokens[at..]).is_some() {

@@ -6,13 +6,14 @@ use touchline::api;
 
 use crate::target::HttpApi;
 
-/// The endpoints that apps post to. The tests of the chat function cover the homeserver's endpoints.
+/// Returns the endpoints that client apps send POST requests to. The tests of the chat function cover the
+/// homeserver's endpoints.
 fn posts() -> impl Iterator<Item = &'static api::Route> {
     api::ALL.iter().filter(|route| route.method == Method::POST.as_str() && route.path.starts_with("/api/"))
 }
 
 #[tokio::test]
-async fn bodies_that_are_not_json_fail_at_every_endpoint() {
+async fn bodies_that_are_not_json_or_too_large_fail_at_every_endpoint() {
     let alice = HttpApi::under_test().user("alice").await;
     let before = alice.views_profile().await.expect(200);
     let deep = format!("{}1{}", "[".repeat(1_000), "]".repeat(1_000));
@@ -34,7 +35,7 @@ async fn bodies_that_are_not_json_fail_at_every_endpoint() {
     assert_eq!(alice.views_profile().await.expect(200), before);
 }
 
-/// A body of the right form for each endpoint that takes fields.
+/// Returns a well-formed body for each endpoint that takes fields.
 fn well_formed() -> [(&'static str, Value); 15] {
     let phone = "+447700900123";
     [
@@ -68,7 +69,7 @@ fn well_formed() -> [(&'static str, Value); 15] {
 }
 
 #[tokio::test]
-async fn each_invalid_field_is_422_and_named() {
+async fn each_invalid_field_is_422_and_the_response_names_it() {
     let alice = HttpApi::under_test().user("alice").await;
     let before = alice.views_profile().await.expect(200);
     for (path, body) in well_formed() {
@@ -120,10 +121,10 @@ fn every_endpoint_that_takes_fields_is_tested_here() {
 }
 
 #[tokio::test]
-async fn invalid_tokens_are_401_at_every_endpoint_that_needs_one() {
+async fn invalid_tokens_are_401_at_every_endpoint_that_needs_a_token() {
     let app = HttpApi::under_test();
     let (alice, bob) = (app.user("alice").await, app.user("bob").await);
-    // The secret of alice with the user id of bob.
+    // A token with the secret of alice and the user id of bob.
     let id = |token: &str| token.split('_').nth(1).unwrap().to_owned();
     let mixed = alice.token.replacen(&id(&alice.token), &id(&bob.token), 1);
     bob.logs_out().await.expect(200);
@@ -138,7 +139,7 @@ async fn invalid_tokens_are_401_at_every_endpoint_that_needs_one() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_utf_8_fail() {
+async fn requests_with_bytes_that_are_not_utf_8_fail() {
     let anonymous = HttpApi::under_test().anonymous();
     anonymous.get("/api/logs/sms?phone=%ff%fe").await.expect_error(422, "validation_error");
     let mut bodies = vec![vec![0xff, 0xfe], vec![b'{', 0xff, b'}']];

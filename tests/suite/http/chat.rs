@@ -1,5 +1,5 @@
-//! Rooms. The same tests run on the local chat port, which carries no messages, and on a real homeserver, where events
-//! arrive asynchronously and from other clients.
+//! Tests of chat rooms. They run on the local chat port, which carries no messages, and on a real homeserver,
+//! whose Matrix events arrive asynchronously.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, Utc};
@@ -15,13 +15,13 @@ async fn two_users() -> (User<HttpApi>, User<HttpApi>) {
     (app.user("alice").await, app.user("bob").await)
 }
 
-/// The room with this name in the user's list; null if it is not there.
+/// Returns the room with this name from the user's list, or null if the list does not have the room.
 async fn listed(user: &User<HttpApi>, name: &str) -> Value {
     let list = user.lists_rooms().search(name).await.expect_data(200);
     list.as_array().unwrap().iter().find(|room| room["name"] == name).cloned().unwrap_or_default()
 }
 
-/// The room in the user's list, as soon as it has this many members.
+/// Waits until the room in the user's list has this many members, and returns the room.
 async fn listed_with_members(user: &User<HttpApi>, name: &str, count: u32) -> Value {
     eventually(async || listed(user, name).await, |room| room["member_count"] == count).await
 }
@@ -84,7 +84,7 @@ async fn a_private_room_is_visible_to_invited_users_only() {
 }
 
 #[tokio::test]
-async fn joins_messages_and_leaves_of_other_clients_appear_in_the_list() {
+async fn joins_messages_and_leaves_in_a_matrix_client_appear_in_the_room_list() {
     let (alice, bob) = two_users().await;
     let name = unique_name();
     let room = alice.creates_room(&name).await.room_id();
@@ -134,7 +134,7 @@ async fn a_member_who_was_away_is_active_again_after_a_message() {
 }
 
 #[tokio::test]
-async fn a_homeserver_transaction_is_applied_once_and_an_invalid_one_blocks_nothing() {
+async fn a_homeserver_transaction_is_applied_once_even_after_invalid_requests() {
     let app = HttpApi::under_test();
     let (alice, bob) = two_users().await;
     let (name, transaction) = (unique_name(), unique_name());
@@ -157,7 +157,7 @@ async fn a_homeserver_transaction_is_applied_once_and_an_invalid_one_blocks_noth
 }
 
 #[tokio::test]
-async fn search_finds_any_part_of_a_name_in_any_case() {
+async fn the_search_finds_a_room_by_any_part_of_its_name_in_any_case() {
     let alice = HttpApi::under_test().user("alice").await;
     let word = unique_name();
     let name = format!("The {} End", word.to_uppercase());
@@ -189,7 +189,7 @@ async fn invalid_room_fields_are_422_and_an_unknown_event_is_404() {
 async fn unknown_room_ids_are_404() {
     let alice = HttpApi::under_test().user("alice").await;
     let mut ids = vec!["x", "!", "!a", "!:b", "%00", "!nobody:nowhere", "!%F0%9F%92%A5:b", "!a:b%0A"];
-    // ministack's gateway decodes %2F, which makes another path of it.
+    // ministack's gateway decodes %2F to a slash, so the request would have another path.
     if !HttpApi::is_deployed() {
         ids.push("..%2F..");
     }

@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::target::HttpApi;
 
 #[tokio::test]
-async fn coins_are_awarded_once_a_day_and_deducted_once_for_each_reference() {
+async fn coins_are_awarded_once_a_day_and_deducted_once_for_each_reference_id() {
     let alice = HttpApi::under_test().user("alice").await;
     let bet = alice.deducts(4).reason("wager").reference("bet-1");
     bet.clone().await.expect_error(400, "insufficient_balance");

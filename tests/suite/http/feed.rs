@@ -41,7 +41,8 @@ async fn rooms_are_found_by_the_names_of_their_teams_also_after_a_team_is_rename
     stack.stop().await;
 }
 
-/// On a stack of its own: tests that share a stack could not list events while the catalog is damaged.
+/// Runs on a stack of its own, because other tests on the same stack could not list matches while the catalog
+/// is damaged.
 #[tokio::test]
 async fn an_import_rebuilds_a_damaged_catalog_and_rejects_ids_of_another_feed() {
     let (stack, app) = empty_stack().await;
@@ -68,7 +69,7 @@ async fn an_import_rebuilds_a_damaged_catalog_and_rejects_ids_of_another_feed() 
     stack.stop().await;
 }
 
-/// The chunks of the catalog's snapshots.
+/// Returns the chunks of all snapshots of the catalog.
 async fn chunks(client: &Client) -> Vec<Item> {
     let rows = client.scan().table_name(CATALOG).send().await.unwrap().items.unwrap_or_default();
     let is_chunk = |row: &Item| {

@@ -4,7 +4,7 @@ use touchline_testing::Api as _;
 use crate::target::{HttpApi, unique_name, unique_phone};
 
 #[tokio::test]
-async fn a_phone_number_logs_in_and_out() {
+async fn a_user_logs_in_with_a_phone_and_logs_out() {
     let app = HttpApi::under_test();
     let phone = unique_phone();
     let sent = app.anonymous().requests_code(&phone).await.expect(200);
@@ -39,7 +39,7 @@ async fn wrong_and_used_codes_are_401() {
 }
 
 #[tokio::test]
-async fn usernames_are_free_until_taken_and_similar_ones_are_suggested() {
+async fn a_username_is_available_until_it_is_taken_and_others_are_suggested() {
     let app = HttpApi::under_test();
     let wanted = unique_name();
     let free = app.anonymous().checks_username(&wanted).await.expect(200);

@@ -8,9 +8,9 @@ fn rows(response: Response) -> Vec<Value> {
     response.expect(200)["data"].as_array().unwrap().clone()
 }
 
-/// On the demo league of the local stack, or on what the stack under test has imported.
+/// Uses the demo league of the local stack, or the matches that a deployed stack has imported.
 #[tokio::test]
-async fn events_are_listed_live_first_then_upcoming() {
+async fn live_events_come_first_then_upcoming_then_finished() {
     let alice = HttpApi::under_test().user("alice").await;
     let events = rows(alice.lists_events().per_page(100).await);
     assert!(!events.is_empty());
@@ -33,7 +33,7 @@ async fn events_are_listed_live_first_then_upcoming() {
 }
 
 #[tokio::test]
-async fn filters_and_pages_select_from_the_same_list() {
+async fn filters_and_pages_return_parts_of_the_event_list() {
     let alice = HttpApi::under_test().user("alice").await;
     let first = rows(alice.lists_events().status("scheduled").per_page(1).await).remove(0);
     let id = |value: &Value| u32::try_from(value["id"].as_u64().unwrap()).unwrap();

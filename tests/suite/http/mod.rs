@@ -1,4 +1,4 @@
-//! The API as an app sees it. Runs against any address; see `main.rs`.
+//! Tests of the API over HTTP, as a client app uses it. `main.rs` lists the stacks on which they run.
 
 mod bad_input;
 mod chat;

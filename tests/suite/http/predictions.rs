@@ -5,7 +5,7 @@ use touchline_testing::User;
 
 use crate::target::{HttpApi, eventually};
 
-/// A match that starts in an hour, in a league that no other test has.
+/// Imports a match that kicks off in an hour, in a league that no other test has.
 async fn new_match(app: &HttpApi) -> Value {
     let random: &dyn Random = &SystemRandom;
     let id = 2_000_000 + random.below(1_000_000_000);
@@ -40,7 +40,7 @@ async fn finish(app: &HttpApi, event: &Value, home: u32, away: u32) {
 }
 
 #[tokio::test]
-async fn a_prediction_earns_points_and_a_corrected_result_changes_them() {
+async fn a_prediction_earns_points_and_a_corrected_result_changes_the_points() {
     let app = HttpApi::under_test();
     let (alice, bob) = (app.user("alice").await, app.user("bob").await);
     let event = new_match(&app).await;

@@ -43,7 +43,7 @@ async fn a_phone_is_verified_by_the_latest_code_sent_to_it() {
 }
 
 #[tokio::test]
-async fn the_phone_of_another_user_is_422() {
+async fn verifying_the_phone_of_another_user_is_422() {
     let app = HttpApi::under_test();
     let (alice, bob) = (app.user("alice").await, app.user("bob").await);
     alice.initiates_verification(&bob.phone).await.expect_error(422, "phone_taken");

@@ -5,9 +5,11 @@ use touchline_testing::User;
 use crate::store::{Item, StoreUnderTest, number};
 use crate::target::HttpApi;
 
+/// Two days in milliseconds.
 const TWO_DAYS: i64 = 172_800_000;
 
-/// A session is renewed a day after its last renewal. Each function needs the permission to write it.
+/// A request renews its session if the last renewal was a day ago or more. Any function can get that request,
+/// so each function needs the permission to write sessions.
 #[tokio::test]
 async fn every_function_renews_an_old_session() {
     let (alice, store) = (HttpApi::under_test().user("alice").await, HttpApi::store());
@@ -34,7 +36,7 @@ async fn every_function_renews_an_old_session() {
     }
 }
 
-/// The user's only session, with its table.
+/// Returns the user's only session and the name of its table.
 async fn session(store: &StoreUnderTest, user: &User<HttpApi>) -> (String, Item) {
     let mut sessions = store.find("users", &format!("user#{}", user.id), "session#").await;
     assert_eq!(sessions.len(), 1, "{} has one session: {sessions:?}", user.username);

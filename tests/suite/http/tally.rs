@@ -3,7 +3,7 @@ use touchline::ports::random::{Random, SystemRandom};
 
 use crate::target::HttpApi;
 
-/// The stream continues, and operators find the record in the store.
+/// The function reports no failure, so the stream continues. Operators find the record in the store.
 #[tokio::test]
 async fn an_unreadable_stream_record_is_set_aside() {
     let (app, store) = (HttpApi::under_test(), HttpApi::store());

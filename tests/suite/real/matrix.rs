@@ -1,4 +1,4 @@
-//! A real Matrix homeserver, as a Matrix client sees it.
+//! Tests of chat on a real Matrix homeserver, with a Matrix client.
 
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ async fn a_former_username_stays_reserved_and_its_chat_logins_end() {
 
 #[tokio::test]
 #[ignore = "needs Synapse: run tests/real-components"]
-async fn a_message_in_the_room_of_an_event_reaches_the_other_members() {
+async fn a_message_in_the_room_of_a_match_reaches_the_other_members() {
     let (alice, bob) = two_users().await;
     let events = alice.lists_events().per_page(1).await.expect_data(200);
     let room = events[0]["chat_room_id"].as_str().unwrap();
@@ -104,7 +104,7 @@ async fn the_room_of_an_event_can_be_renamed_any_number_of_times() {
 
 #[tokio::test]
 #[ignore = "needs Synapse: run tests/real-components"]
-async fn a_kick_and_a_ban_by_a_moderator_end_the_membership() {
+async fn a_kick_or_a_ban_by_a_moderator_ends_the_membership() {
     let (alice, bob) = two_users().await;
     let room = alice.creates_room(&unique_name()).await.room_id();
     let has_joined = async || {
@@ -121,7 +121,7 @@ async fn a_kick_and_a_ban_by_a_moderator_end_the_membership() {
     bob.joins(&room).await.expect_error(403, "not_allowed");
 }
 
-/// Our chat port, connected to this URL.
+/// Returns our chat port, connected to the homeserver at this URL.
 fn chat(url: &str) -> MatrixChat {
     chat_with(url, None)
 }
@@ -149,8 +149,8 @@ fn chat_with(url: &str, token: Option<&str>) -> MatrixChat {
     MatrixChat::new(chat.homeserver.as_ref().unwrap(), &chat.server)
 }
 
-/// A proxy to the homeserver that drops its first `losses` responses to createRoom. Returns its URL and the number of
-/// responses that it has dropped.
+/// Starts a proxy that drops the homeserver's first `losses` responses to createRoom. Returns the URL of the
+/// proxy and the number of responses that it has dropped.
 async fn lossy_proxy(losses: u32) -> (String, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -213,7 +213,7 @@ async fn a_lost_response_does_not_create_a_second_room() {
 
 #[tokio::test]
 #[ignore = "needs Synapse: run tests/real-components"]
-async fn a_token_that_the_homeserver_rejects_gives_a_clear_error() {
+async fn a_token_that_the_homeserver_rejects_gives_an_error_that_says_so() {
     let chat = chat_with(&variable("TOUCHLINE_TEST_HOMESERVER"), Some("not-the-token-of-the-file"));
     let unknown = Username::parse(&unique_name()).unwrap();
     let error = chat.log_in(&unknown, "DEVICE").await.unwrap_err();
@@ -298,10 +298,10 @@ async fn check_with_chat(user: &User<HttpApi>, room: &str) {
     assert!([200, 409].contains(&joined.status.as_u16()), "{}", joined.body);
 }
 
-/// Runs alone and last: other tests need the homeserver.
+/// Must run alone and last, because the other tests need the homeserver.
 #[tokio::test]
 #[ignore = "needs Synapse to itself: run tests/real-components"]
-async fn outage_of_a_frozen_and_of_a_stopped_homeserver() {
+async fn outage_of_the_homeserver_fails_chat_requests_but_not_logins() {
     let (alice, bob) = two_users().await;
     let room = bob.creates_room(&unique_name()).await.room_id();
     let mut homeserver = Homeserver::running();
@@ -315,13 +315,13 @@ async fn outage_of_a_frozen_and_of_a_stopped_homeserver() {
     check_without_chat(&alice, &room).await;
     homeserver.restart().await;
     check_with_chat(&alice, &room).await;
-    // The requests that failed created no rooms.
+    // The failed requests created no rooms.
     assert_eq!(alice.lists_rooms().search("nowhere").await.expect_data(200), json!([]));
 }
 
 #[tokio::test]
-#[ignore = "runs with the others: run tests/real-components"]
-async fn a_homeserver_behind_a_login_server_gives_its_own_error() {
+#[ignore = "needs the registration file: run tests/real-components"]
+async fn a_homeserver_without_login_for_application_services_gives_an_error_that_says_so() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The calls of the functions against the permissions of their roles.
+//! Compares the DynamoDB calls of the functions with the permissions of their roles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ fn roles_allow_exactly_the_calls_that_functions_make() {
         wrong.extend(
             allowed
                 .difference(&made)
-                .map(|call| format!("the role of {id} allows {call}, which it never calls")),
+                .map(|call| format!("the role of {id} allows {call}, which is never called")),
         );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

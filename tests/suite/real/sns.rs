@@ -1,4 +1,4 @@
-//! Text messages.
+//! Tests of text messages that are sent through SNS.
 
 use clap::Parser as _;
 use reqwest::Client;
@@ -65,7 +65,7 @@ async fn a_failed_message_is_logged_and_does_not_count_towards_the_limit() {
     // This ministack has no user with our access key, so every call fails, as a missing permission does on AWS.
     let stack = stack_with_sns(&variable("TOUCHLINE_TEST_SNS_REFUSING")).await;
     let (client, api, phone) = (Client::new(), format!("http://{}", stack.api), unique_phone());
-    // More often than the limit allows.
+    // The limit is five codes, so the last two requests would be 429 if failed messages counted.
     for _ in 0..7 {
         let request = client.post(format!("{api}/api/code/request")).json(&json!({ "phone": phone }));
         let response = request.send().await.unwrap();

@@ -69,7 +69,7 @@ async fn every_request_creates_a_room_unless_it_repeats_an_idempotency_key() {
     assert!(replay.is_replay());
     assert_eq!(replay.expect(200), created);
     alice.creates_room("Other").idempotency_key("k1").await.expect_error(422, "reference_reused");
-    // Another user's key is another key.
+    // Each user has their own keys, so the key "k1" of bob creates another room.
     let of_bob = bob.creates_room("Corner").idempotency_key("k1").await.room_id();
     assert_ne!(created["data"]["room_id"], of_bob);
     let too_long = alice.creates_room("Corner").idempotency_key(&"x".repeat(65)).await;
@@ -97,7 +97,7 @@ async fn concurrent_requests_with_one_key_create_one_room() {
     assert_eq!(app.dump().await.matches("S(\"Corner\")").count(), 1);
 }
 
-/// Each write fails in turn, before or after the store carries it out.
+/// Each write of the creation fails in turn, either before or after the store carries out the write.
 #[tokio::test]
 async fn the_next_request_resumes_a_creation_that_failed_half_way() {
     for fault in [Fault::FailBefore, Fault::FailAfter] {
@@ -120,18 +120,19 @@ async fn the_next_request_resumes_a_creation_that_failed_half_way() {
             failures += 1;
             first.expect(500);
             let rooms = |dump: &str| dump.matches("S(\"Corner\")").count();
-            // If the last write was carried out, the room exists, and the next request creates another one.
+            // If the store carried out the last write, the first room exists, and the next request creates a
+            // second room.
             let created = rooms(&app.dump().await);
             assert!(created == 0 || fault == Fault::FailAfter);
             request.await.expect(201);
             assert_eq!(rooms(&app.dump().await), created + 1, "step {step}");
         }
-        assert_eq!(failures, 3, "the writes are the creation, the username and the room");
+        assert_eq!(failures, 3, "the three writes: the creation, the username lock and the room");
     }
 }
 
 #[tokio::test]
-async fn without_the_homeserver_creating_a_room_is_503() {
+async fn creating_a_room_while_the_homeserver_is_down_is_503() {
     let app = builder().without_chat().start().await;
     let alice = app.user("alice").await;
     alice.creates_room("Corner").await.expect_error(503, "chat_unavailable");

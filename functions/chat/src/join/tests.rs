@@ -9,7 +9,7 @@ use touchline_testing::{Fault, concurrently};
 use crate::testing::{app, builder, listed, membership_event, process_changes};
 
 #[tokio::test]
-async fn a_user_joins_once() {
+async fn a_user_can_join_a_room_only_once() {
     let (app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();
     assert_eq!(
@@ -27,7 +27,7 @@ async fn a_user_joins_once() {
 }
 
 #[tokio::test]
-async fn a_private_room_needs_an_invitation() {
+async fn joining_a_private_room_needs_an_invitation() {
     let (_app, [alice, bob, carol]) = app().await;
     let room = alice.creates_room("Den").private().await.room_id();
     bob.joins(&room).await.expect_error(403, "not_allowed");
@@ -54,7 +54,7 @@ async fn unknown_room_ids_are_404() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_thirty_concurrent_joins_one_succeeds() {
+async fn exactly_one_of_thirty_concurrent_joins_succeeds() {
     let (app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();
     let responses = concurrently(30, |_| bob.joins(&room)).await;
@@ -68,9 +68,10 @@ async fn of_thirty_concurrent_joins_one_succeeds() {
     assert_eq!(listed(&bob, &room).await.unwrap()["member_count"], 2);
 }
 
-/// The SDK retries the write. The retry must not look like an earlier join.
+/// The response of the store is lost, so the SDK retries the write. The retry must not count as a second
+/// join.
 #[tokio::test]
-async fn a_lost_response_of_the_store_is_not_a_conflict() {
+async fn a_join_succeeds_although_the_response_of_the_store_is_lost() {
     let (app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();
     app.faults.set(|attempt| {
@@ -83,21 +84,21 @@ async fn a_lost_response_of_the_store_is_not_a_conflict() {
     bob.joins(&room).await.expect(200);
 }
 
-/// The homeserver can push a join before the request that caused it has written it.
+/// The homeserver can push a join event before the request that caused the event has stored the membership.
 #[tokio::test]
-async fn a_join_succeeds_although_the_homeserver_pushed_it_first() {
+async fn a_join_succeeds_although_the_homeserver_pushed_the_join_event_first() {
     let (app, [alice, bob, carol]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();
     app.homeserver().pushes("1", [membership_event(&app, &room, bob.chat_id(), "join", 1)]).await.expect(200);
     bob.joins(&room).await.expect(200);
     bob.joins(&room).await.expect_error(409, "already_a_member");
-    // The creator joined through our API, whatever the homeserver pushes later.
+    // The creator is a member from the creation on. A later join event does not let the creator join again.
     app.homeserver()
         .pushes("m", [membership_event(&app, &room, alice.chat_id(), "join", 1)])
         .await
         .expect(200);
     alice.joins(&room).await.expect_error(409, "already_a_member");
-    // A user who joined a minute ago through the homeserver is a member.
+    // Carol joined through the homeserver a minute before her request, so her request is a second join.
     app.homeserver()
         .pushes("2", [membership_event(&app, &room, carol.chat_id(), "join", -60)])
         .await
@@ -108,7 +109,7 @@ async fn a_join_succeeds_although_the_homeserver_pushed_it_first() {
 }
 
 #[tokio::test]
-async fn newer_homeserver_events_supersede_our_requests() {
+async fn homeserver_events_supersede_only_older_requests() {
     let (app, [alice, bob, _]) = app().await;
     let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
     let (store, began) = (&app.store, app.clock.now());
@@ -119,7 +120,7 @@ async fn newer_homeserver_events_supersede_our_requests() {
     assert_eq!(store.join(&room, user, "request", began).await.unwrap(), Joined::Now);
     let member = store.member(&room, user, Reads::Eventual).await.unwrap().unwrap();
     assert_eq!(member.membership, Membership::Leave);
-    // An older event does not undo a join. A newer join supersedes a leave.
+    // An older invite event does not undo a join. A newer join event supersedes a leave request.
     app.clock.advance(TimeDelta::minutes(1));
     bob.joins(id.as_str()).await.expect(200);
     let began = app.clock.now();
@@ -132,7 +133,7 @@ async fn newer_homeserver_events_supersede_our_requests() {
 }
 
 #[tokio::test]
-async fn the_first_room_locks_the_username() {
+async fn creating_or_joining_a_room_locks_the_username() {
     let (_app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();
     alice.updates_profile().username("alicia").await.expect_error(409, "username_locked");
@@ -142,7 +143,7 @@ async fn the_first_room_locks_the_username() {
 }
 
 #[tokio::test]
-async fn without_the_homeserver_joining_is_503() {
+async fn joining_a_room_while_the_homeserver_is_down_is_503() {
     let (app, [alice, ..]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();
     let stored = app.store.room(&RoomId::parse(&room).unwrap()).await.unwrap().unwrap();

@@ -6,12 +6,12 @@ use touchline_testing::{Request, TestApp};
 
 use crate::testing::{app, listed, names, process_changes};
 
-/// The names in a list.
+/// Returns the names of the rooms on the first page of a list.
 async fn found(request: Request<TestApp, ListRooms>) -> BTreeSet<String> {
     names(&request.await.expect(200)).into_iter().map(str::to_owned).collect()
 }
 
-/// The names on all pages of a list.
+/// Returns the names of the rooms on all pages of a list.
 async fn on_all_pages(request: Request<TestApp, ListRooms>) -> Vec<String> {
     let mut seen = Vec::new();
     let mut page = request.clone().await.expect(200);
@@ -93,7 +93,7 @@ async fn search_finds_any_part_of_a_name_in_any_case() {
         assert_eq!(names(&list), [name], "{text}");
     }
     assert_eq!(found(alice.lists_rooms().search("nothing of that")).await, set(&[]));
-    // "Banana" contains "an" twice and is listed once, even if a page ends between the two.
+    // "Banana" contains "an" twice. The room is listed once, even if a page ends between the two occurrences.
     assert_eq!(on_all_pages(alice.lists_rooms().search("an").per_page(1)).await, ["Banana Split"]);
 }
 
@@ -148,7 +148,7 @@ async fn rooms_can_be_listed_by_match() {
     alice.creates_room("Corner shop").await.expect(201);
     process_changes(&app).await;
     let list = alice.lists_rooms().about_event(1).await.expect(200);
-    assert_eq!(names(&list).len(), 4, "three, and the match's own room: {list}");
+    assert_eq!(names(&list).len(), 4, "three created rooms and the match's own room: {list}");
     assert!(list["data"].as_array().unwrap().iter().all(|room| room["event"]["id"] == 1));
     let corner = alice.lists_rooms().about_event(1).search("corner");
     assert_eq!(found(corner.clone()).await, set(&["Corner kicks", "Corner flags"]));
@@ -158,7 +158,7 @@ async fn rooms_can_be_listed_by_match() {
 }
 
 #[tokio::test]
-async fn invalid_parameters_are_422_and_named() {
+async fn invalid_parameters_are_422_and_the_response_names_them() {
     let (_app, [alice, ..]) = app().await;
     for (name, value) in [
         ("joined", "maybe"),
@@ -170,7 +170,7 @@ async fn invalid_parameters_are_422_and_named() {
     ] {
         alice.lists_rooms().query(name, value).await.expect_invalid(&[name]);
     }
-    // A cursor of another search.
+    // This cursor belongs to another search.
     alice.lists_rooms().search("ab").cursor("d7879").await.expect_invalid(&["cursor"]);
     let list = alice.lists_rooms().query("joined", false).await.expect(200);
     assert!(!names(&list).is_empty(), "joined=false is not a filter");

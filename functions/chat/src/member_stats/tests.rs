@@ -8,7 +8,7 @@ async fn supports(user: &User, team: u32) {
     user.saves_primary_team(team).await.expect(200);
 }
 
-/// Stores a result and awards the points.
+/// Imports the final score of a match and awards the points.
 async fn ends(app: &TestApp, event: u32, home: u32, away: u32) {
     let league = league();
     let events = league["events"].as_array().unwrap();
@@ -72,9 +72,9 @@ async fn the_keys_of_teams_are_snake_case_whatever_form_the_feed_uses() {
     );
 }
 
-/// Only the changes of the `rooms` table are processed after the join.
+/// After the join, `tally` processes only the changes of the `rooms` table.
 #[tokio::test]
-async fn joining_copies_the_users_earlier_prediction_team_and_record() {
+async fn a_join_copies_the_prediction_team_and_record_of_the_user() {
     let (app, [alice, bob, _]) = app().await;
     app.clock.advance(-TimeDelta::hours(2));
     let room = alice.creates_room("Stand").about_event(4).await.room_id();
@@ -95,7 +95,7 @@ async fn joining_copies_the_users_earlier_prediction_team_and_record() {
 }
 
 #[tokio::test]
-async fn a_room_without_a_match_shows_every_team_with_members() {
+async fn a_room_without_a_match_shows_every_team_that_members_support() {
     let (app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Stand").await.room_id();
     assert_eq!(stats(&app, &alice, &room).await["team_distribution"], json!({ "neutral": 1 }));
@@ -106,7 +106,7 @@ async fn a_room_without_a_match_shows_every_team_with_members() {
 }
 
 #[tokio::test]
-async fn members_are_active_for_seven_days_after_they_were_seen() {
+async fn members_are_active_on_the_day_they_were_seen_and_the_six_days_after() {
     let (app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Stand").await.room_id();
     bob.joins(&room).await.expect(200);
@@ -159,7 +159,7 @@ async fn the_top_predictors_are_members_ranked_by_their_records() {
 }
 
 #[tokio::test]
-async fn only_members_can_read_a_private_room() {
+async fn only_members_can_read_the_statistics_and_predictions_of_a_private_room() {
     let (_app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Den").about_event(1).private().await.room_id();
     alice.invites_to(&room).user(bob.id).await.expect(200);

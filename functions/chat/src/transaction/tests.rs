@@ -12,7 +12,7 @@ async fn push(app: &TestApp, transaction: &str, events: &[Value]) {
     process_changes(app).await;
 }
 
-/// Whether the user has joined the room, and the number of its members.
+/// Returns whether the user has joined the room, and how many members the room has.
 async fn joined_and_count(user: &User, room: &str) -> (bool, u64) {
     let room = listed(user, room).await.unwrap();
     (room["is_joined"].as_bool().unwrap(), room["member_count"].as_u64().unwrap())
@@ -26,7 +26,7 @@ async fn only_the_homeserver_can_push() {
         app.with_token(token).pushes("1", no_events.clone()).await.expect_matrix_error(403, "M_FORBIDDEN");
     }
     app.anonymous().pushes("1", no_events.clone()).await.expect_matrix_error(401, "M_MISSING_TOKEN");
-    // Without a configured token, no token is accepted, not even an empty one.
+    // Without a configured token, every token is rejected, even an empty token.
     let app = builder().variable("CHAT_HS_TOKEN", "").start().await;
     app.with_token("").pushes("1", no_events).await.expect_matrix_error(403, "M_FORBIDDEN");
 }
@@ -57,7 +57,7 @@ async fn a_join_on_the_homeserver_locks_the_username() {
 }
 
 #[tokio::test]
-async fn a_message_updates_the_last_activity_and_an_older_one_does_not() {
+async fn a_message_updates_the_last_activity_and_an_older_message_does_not() {
     let (app, [alice, ..]) = app().await;
     let room = alice.creates_room("Stand").await.room_id();
     process_changes(&app).await;
@@ -69,7 +69,7 @@ async fn a_message_updates_the_last_activity_and_an_older_one_does_not() {
     push(&app, "1", &[future]).await;
     let after = last_activity().await;
     assert!(after.as_str() > before.as_str(), "{before} {after}");
-    assert_eq!(after, app.clock.now().format("%Y-%m-%dT%H:%M:%SZ").to_string(), "not in the future");
+    assert_eq!(after, app.clock.now().format("%Y-%m-%dT%H:%M:%SZ").to_string(), "no activity in the future");
     push(&app, "2", &[old]).await;
     assert_eq!(last_activity().await, after);
 }

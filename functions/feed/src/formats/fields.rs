@@ -1,18 +1,19 @@
-//! Reads rows and their fields.
+//! Parses the rows of a document and their fields.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use crate::document::Rejected;
 
-/// The longest text of a row, in characters.
+/// The maximum length of a text field, in characters.
 const MAX_TEXT: usize = 200;
 
 pub fn timestamp(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc())
 }
 
-/// Parses the rows of a list. Adds invalid rows to `rejected` under their name and continues with the others.
+/// Parses the rows of a list. Adds each invalid row to `rejected`, under the name that `name` returns, and
+/// continues with the next row.
 pub fn rows<T>(
     list: &Value,
     rejected: &mut Vec<Rejected>,
@@ -29,7 +30,7 @@ pub fn rows<T>(
     found
 }
 
-/// A row's name in reports: its kind with its id, or with its position if it has none.
+/// Returns the name of a row in reports: its kind with its id, or with its position if the row has no id.
 pub fn row_name(kind: &str, at: usize, row: &Value) -> String {
     match row["id"].as_u64() {
         Some(id) => format!("{kind} {id}"),
@@ -37,7 +38,7 @@ pub fn row_name(kind: &str, at: usize, row: &Value) -> String {
     }
 }
 
-/// A required text.
+/// Reads a required text field.
 pub fn text(row: &Value, field: &str) -> Result<String, String> {
     optional_text(row, field)?.ok_or_else(|| format!("{field} is missing"))
 }
@@ -59,7 +60,7 @@ pub fn optional_text(row: &Value, field: &str) -> Result<Option<String>, String>
     }
 }
 
-/// The URL of a picture.
+/// Reads an optional field that holds the URL of a picture.
 pub fn link(row: &Value, field: &str) -> Result<Option<String>, String> {
     let link = optional_text(row, field)?;
     match link {
@@ -77,7 +78,7 @@ pub fn integer(row: &Value, field: &str) -> Result<Option<i64>, String> {
     }
 }
 
-/// A year. `None` for a number that is not one.
+/// Returns the number as a year, or `None` if it is not between 1000 and 9999.
 pub fn year(number: i64) -> Option<i32> {
     i32::try_from(number).ok().filter(|year| (1000..=9999).contains(year))
 }

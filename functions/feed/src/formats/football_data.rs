@@ -9,7 +9,7 @@ use crate::document::{Document, NewEvent, NewSport, NewTeam, NewTournament, Refe
 
 const FORMAT: &str = "football-data.org/v4";
 
-/// Areas that are not countries. Competitions between countries have them.
+/// Areas that are not countries. A competition between teams of several countries has such an area.
 const CONTINENTS: [&str; 7] =
     ["World", "Africa", "Asia", "Europe", "N/C America", "Oceania", "South America"];
 
@@ -20,7 +20,7 @@ pub fn read(document: &Value) -> Result<Document, FeedError> {
     let mut read = Document { source: FORMAT.into(), ..Document::default() };
     let name = |kind: &'static str| move |at: usize, row: &Value| row_name(kind, at, row);
     let mut teams = rows(&document["teams"], &mut read.rejected, name("team"), |row| team(row, None));
-    // A document about one competition has it once, beside the matches.
+    // A document about one competition names the competition once, beside the list of matches.
     let shared = &document["competition"];
     let matches = rows(&document["matches"], &mut read.rejected, name("match"), |row| {
         let competition = if row["competition"].is_object() { &row["competition"] } else { shared };
@@ -57,7 +57,7 @@ pub fn read(document: &Value) -> Result<Document, FeedError> {
     Ok(read)
 }
 
-/// A document can mention a team several times, with different details.
+/// Adds the details that `known` lacks. A document can mention a team several times, with different details.
 fn add_details(known: &mut NewTeam, other: NewTeam) {
     known.logo = known.logo.take().or(other.logo);
     known.country = known.country.take().or(other.country);
@@ -77,14 +77,14 @@ fn external(row: &Value) -> Result<Reference, String> {
     }
 }
 
-/// The country of a competition. `None` if it is played between countries.
+/// Returns the country of a competition, or `None` if teams of several countries play in it.
 fn country(area: &Value) -> Result<Option<String>, String> {
     let name = optional_text(area, "name").map_err(|reason| format!("area: {reason}"))?;
     Ok(name.filter(|name| !CONTINENTS.contains(&name.as_str())))
 }
 
 fn team(row: &Value, league_country: Option<&String>) -> Result<NewTeam, String> {
-    // A knock-out match has nulls until its teams are decided.
+    // In a knock-out match, the id of a team is null until the team is decided.
     if row["id"].is_null() {
         return Err("its teams are not known yet".into());
     }
@@ -140,8 +140,8 @@ fn event(
     event.checked(home, away)
 }
 
-/// `fullTime` includes extra time and penalties. In a match that had either, `regularTime` is the score after 90
-/// minutes.
+/// Returns the score after 90 minutes. `fullTime` includes extra time and penalties, and a match that had
+/// either also has `regularTime`, the score after 90 minutes.
 fn after_ninety_minutes(score: &Value) -> Result<(Option<i64>, Option<i64>), String> {
     let part = |name: &str| -> Result<(Option<i64>, Option<i64>), String> {
         Ok((integer(&score[name], "home")?, integer(&score[name], "away")?))
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_has_its_counterpart() {
+    fn every_known_status_is_mapped_and_an_unknown_status_is_rejected() {
         let score = json!({ "duration": "REGULAR", "fullTime": { "home": 2, "away": 1 } });
         for (word, status) in [
             ("SCHEDULED", Status::Scheduled),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_time_and_penalties_do_not_count() {
+    fn goals_in_extra_time_and_in_penalty_shootouts_do_not_count() {
         let score = json!({ "duration": "PENALTY_SHOOTOUT", "fullTime": { "home": 6, "away": 4 },
             "regularTime": { "home": 1, "away": 1 }, "extraTime": { "home": 1, "away": 1 },
             "penalties": { "home": 4, "away": 2 } });
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn teams_have_the_details_of_the_list_of_teams() {
+    fn the_details_of_teams_are_read_from_the_list_of_teams() {
         let document = json!({ "teams": [
             { "id": 57, "name": "Home", "area": { "id": 2072, "name": "Albion", "code": "ALB" }, "founded": 1886,
               "venue": "The Quay", "crest": "https://example.org/57.png" },
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_teams_country_is_its_own_or_else_that_of_its_league() {
+    fn the_country_of_a_team_and_the_country_of_its_league_are_read_separately() {
         let mut first = row("SCHEDULED", json!({}));
         first["area"] = json!({ "id": 2072, "name": "Albion", "code": "ALB" });
         first["awayTeam"]["area"] = json!({ "name": "Cambria" });
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_competition_between_countries_says_nothing_about_a_teams_country() {
+    fn a_competition_between_countries_gives_its_teams_no_league_country() {
         for continent in ["Europe", "World", "South America"] {
             let mut cup = row("SCHEDULED", json!({}));
             cup["area"] = json!({ "name": continent });

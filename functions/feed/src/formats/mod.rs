@@ -1,4 +1,4 @@
-//! The formats. Each one turns JSON into a [`Document`], row by row.
+//! The formats of documents. Each module parses one format into a [`Document`], row by row.
 
 mod fields;
 mod football_data;
@@ -12,7 +12,7 @@ use crate::document::Document;
 
 use fields::timestamp;
 
-/// Parses the document of an invocation.
+/// Parses the document in the payload of an invocation.
 pub fn read(event: &Value) -> Result<Document, FeedError> {
     let as_of = match &event["as_of"] {
         Value::Null => None,

@@ -88,8 +88,8 @@ fn event(row: &Value, league: &str, timezone: Tz) -> Result<NewEvent, String> {
     event.checked(first, second)
 }
 
-/// `ft` is the score after 90 minutes, without extra time (`et`) and penalties (`p`). Older files have `score1`
-/// and `score2`.
+/// Returns the score after 90 minutes: `ft`, which is without extra time (`et`) and penalties (`p`). Older
+/// files have `score1` and `score2` instead.
 fn after_ninety_minutes(row: &Value) -> Result<(Option<i64>, Option<i64>), String> {
     let goals = |value: &Value| match value {
         Value::Null => Ok(None),
@@ -102,7 +102,8 @@ fn after_ninety_minutes(row: &Value) -> Result<(Option<i64>, Option<i64>), Strin
     }
 }
 
-/// A match without a time starts at the beginning of its day, so that predictions do not stay open too long.
+/// Returns the kick-off. Without a time, this is the beginning of the day, so that predictions do not stay
+/// open too long.
 fn start(row: &Value, timezone: Tz) -> Result<DateTime<Utc>, String> {
     let (date, time) = (text(row, "date")?, optional_text(row, "time")?);
     let day = parse_date(&date).map_err(|reason| format!("date {date:?} {reason}"))?;
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(start("2026-08-15", "15:00").unwrap(), "2026-08-15T14:00:00+00:00");
         assert_eq!(start("2026-12-15", "15:00").unwrap(), "2026-12-15T15:00:00+00:00");
         assert_eq!(start("2026-10-25", "01:30").unwrap(), "2026-10-25T00:30:00+00:00", "the earlier of two");
-        assert!(start("2026-03-29", "01:30").unwrap_err().contains("does not exist"), "skipped");
+        assert!(start("2026-03-29", "01:30").unwrap_err().contains("does not exist"), "a skipped time");
         assert!(start("2026-02-30", "15:00").is_err());
         assert!(start("2026-02-20", "25:00").is_err());
         assert!(start("-0001-01-01", "15:00").is_err());
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_without_a_time_starts_at_the_beginning_of_its_day_even_without_a_midnight() {
+    fn a_match_without_a_time_starts_with_its_day_even_if_the_day_has_no_midnight() {
         let document =
             json!({ "name": "Liga", "matches": [{ "date": "2026-09-06", "team1": "A", "team2": "B" }] });
         let read = read(&document, Some("America/Santiago")).unwrap();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_is_the_one_after_ninety_minutes() {
+    fn the_result_is_the_score_after_ninety_minutes() {
         let row = json!({ "date": "2026-08-15", "team1": "A", "team2": "B",
             "score": { "ht": [0, 0], "ft": [1, 1], "et": [2, 1], "p": [4, 2] } });
         let event = one(row).unwrap();

@@ -1,4 +1,4 @@
-//! Our own format. Its ids are ours.
+//! Our own format. Its documents use our own ids.
 
 use serde_json::Value;
 use touchline::domain::catalog::Status;
@@ -80,7 +80,7 @@ fn read_event(row: &Value) -> Result<NewEvent, String> {
 }
 
 fn id(row: &Value, field: &str) -> Result<Reference, String> {
-    // Apps read ids as signed 32-bit integers.
+    // Client apps read ids as signed 32-bit integers.
     match integer(row, field)?.map(i32::try_from) {
         Some(Ok(id)) if id > 0 => Ok(Reference::Given(id.unsigned_abs())),
         None => Err(format!("{field} is missing")),

@@ -13,7 +13,7 @@ pub enum Base {
     Nothing,
     Snapshot(Loaded),
     /// The published snapshot cannot be read, for example because another version of this program wrote it.
-    /// The next one is built from the rows.
+    /// The next snapshot is built from the stored rows.
     Rows {
         head: Option<Head>,
         catalog: Arc<Catalog>,
@@ -40,7 +40,7 @@ impl Base {
         Ok(Self::Rows { head, catalog: Arc::new(Catalog::new(chunks)) })
     }
 
-    /// The rows that an import can refer to.
+    /// Returns the rows that a document can refer to.
     pub fn known(&self) -> Arc<Catalog> {
         match self {
             Self::Nothing => Arc::default(),
@@ -49,7 +49,7 @@ impl Base {
         }
     }
 
-    /// The published catalog; empty if there is none or it is unreadable.
+    /// Returns the published catalog, which is empty if nothing is published or the snapshot is unreadable.
     pub fn published(&self) -> Arc<Catalog> {
         match self {
             Self::Snapshot(loaded) => Arc::clone(&loaded.catalog),
@@ -65,7 +65,7 @@ impl Base {
         }
     }
 
-    /// The chunks that the next snapshot keeps unless it replaces them.
+    /// Returns the chunks that the next snapshot keeps unless it replaces them.
     pub fn index(&self) -> Index {
         match self {
             Self::Snapshot(loaded) => loaded.index.clone(),

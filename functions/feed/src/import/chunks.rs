@@ -5,7 +5,7 @@ use touchline::domain::catalog::{Catalog, Chunk, ChunkName, Match, Sport, Team, 
 use touchline::storage::StoreError;
 use touchline::storage::catalog::Row;
 
-/// Rows by id.
+/// Rows of every kind, by id.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
     pub sports: BTreeMap<u32, Sport>,
@@ -22,7 +22,7 @@ impl Rows {
             && self.events.is_empty()
     }
 
-    /// Every stored row.
+    /// Reads every stored row.
     pub async fn load_all(app: &App) -> Result<Self, StoreError> {
         Ok(Self {
             sports: app.store.all_rows().await?,
@@ -32,7 +32,7 @@ impl Rows {
         })
     }
 
-    /// The stored state of the same rows.
+    /// Reads the stored state of the rows in `self`.
     pub async fn reload(&self, app: &App) -> Result<Self, StoreError> {
         fn ids<T>(rows: &BTreeMap<u32, T>) -> Vec<u32> {
             rows.keys().copied().collect()
@@ -46,7 +46,8 @@ impl Rows {
     }
 }
 
-/// The chunks that change when `rows` replace those of `catalog`. `None` for a chunk that becomes empty.
+/// Returns the chunks that change when `rows` replace the rows with the same ids in `catalog`. A chunk that
+/// becomes empty is `None`.
 pub fn changed_chunks(catalog: &Catalog, rows: &Rows) -> BTreeMap<ChunkName, Option<Chunk>> {
     let mut next: BTreeMap<ChunkName, Chunk> = BTreeMap::new();
     let copy =
@@ -58,7 +59,7 @@ pub fn changed_chunks(catalog: &Catalog, rows: &Rows) -> BTreeMap<ChunkName, Opt
     replace(&mut base.tournaments, &rows.tournaments);
     next.insert(ChunkName::Base, base);
 
-    // Includes the months that matches move out of.
+    // The matches of a month are one chunk. Includes the months that matches move out of.
     let touched: BTreeSet<ChunkName> = catalog
         .events()
         .filter(|event| rows.events.get(&event.id).is_some_and(|row| row != *event))

@@ -9,15 +9,15 @@ use super::Import;
 use super::ids::Ids;
 use crate::document::{NewEvent, Reference};
 
-/// Shards of a featured match: 64,000 predictions a second.
+/// The number of shards of a featured match. They accept 64,000 predictions a second.
 const FEATURED_SHARDS: u8 = 64;
 
-/// Shards of any other match: 4,000 predictions a second.
+/// The number of shards of any other match. They accept 4,000 predictions a second.
 const SHARDS: u8 = 4;
 
 impl Import<'_> {
-    /// Writes the matches. Each new match gets a chat room; without one it is rejected, and a later import
-    /// creates both.
+    /// Writes the matches, and creates a chat room for each new match. A match whose room cannot be created
+    /// is rejected, and a later import creates the match and its room.
     pub async fn import_events(&mut self, ids: &Ids, events: Vec<NewEvent>) -> Result<(), StoreError> {
         let rooms: HashMap<(u32, Key), Box<str>> =
             self.catalog.events().map(|event| ((event.id, event.key), event.room.clone())).collect();
@@ -55,7 +55,8 @@ impl Import<'_> {
             };
             if row.room.is_empty() {
                 let name = match_room_name(home, away);
-                // One failure is enough: a homeserver that hangs costs two seconds each time.
+                // Once the homeserver was unavailable, it is not asked again: a homeserver that hangs costs
+                // two seconds for each match.
                 let room = match chat_error.clone() {
                     None => self.app.chat.match_room(id, &name).await,
                     Some(error) => Err(error),
@@ -104,7 +105,8 @@ impl Import<'_> {
             last_activity: self.now,
         };
         row.room = room.room_id.as_str().into();
-        // A room from an import that crashed may have another name. It is renamed with the others.
+        // The room may exist already, under another name, because an import crashed. `rename_rooms` then
+        // renames it.
         if self.app.store.put_room(&room).await? {
             row.room_name_hash = hash;
         }
@@ -112,7 +114,7 @@ impl Import<'_> {
     }
 }
 
-/// A reference as the document writes it.
+/// Returns a reference as the document writes it.
 fn shown(reference: &Reference) -> String {
     match reference {
         Reference::Given(id) => id.to_string(),

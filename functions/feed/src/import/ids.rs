@@ -7,7 +7,7 @@ use super::Import;
 use super::slug::slug;
 use crate::document::{NewEvent, NewSport, NewTeam, NewTournament, OWN_SOURCE, Reference};
 
-/// Ids from here on are never assigned: they are for documents that bring their own.
+/// Ids from this one on are never assigned. They are reserved for documents that bring their own ids.
 const FIRST_OWN_ID: u32 = 1_000_000;
 
 /// The id of each row that the document refers to.
@@ -17,7 +17,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Whether the document is in our own format.
+    /// Returns whether the document is in our own format.
     pub fn is_own_format(&self) -> bool {
         self.source == OWN_SOURCE
     }
@@ -32,8 +32,8 @@ impl Ids {
 }
 
 impl Import<'_> {
-    /// Assigns ids to the rows that have only an id of their source. Also returns the sports that are new: a
-    /// sport that another source has imported already is the same sport.
+    /// Assigns ids to the rows that have only an id of their source. Also returns the sports to import: all
+    /// except those that another source has imported already, under the same slug.
     pub async fn assign_ids(
         &self,
         source: &str,

@@ -29,7 +29,7 @@ use crate::{FeedError, Report};
 /// How far a document's clock may be ahead of ours.
 const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
-/// How many reasons a report holds. Further rejected rows are only counted.
+/// The maximum number of reasons in a report. Further rejected rows are only counted.
 const MAX_REASONS: usize = 100;
 
 pub async fn import(app: &App, document: Document) -> Result<Report, FeedError> {
@@ -85,6 +85,7 @@ pub async fn rebuild(app: &App) -> Result<Report, FeedError> {
 struct Import<'a> {
     app: &'a App,
     now: DateTime<Utc>,
+    /// The document's date or, without one, the time of the import.
     as_of: DateTime<Utc>,
     /// Whether the document has a date of its own.
     is_dated: bool,
@@ -92,7 +93,7 @@ struct Import<'a> {
     catalog: Arc<Catalog>,
     /// The stored state of the document's rows, after they were written.
     rows: Rows,
-    /// Rejected rows. No row of the same document may refer to one.
+    /// The rejected rows, by kind and id. No row of the same document may refer to a rejected row.
     rejected: HashSet<(Kind, u32)>,
     report: Report,
 }

@@ -8,10 +8,11 @@ use super::base::Base;
 use super::chunks::{Rows, changed_chunks};
 use super::slug::Slugs;
 
-/// How long a replaced chunk stays for functions that are still reading it.
+/// How long a replaced chunk stays stored, for functions that are still reading it.
 const EXPIRY: TimeDelta = TimeDelta::hours(1);
 
-/// Publishes a snapshot with `rows` in it. If a concurrent import publishes first, ours is built on top.
+/// Publishes a snapshot with `rows` in it. If a concurrent import publishes first, builds the snapshot again,
+/// on top of the snapshot of that import.
 pub async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), StoreError> {
     let mut retry = Retry::immediate("catalog head", 20);
     loop {
@@ -27,7 +28,7 @@ pub async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), St
         }
         let mut index = base.index();
         let head = base.head();
-        // Unique: concurrent imports must not overwrite each other's chunks.
+        // Each attempt has a unique name: concurrent imports must not overwrite each other's chunks.
         let at = format!("{}.{}", head.map_or(0, |head| head.version) + 1, app.random.word(8));
         let (mut replaced, mut ours) = (Vec::new(), Vec::new());
         for (name, chunk) in changed {
@@ -50,8 +51,8 @@ pub async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), St
         // A concurrent import moved the head. Build on its snapshot, with the stored state of our rows.
         base = Base::load(app).await?;
         if let Base::Snapshot(loaded) = &base {
-            // Our first attempt may have moved the head, with its response lost, and the other import may have
-            // built on it. Then our chunks are in use.
+            // Our write may have moved the head although its response was lost, and the other import may have
+            // built on our snapshot. Then our chunks are in use.
             ours.retain(|(name, chunk)| !loaded.lists(*name, chunk));
         }
         app.store.expire_chunks(&ours, None, end).await?;
@@ -60,7 +61,8 @@ pub async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), St
     }
 }
 
-/// Concurrent imports can give two teams the same slug. The one that publishes second changes its own.
+/// Makes the slugs of teams unique. Concurrent imports can give two teams the same slug, and the import that
+/// publishes second changes the slug of its own team.
 async fn separate_slugs(app: &App, catalog: &Catalog, rows: &mut Rows) -> Result<(), StoreError> {
     let mut slugs = Slugs::of(catalog.teams().map(|team| (team.slug.clone(), team.id)));
     for team in rows.teams.values_mut() {

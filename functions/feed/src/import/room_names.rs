@@ -8,10 +8,10 @@ use touchline::storage::StoreError;
 use super::Import;
 use super::chunks::Rows;
 
-/// How many rooms one import renames at most. A homeserver takes some 50 ms for each.
+/// The maximum number of rooms that one import renames. A homeserver takes some 50 ms for each room.
 const MAX_RENAMES: usize = 500;
 
-/// How many rooms are renamed concurrently.
+/// The maximum number of rooms that are renamed concurrently.
 const CONCURRENCY: usize = 8;
 
 /// A room that must get another name.
@@ -22,11 +22,11 @@ struct Rename {
 }
 
 impl Import<'_> {
-    /// Renames match rooms after their teams: rooms of a team that got another name, and rooms from versions of
-    /// this program that named them differently.
+    /// Renames the match rooms whose names differ from the names of their teams, because a team got another
+    /// name or an older version of this program named rooms differently.
     ///
-    /// The hash of the name in the match's row is written last. After a crash, or while the homeserver is down,
-    /// the hash is still the old one, and the next import tries again.
+    /// The match's row has a hash of the room's name, which is written last. After a crash, or while the
+    /// homeserver is down, the row still has the old hash, and the next import tries again.
     pub async fn rename_rooms(&mut self) -> Result<(), StoreError> {
         let wrong = wrong_names(&self.catalog, &self.rows, self.now, MAX_RENAMES);
         let mut renamed = 0;
@@ -48,12 +48,13 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Renames one room: on the homeserver, then in our table, then in the match's row, which it returns. `None`
-    /// if the homeserver is unavailable.
+    /// Renames one room: on the homeserver, then in our table, then in the match's row. Returns the changed
+    /// row, or `None` if the homeserver is unavailable.
     async fn rename(&self, Rename { event, room, name }: &Rename) -> Result<Option<Match>, StoreError> {
         match self.app.chat.rename_match_room(room, name).await {
             Ok(()) => {}
-            // Not on this homeserver, or we lost our rights there. Trying again would not help.
+            // The room is not on this homeserver, or we lost the right to rename it. Trying again would not
+            // help.
             Err(error @ (ChatError::NotFound | ChatError::Forbidden)) => {
                 tracing::warn!(%error, room = room.as_str(), "the homeserver does not rename the room");
             }
@@ -69,7 +70,7 @@ impl Import<'_> {
     }
 }
 
-/// The rooms without the right name, up to `limit`. Those of matches close to `now` come first.
+/// Returns the rooms that must get another name, up to `limit`. Rooms of matches close to `now` come first.
 fn wrong_names(catalog: &Catalog, rows: &Rows, now: DateTime<Utc>, limit: usize) -> Vec<Rename> {
     let team = |id| rows.teams.get(&id).or_else(|| catalog.team(id));
     let others = catalog.events().filter(|event| !rows.events.contains_key(&event.id));
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_of_the_matches_closest_to_now_are_renamed_first_and_others_wait() {
+    fn rooms_of_the_matches_closest_to_now_are_renamed_first() {
         let now = DateTime::from_timestamp(1_794_744_000, 0).unwrap();
         let events = [(1, -30), (2, 1), (3, -2), (4, 60), (5, 3)];
         let mut rows = Rows {
@@ -147,7 +148,7 @@ mod tests {
             let wrong = wrong_names(&Catalog::default(), &rows, now, limit);
             wrong.iter().map(|rename| rename.event.id).collect()
         };
-        assert_eq!(ids(100), [2, 3, 5, 1, 4], "not 6, which has the right name");
+        assert_eq!(ids(100), [2, 3, 5, 1, 4], "room 6 has the right name already");
         assert_eq!(ids(2), [2, 3]);
     }
 }

@@ -8,7 +8,7 @@ use super::Import;
 
 /// What happens to a row of the document.
 enum Decision<T> {
-    /// `changed` is false if only the date differs.
+    /// `changed` is false if only the date differs from the stored row.
     Write {
         row: T,
         changed: bool,
@@ -18,8 +18,8 @@ enum Decision<T> {
 }
 
 impl Import<'_> {
-    /// Writes the rows that differ from the stored ones, and counts. Returns the rows as they are stored
-    /// afterwards. `settle` fills in the fields that depend on the stored row.
+    /// Writes the rows that differ from the stored rows, and counts all rows in the report. Returns the rows
+    /// as they are stored afterwards. `settle` fills in the fields that depend on the stored row.
     pub async fn apply<T: Row>(
         &mut self,
         wanted: Vec<(String, T)>,
@@ -54,7 +54,8 @@ impl Import<'_> {
                     }
                     Decision::Reject(reason) => {
                         self.rejected.insert((T::KIND, id));
-                        // Otherwise every further import would be assigned the same taken id.
+                        // The id belongs to a row of another source. Without the release, every later import
+                        // would get this id again.
                         self.app.store.release_id(T::KIND, row.key(), id).await?;
                         self.reject(label, reason);
                     }
@@ -87,8 +88,9 @@ impl Import<'_> {
         }
     }
 
-    /// Queues changed results for `points`, before the rows are written. A crash between the two leaves a
-    /// queue entry without a change, which does no harm. The other order could leave a result without points.
+    /// Queues matches with changed results for `points`, before the rows are written. A crash in between
+    /// leaves a queued match without a changed result, which does no harm. The other order could leave a
+    /// result without points.
     async fn queue_points<T: Row>(&self, replacements: &[Replacement<T>]) -> Result<(), StoreError> {
         for Replacement { row, read } in replacements {
             // A new match has no predictions.
@@ -121,7 +123,8 @@ fn decide<T: Row>(
     let settled = settle(Some(stored), wanted.clone());
     let changed = settled.clone().dated(stored.as_of()) != *stored;
     // A dated document that confirms a row moves the row's date forward, so that an older document cannot
-    // change it. A document without a date would rewrite every row on every run.
+    // change the row. A document without a date has the time of the import as its date, so it would rewrite
+    // every row on every run.
     if changed || (is_dated && wanted.as_of() > stored.as_of()) {
         Decision::Write { row: settled, changed }
     } else {

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 /// The slug of a name that has no letters or digits.
 const FALLBACK: &str = "team";
 
-/// The slug of a name. Never empty.
+/// Returns the slug of a name, which is never empty.
 pub fn slug(name: &str) -> String {
     let slug = touchline::domain::catalog::slug(name);
     if slug.is_empty() { FALLBACK.into() } else { slug }
@@ -17,7 +17,8 @@ impl Slugs {
         Self(taken.collect())
     }
 
-    /// Takes `wanted` for `id`, or, if another row has it, `wanted` with the id appended.
+    /// Reserves a slug for the row `id` and returns it: `wanted` or, if another row has that slug, `wanted`
+    /// with the id appended.
     pub fn claim(&mut self, id: u32, wanted: &str) -> String {
         let is_free = |slug: &String| self.0.get(slug).is_none_or(|owner| *owner == id);
         let alternatives =

@@ -82,7 +82,8 @@ impl Import<'_> {
         let has_all_details = ids.is_own_format();
         self.rows.teams = self
             .apply(wanted, |before, mut wanted: Team| {
-                // Other sources list matches with their teams' names, and the teams' details elsewhere.
+                // Documents of other sources can list matches with only the names of the teams. They must not
+                // erase the stored details of the teams.
                 if let Some(before) = before.filter(|_| !has_all_details) {
                     wanted.logo = wanted.logo.or_else(|| before.logo.clone());
                     wanted.country = wanted.country.or_else(|| before.country.clone());
@@ -96,8 +97,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// The team that a match refers to. A source's reference must match the row's key: the id alone may be
-    /// another source's team.
+    /// Returns the team that a match refers to. If the reference is an id of the source, the team must have
+    /// the same key: a team of another source may have the same id.
     pub fn find_team(&self, ids: &Ids, reference: &Reference) -> Option<&Team> {
         let (id, key) = ids.of(Kind::Team, reference);
         let team = self.rows.teams.get(&id).or_else(|| self.catalog.team(id))?;
@@ -105,7 +106,7 @@ impl Import<'_> {
         (same_source && !self.rejected.contains(&(Kind::Team, id))).then_some(team)
     }
 
-    /// The tournament that a match refers to, by the rule of [`Self::find_team`].
+    /// Returns the tournament that a match refers to, by the rule of [`Self::find_team`].
     pub fn find_tournament(&self, ids: &Ids, reference: &Reference) -> Option<&Tournament> {
         let (id, key) = ids.of(Kind::Tournament, reference);
         let tournament = self.rows.tournaments.get(&id).or_else(|| self.catalog.tournament(id))?;

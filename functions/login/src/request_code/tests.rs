@@ -20,12 +20,12 @@ async fn anonymous() -> (TestApp, Persona) {
 }
 
 #[tokio::test]
-async fn a_code_is_sent_and_the_response_has_its_validity() {
+async fn a_code_is_sent_and_the_response_says_how_long_it_is_valid() {
     let (app, caller) = anonymous().await;
     let body = caller.requests_code("+44 7700 900-123").await.expect(200);
     assert_eq!(body, json!({ "message": "We sent a code to +447700900123.", "data": { "expires_in": 300 } }));
     let messages = app.sns.messages();
-    let [message] = messages.as_slice() else { panic!("one message: {messages:?}") };
+    let [message] = messages.as_slice() else { panic!("not one message: {messages:?}") };
     assert_eq!(message["PhoneNumber"], PHONE);
     let mut attributes = message.iter().filter(|(name, _)| name.ends_with(".Name")).map(|(_, value)| value);
     assert!(attributes.any(|name| name == "AWS.SNS.SMS.MaxPrice"), "{message:?}");
@@ -59,7 +59,7 @@ async fn a_phone_gets_five_codes_in_ten_minutes_and_ten_in_a_day() {
     let response = caller.requests_code(PHONE).await;
     response.expect_error(429, "rate_limited");
     assert_eq!(response.header("retry-after"), Some("300"));
-    // The limit is per phone.
+    // The limit is per phone, so another phone still gets a code.
     caller.requests_code(OTHER_PHONE).await.expect(200);
 
     app.clock.advance(TimeDelta::minutes(5) - TimeDelta::milliseconds(1));
@@ -78,7 +78,7 @@ async fn a_phone_gets_five_codes_in_ten_minutes_and_ten_in_a_day() {
 }
 
 #[tokio::test]
-async fn an_ip_address_is_limited_and_loopback_is_not() {
+async fn code_requests_are_limited_per_ip_address_except_from_loopback() {
     let app = TestApp::serving(&[crate::router]).variable("CODES_PER_ADDRESS_PER_HOUR", "3").start().await;
     let request_from = |address: &str, n: u32| {
         app.anonymous().requests_code(&format!("+4477009{n:05}")).from_address(address)
@@ -105,7 +105,7 @@ async fn of_twenty_concurrent_requests_five_send_a_code() {
 }
 
 #[tokio::test]
-async fn a_message_that_the_provider_rejects_is_503_and_does_not_count() {
+async fn a_message_that_the_provider_rejects_is_503_and_does_not_count_towards_the_limit() {
     let (app, caller) = anonymous().await;
     app.sns.reject();
     for _ in 0..7 {
@@ -137,9 +137,10 @@ async fn countries_outside_the_allow_list_are_rejected() {
     app.anonymous().requests_code("+4915112345678").await.expect(200);
 }
 
-/// The first response of each call is lost and the SDK retries. The request still counts once and sends one code.
+/// The first response to each call of the store is lost, so the SDK retries the call. Each request still
+/// counts once and sends one code.
 #[tokio::test]
-async fn lost_responses_do_not_count_twice() {
+async fn a_request_whose_store_responses_are_lost_counts_once() {
     let (app, caller) = anonymous().await;
     for _ in 0..5 {
         app.faults.first_attempts(Fault::LoseResponse);
@@ -164,7 +165,7 @@ async fn a_lasting_store_fault_is_503_and_sends_nothing() {
 }
 
 #[tokio::test]
-async fn limits_of_one_hold() {
+async fn a_limit_of_one_allows_one_code() {
     let app = TestApp::serving(&[crate::router])
         .variable("CODES_PER_10_MINUTES", "1")
         .variable("CODES_PER_DAY", "1")
@@ -181,7 +182,7 @@ async fn limits_of_one_hold() {
 }
 
 #[tokio::test]
-async fn requests_that_send_nothing_do_not_count_for_the_address() {
+async fn requests_that_send_nothing_do_not_count_towards_the_limit_of_the_address() {
     let app = TestApp::serving(&[crate::router]).variable("CODES_PER_ADDRESS_PER_HOUR", "6").start().await;
     let request = |phone: &str| app.anonymous().requests_code(phone).from_address(ADDRESS);
     app.sns.reject();
@@ -192,7 +193,7 @@ async fn requests_that_send_nothing_do_not_count_for_the_address() {
     for _ in 0..5 {
         request(PHONE).await.expect(200);
     }
-    // Over the limit of the phone.
+    // These requests exceed the limit of the phone.
     for _ in 0..8 {
         request(PHONE).await.expect_error(429, "rate_limited");
     }
@@ -201,7 +202,7 @@ async fn requests_that_send_nothing_do_not_count_for_the_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_requests_that_send_nothing_do_not_count() {
+async fn concurrent_requests_that_send_nothing_do_not_count_towards_the_limit() {
     let (app, caller) = anonymous().await;
     app.sns.reject();
     let responses = concurrently(20, |_| caller.requests_code(PHONE)).await;
@@ -213,8 +214,8 @@ async fn concurrent_requests_that_send_nothing_do_not_count() {
     caller.requests_code(PHONE).await.expect_error(429, "rate_limited");
 }
 
-/// The SDK retries a write after another request has written. The retry must not count again, nor restore the
-/// older code.
+/// The older request stores its code, but the response is lost. Before the SDK retries the write, a newer
+/// request stores another code. The retry must not count again, nor restore the older code.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retried_write_does_not_overwrite_a_newer_code() {
     let (app, caller) = anonymous().await;
@@ -236,7 +237,7 @@ async fn a_retried_write_does_not_overwrite_a_newer_code() {
     while !app.dump().await.contains("\"m0\"") {
         tokio::task::yield_now().await;
     }
-    // The newer request uses a store without the faults, whose plan is waiting.
+    // The newer request uses a store without faults, because the plan of the faults waits for this request.
     let mut without_faults = App::clone(&app);
     without_faults.store = Store::new(app.client(), app.config.tables.clone());
     codes::send(&without_faults, &Phone::parse(PHONE).unwrap(), CodeRequest::Login, None).await.unwrap();

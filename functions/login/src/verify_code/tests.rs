@@ -26,7 +26,7 @@ async fn stored_users(app: &TestApp) -> usize {
 }
 
 #[tokio::test]
-async fn the_first_login_creates_the_user_and_later_ones_find_it() {
+async fn the_first_login_of_a_phone_creates_a_user_and_later_logins_find_that_user() {
     let (app, caller) = anonymous().await;
     let code = caller.receives_code(PHONE).await;
     let first = caller.verifies_code(PHONE, &code).await.expect_data(200);
@@ -47,7 +47,7 @@ async fn the_first_login_creates_the_user_and_later_ones_find_it() {
 }
 
 #[tokio::test]
-async fn the_login_endpoint_does_the_same() {
+async fn the_login_endpoint_logs_in_and_spends_the_code() {
     let (_app, caller) = anonymous().await;
     let code = caller.receives_code(PHONE).await;
     let data = caller.logs_in(PHONE, &code).await.expect_data(200);
@@ -81,7 +81,7 @@ async fn wrong_used_expired_replaced_and_unsent_codes_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_code_works_until_the_last_millisecond() {
+async fn a_code_works_until_the_last_millisecond_of_its_five_minutes() {
     let (app, caller) = anonymous().await;
     let code = caller.receives_code(PHONE).await;
     app.clock.advance(TimeDelta::minutes(5) - TimeDelta::milliseconds(1));
@@ -100,7 +100,7 @@ async fn five_wrong_attempts_invalidate_the_code() {
 }
 
 #[tokio::test]
-async fn invalid_fields_are_422_and_use_no_attempt() {
+async fn invalid_fields_are_422_and_do_not_use_up_an_attempt() {
     let (_app, caller) = anonymous().await;
     let code = caller.receives_code(PHONE).await;
     let valid = caller.verifies_code(PHONE, "123456");
@@ -146,7 +146,7 @@ async fn a_new_user_gets_the_wanted_username_or_a_similar_one() {
         )
     );
 
-    // A known user keeps their username.
+    // A user who already exists keeps their username.
     let third = log_in(PHONE, "bob").await;
     assert_eq!(third["data"]["user"]["username"], "alice");
     assert_eq!(third.get("message"), None);
@@ -166,9 +166,9 @@ async fn twenty_concurrent_logins_with_one_code_log_in_once() {
     }
 }
 
-/// Calls the store directly, because the limit on attempts would reject most of the requests.
+/// Calls the store directly, because the limit on attempts would reject most requests to the endpoint.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_code_can_be_spent_once() {
+async fn twenty_concurrent_requests_spend_a_code_once() {
     let (app, caller) = anonymous().await;
     let code = OneTimeCode::parse(&caller.receives_code(PHONE).await).unwrap();
     let phone = Phone::parse(PHONE).unwrap();
@@ -181,9 +181,9 @@ async fn a_code_can_be_spent_once() {
     assert_eq!(spent.iter().filter(|is_spent| **is_spent).count(), 1);
 }
 
-/// Each comparison reserves an attempt first, and the item counts the reserved ones.
+/// Each comparison with the code first reserves an attempt, in the stored item of the code.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_concurrent_guesses_get_five_comparisons() {
+async fn of_a_hundred_concurrent_guesses_five_are_compared_with_the_code() {
     let (app, caller) = anonymous().await;
     let code = caller.receives_code(PHONE).await;
     let right: usize = code.parse().unwrap();
@@ -216,7 +216,7 @@ async fn twenty_concurrent_first_logins_of_a_phone_create_one_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_concurrent_new_users_want_one_username_and_one_gets_it() {
+async fn one_of_fifty_concurrent_new_users_gets_the_username_that_all_want() {
     let (app, _) = anonymous().await;
     let users = concurrently(50, |n| app.sign_in(&format!("+4477009{n:05}")).username("striker")).await;
     assert_eq!(users.iter().filter(|user| user.username == "striker").count(), 1);
@@ -225,7 +225,7 @@ async fn fifty_concurrent_new_users_want_one_username_and_one_gets_it() {
 }
 
 #[tokio::test]
-async fn lost_responses_neither_fail_nor_double_a_login() {
+async fn a_login_whose_store_responses_are_lost_succeeds_and_creates_one_user() {
     let (app, caller) = anonymous().await;
     let mut users = Vec::new();
     for _ in 0..2 {
@@ -240,7 +240,7 @@ async fn lost_responses_neither_fail_nor_double_a_login() {
     assert_eq!(stored_users(&app).await, 1);
 }
 
-/// The process crashes after each of its calls in turn. The next login works, and there is one user.
+/// The process crashes after 0 to 7 calls to the store. The next login works, and there is one user.
 #[tokio::test]
 async fn a_crash_between_any_two_calls_does_not_prevent_the_next_login() {
     for is_known in [false, true] {
@@ -269,7 +269,7 @@ async fn a_crash_between_any_two_calls_does_not_prevent_the_next_login() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_retried_and_a_lasting_one_is_503() {
+async fn a_store_conflict_is_retried_and_a_lasting_conflict_is_503() {
     let (app, caller) = anonymous().await;
     let code = caller.receives_code(PHONE).await;
     app.faults.first_attempts(Fault::Conflict);
@@ -311,7 +311,7 @@ async fn the_code_of_a_failed_login_can_be_used_again() {
 }
 
 #[tokio::test]
-async fn a_lost_response_uses_one_attempt() {
+async fn a_guess_whose_store_responses_are_lost_uses_one_attempt() {
     let (app, caller) = anonymous().await;
     let code = caller.receives_code(PHONE).await;
     app.faults.first_attempts(Fault::LoseResponse);

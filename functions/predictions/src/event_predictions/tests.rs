@@ -10,7 +10,7 @@ use touchline::domain::prediction::Stamp;
 use crate::testing::{app, app_with, change_match, counted, fan, user_ids};
 
 #[tokio::test]
-async fn a_list_shows_all_users_with_names_and_totals() {
+async fn a_list_shows_every_prediction_with_its_user_and_the_totals() {
     let (app, alice) = app().await;
     alice.updates_profile().name("Ada").username("ada").await.expect(200);
     let created = alice.predicts(1).home().score(2, 1).confidence(75).await.expect_data(201);
@@ -112,7 +112,7 @@ async fn a_deployment_may_hide_the_picks_of_others_until_kick_off() {
     }
     change_match(&app, json!({ "status": "postponed" })).await;
     app.clock.advance(TimeDelta::hours(3));
-    assert_eq!(user_ids(&list().await.expect(200)), [1], "a postponed match opens again");
+    assert_eq!(user_ids(&list().await.expect(200)), [1], "a postponed match has not kicked off");
     change_match(&app, json!({ "status": "scheduled" })).await;
     assert_eq!(user_ids(&list().await.expect(200)).len(), 2);
     assert_eq!(user_ids(&list().user(2).await.expect(200)), [2]);

@@ -8,7 +8,7 @@ use touchline::domain::prediction::Stamp;
 use crate::testing::{app, change_match, counted, fan, import};
 
 #[tokio::test]
-async fn the_newest_prediction_is_first_with_its_match_and_points() {
+async fn own_predictions_are_newest_first_with_their_matches_and_points() {
     let (app, alice) = app().await;
     alice.predicts(1).home().await.expect(201);
     app.clock.advance(TimeDelta::minutes(1));
@@ -45,7 +45,7 @@ async fn pages_hold_every_prediction_once() {
         .collect();
     import(&app, json!({ "format": "touchline", "events": events })).await;
     for event in 100..130 {
-        // Four per millisecond: their order is stable all the same.
+        // Four predictions are made in each millisecond. Pages must still hold each of them once.
         if event % 4 == 0 {
             app.clock.advance(TimeDelta::milliseconds(1));
         }
@@ -72,7 +72,7 @@ async fn pages_hold_every_prediction_once() {
 }
 
 #[tokio::test]
-async fn cursors_of_other_lists_and_users_are_rejected() {
+async fn cursors_of_other_lists_and_of_other_users_are_rejected() {
     let (_, alice) = app().await;
     let position = || BeforePrediction(Stamp::parse("1763208000000-00000000").unwrap());
     let of_another_user = Cursor::new(UserId(2), position()).to_string();

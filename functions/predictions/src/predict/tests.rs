@@ -38,7 +38,7 @@ async fn a_second_prediction_replaces_the_first() {
 #[tokio::test]
 async fn predictions_are_open_until_the_last_millisecond_before_kick_off() {
     let (app, alice) = app().await;
-    // The match starts at 15:00, and it is noon.
+    // Kick-off is at 15:00, and it is 12:00.
     app.clock.advance(TimeDelta::hours(3) - TimeDelta::milliseconds(1));
     alice.predicts(1).away().await.expect(201);
     app.clock.advance(TimeDelta::milliseconds(1));
@@ -46,7 +46,7 @@ async fn predictions_are_open_until_the_last_millisecond_before_kick_off() {
 }
 
 #[tokio::test]
-async fn a_postponed_match_is_open_until_its_new_start() {
+async fn a_postponed_match_is_open_for_predictions_until_its_new_kick_off() {
     let (app, alice) = app().await;
     alice.predicts(1).away().await.expect(201);
     app.clock.advance(TimeDelta::hours(3));
@@ -58,7 +58,7 @@ async fn a_postponed_match_is_open_until_its_new_start() {
 }
 
 #[tokio::test]
-async fn matches_that_started_ended_or_are_void_are_closed() {
+async fn live_finished_and_void_matches_are_closed_for_predictions() {
     let (app, alice) = app().await;
     for event in [2, 3] {
         alice.predicts(event).home().await.expect_error(400, "event_started");
@@ -124,7 +124,7 @@ async fn invalid_fields_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_score_that_contradicts_the_pick_is_explained_with_the_teams_names() {
+async fn a_score_that_contradicts_the_pick_is_explained_with_the_names_of_the_teams() {
     let (app, alice) = app().await;
     for (pick, (home, away), sentence) in [
         ("home", (0, 3), "0–3 is an away win, but you picked Northgate Rovers."),
@@ -139,9 +139,9 @@ async fn a_score_that_contradicts_the_pick_is_explained_with_the_teams_names() {
     assert_eq!(counted(&app, 1).await, 0);
 }
 
-/// The contradiction is reported first, with neutral names.
+/// The sentence says "the home team" instead of the name of the team.
 #[tokio::test]
-async fn a_contradiction_needs_no_match_to_be_reported() {
+async fn a_score_that_contradicts_the_pick_is_reported_even_if_the_match_is_unknown() {
     let (_, alice) = app().await;
     let sentence = "0–3 is an away win, but you picked the home team.";
     let response = alice.predicts(404).home().score(0, 3).await;
@@ -165,7 +165,8 @@ async fn fifty_concurrent_requests_make_one_prediction() {
     assert_eq!(counted(&app, 1).await, 1);
 }
 
-/// The SDK retries the write. The retry must not report an update.
+/// The first attempt fails or its response is lost, so the SDK retries the write. The response must still be
+/// 201.
 #[tokio::test]
 async fn a_retried_write_still_creates_the_prediction() {
     for fault in [Fault::LoseResponse, Fault::LoseRequest, Fault::Throttle, Fault::Conflict] {
@@ -180,7 +181,7 @@ async fn a_retried_write_still_creates_the_prediction() {
     }
 }
 
-/// One call and one write unit, and one more for the index when the prediction is new.
+/// A prediction costs one write unit. A new prediction costs a second write unit, for the index.
 #[tokio::test]
 async fn the_cost_does_not_depend_on_the_number_of_predictions() {
     let (app, alice) = app().await;
@@ -193,7 +194,7 @@ async fn the_cost_does_not_depend_on_the_number_of_predictions() {
         let _ = cost(&app.user(&format!("fan{n}")).await).await;
     }
     let bob = app.user("bob").await;
-    // The catalog is cached, so the calls are the session and the prediction.
+    // The catalog is cached, so the two calls read the session and write the prediction.
     assert_eq!(cost(&bob).await, "calls=2 rounds=2 rcu=0.5 wcu=2");
     assert_eq!(cost(&bob).await, "calls=2 rounds=2 rcu=0.5 wcu=1");
     assert!(alone.0.ends_with("wcu=2") && alone.1.ends_with("wcu=1"), "{alone:?}");

@@ -63,7 +63,7 @@ async fn members_are_listed_whether_they_join_or_predict_first() {
     set_membership(&app, &room, 3, Membership::Join).await;
     tally_all(&app).await;
     predicts(&app, 3, 1, "draw").await;
-    // Not listed: 4 is in no room, 5 predicts another match, 6 is only invited.
+    // Not listed: user 4 is in no room, user 5 predicts another match, user 6 is only invited.
     predicts(&app, 4, 1, "away").await;
     predicts(&app, 5, 4, "away").await;
     predicts(&app, 6, 1, "away").await;
@@ -76,13 +76,13 @@ async fn members_are_listed_whether_they_join_or_predict_first() {
     let row = &found["data"].as_array().unwrap().iter().find(|row| row["user"]["id"] == 3).unwrap();
     assert_eq!((&row["prediction"], &row["user"]["username"]), (&json!("draw"), &json!("fan.3")));
 
-    // 3 changes the pick, and 2 leaves.
+    // User 3 changes the pick, and user 2 leaves.
     predicts(&app, 3, 1, "away").await;
     set_membership(&app, &room, 2, Membership::Leave).await;
     tally_all(&app).await;
     let found = list(&alice, "!corner%3Atouchline.local").await;
     assert_eq!((&found["meta"], users(&found)), (&meta(1, 0, 0, 1), [3].into()));
-    // 2 comes back, with the earlier pick.
+    // User 2 joins again, and the earlier pick counts again.
     set_membership(&app, &room, 2, Membership::Join).await;
     tally_all(&app).await;
     assert_eq!(list(&alice, CORNER).await["meta"], meta(2, 1, 0, 1));
@@ -148,7 +148,7 @@ async fn a_deployment_may_hide_the_picks_of_others_until_kick_off() {
 }
 
 #[tokio::test]
-async fn a_room_without_a_match_has_no_predictions() {
+async fn a_room_without_a_match_has_no_predictions_and_rejects_cursors_of_other_lists() {
     let (app, alice) = app().await;
     let chatter = "!chatter:touchline.local";
     room(&app, chatter, None, false).await;

@@ -27,7 +27,7 @@ async fn invalid_fields_are_422_and_nothing_is_written() {
     let response =
         alice.updates_profile().name("").email("x").date_of_birth("2000-02-30").username("!").await;
     response.expect_invalid(&["date_of_birth", "email", "name", "username"]);
-    assert_eq!(response.message(), "Enter at least one character.", "of the first field, which is name");
+    assert_eq!(response.message(), "Enter at least one character.", "the sentence for name, the first field");
     for (field, value) in [
         ("name", json!("x".repeat(101))),
         ("name", json!("a\u{0}b")),
@@ -51,7 +51,7 @@ async fn a_former_username_stays_reserved_for_its_user() {
     let (app, alice) = alice().await;
     let is_taken =
         async |name: &str| app.anonymous().checks_username(name).await.expect(200)["available"] == false;
-    // The second request finds the username changed already.
+    // In the second request the username is the current one already.
     for _ in 0..2 {
         let data = alice.updates_profile().username("Ada").name("Ada").await.expect_data(200);
         assert_eq!(data["name"], "Ada");
@@ -74,7 +74,7 @@ async fn a_former_username_stays_reserved_for_its_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_concurrent_users_want_one_username_and_one_gets_it() {
+async fn one_of_fifty_concurrent_users_gets_the_username_that_all_want() {
     let app = TestApp::serving(&[crate::router]).start().await;
     let users = concurrently(50, |n| app.user(&format!("fan{n}"))).await;
     let responses = concurrently(50, |n| users[n].updates_profile().username("striker")).await;
@@ -84,7 +84,7 @@ async fn fifty_concurrent_users_want_one_username_and_one_gets_it() {
 }
 
 #[tokio::test]
-async fn a_crash_between_any_two_calls_leaves_one_username() {
+async fn after_a_crash_between_any_two_calls_the_same_change_of_username_succeeds() {
     for calls_before_crash in 0..5 {
         let (app, alice) = alice().await;
         let mut calls = 0;
@@ -111,15 +111,15 @@ async fn concurrent_changes_to_the_same_username_all_succeed() {
 }
 
 #[tokio::test]
-async fn a_login_after_the_change_has_the_new_username() {
+async fn a_login_after_a_change_of_username_returns_the_new_username() {
     let (app, alice) = alice().await;
     alice.updates_profile().username("ada").await.expect(200);
     assert_eq!(app.sign_in(&alice.phone).await.username, "ada");
 }
 
-/// Each change reserves one more username for the user, so there is a limit.
+/// Each change reserves one more username for the user, so the number of changes is limited.
 #[tokio::test]
-async fn a_username_can_change_ten_times() {
+async fn a_username_can_change_at_most_ten_times() {
     let (_app, alice) = alice().await;
     for n in 0..10 {
         alice.updates_profile().username(&format!("ada{n}")).await.expect(200);

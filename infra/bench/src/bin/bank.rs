@@ -1,7 +1,8 @@
-//! Runs many schedules of the bank test: `bank [schedules] [first seed]`, by default 100,000 from seed 0.
+//! Runs many schedules of the bank test: `bank [schedules] [first seed]`, by default 100,000 schedules
+//! from seed 0.
 //!
-//! It prints the seed of the first schedule that fails. `bank 1 <seed>` runs only that one. At the end it removes one
-//! safeguard of the product after the other and expects a failure each time.
+//! It prints the seed of the first schedule that fails. `bank 1 <seed>` runs only this schedule. At the end
+//! the program removes each safeguard of the product in turn and expects that a schedule fails each time.
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 #![expect(clippy::disallowed_methods, reason = "measures time")]

@@ -22,7 +22,7 @@ use touchline_bench::{StoreProcess, config, memory_now, peak_memory, serve_store
 const MATCHES: u32 = 100_000;
 const TEAMS: u32 = 2_000;
 
-/// How often each page is listed for its mean CPU time.
+/// How many times each page is listed to measure its mean CPU time.
 const REPETITIONS: u32 = 200;
 
 #[tokio::main]
@@ -84,7 +84,7 @@ fn base_chunk() -> Chunk {
     }
 }
 
-/// Matches spread evenly over ten years, the last of which is still to come.
+/// Builds matches that are spread evenly over ten years: the past nine years and the next year.
 fn match_chunks(now: DateTime<Utc>) -> BTreeMap<ChunkName, Chunk> {
     let first = now - TimeDelta::days(9 * 365);
     let step = TimeDelta::days(10 * 365) / i32::try_from(MATCHES).expect("the number is small");
@@ -131,7 +131,7 @@ async fn publish(store: &Store, now: DateTime<Utc>) -> (usize, usize) {
 }
 
 async fn measure() {
-    let program = std::env::current_exe().expect("the path of this program");
+    let program = std::env::current_exe().expect("the path of this program is known");
     let server = StoreProcess::start().await;
     let url = server.url.as_str();
     let (config, _) = config(url);
@@ -170,7 +170,7 @@ async fn measure() {
     }
 }
 
-/// The pages to measure: a label, a filter and a page number.
+/// Returns the pages to measure, each with a label, a filter and a page number.
 fn pages(now: DateTime<Utc>) -> [(&'static str, EventFilter, usize); 9] {
     let today = NaiveDate::from_ymd_opt(now.year(), now.month(), now.day());
     let all = EventFilter::default();

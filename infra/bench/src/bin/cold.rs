@@ -1,7 +1,8 @@
 //! Measures cold starts: the time from the start of a process to its first response, as Lambda's Runtime API sees it.
 //! It compares functions of the product with a function that does nothing.
 //!
-//! `cold-start FOLDER [NODE]`: the folder with the release binaries, and `infra/bench/node` after `npm ci`.
+//! Usage: `cold-start FOLDER [NODE]`. FOLDER contains the release binaries. NODE is the folder
+//! `infra/bench/node`, after `npm ci` in it.
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 
@@ -18,7 +19,7 @@ use touchline_bench::StoreProcess;
 /// How often each candidate starts. The candidates alternate.
 const ROUNDS: usize = 40;
 
-/// Both events lead to one read of the store, as most requests do.
+/// Each of these two Lambda events causes one read of the store, as most requests do.
 const HEALTH: &str = include_str!("../../../../events/meta/health.json");
 const USERNAME_CHECK: &str = include_str!("../../../../events/login/username-check.json");
 
@@ -90,7 +91,8 @@ async fn main() {
     }
 }
 
-/// Starts a process with a Runtime API of this benchmark, sends it one event and measures the time to its response.
+/// Starts a process for which this benchmark serves the Runtime API, sends one event to the process and
+/// measures the time until the response.
 #[expect(clippy::disallowed_methods, reason = "measures time")]
 async fn first_response(candidate: &Candidate, store: &str) -> Duration {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -144,7 +146,7 @@ async fn serve(mut connection: TcpStream, event: &str, responses: mpsc::Sender<S
     }
 }
 
-/// Reads the head and the body of a request, with a content length or chunked.
+/// Reads the head and the body of a request. The body has a content length or is chunked.
 async fn read_request(connection: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, String)> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! A function that does nothing. Its start time is that of `lambda_http` itself.
+//! A function that does nothing. Its cold start takes as long as `lambda_http` itself needs.
 
 use lambda_http::{Body, Error, Response, service_fn};
 

@@ -14,21 +14,21 @@ const SECONDS: u64 = 300;
 const WRITES_PER_SECOND: u64 = 1_000;
 const EVENT: u32 = 64;
 
-/// The number of predictions in each second. The sum over all seconds is `PREDICTIONS`.
+/// Returns the number of predictions in a second, counted from 0. The sum over all seconds is `PREDICTIONS`.
 type Arrivals = fn(u64) -> u64;
 
-/// The rate grows linearly until kick-off. The last second has twice the mean.
+/// Lets the rate grow linearly until kick-off. The last second has twice the mean rate.
 fn growing(second: u64) -> u64 {
     let total_before = |s: u64| PREDICTIONS * s * (s + 1) / (SECONDS * (SECONDS + 1));
     total_before(second + 1) - total_before(second)
 }
 
-/// The same number in every second.
+/// Spreads the predictions evenly over all seconds.
 fn even(second: u64) -> u64 {
     PREDICTIONS * (second + 1) / SECONDS - PREDICTIONS * second / SECONDS
 }
 
-/// A third of the predictions in the last 30 seconds.
+/// Puts a third of the predictions into the last 30 seconds.
 fn late(second: u64) -> u64 {
     let last_third = PREDICTIONS / 3;
     if second >= 270 {

@@ -26,7 +26,7 @@ const CONCURRENCY: usize = 16;
 
 const SHARDS: u8 = 64;
 
-/// The times in seconds and the memory in MB of one round.
+/// The results of one round: times in seconds, and memory in MB.
 struct Figures {
     puts_before: f64,
     settling: f64,
@@ -48,7 +48,8 @@ fn at(text: &str) -> DateTime<Utc> {
     text.parse().expect("a valid time")
 }
 
-/// Runs the function and prints seconds, scored predictions and peak memory. Runs in a separate process.
+/// Runs the `points` function and prints the time in seconds, the number of scored predictions and the peak
+/// memory in MB. This runs in a separate process.
 async fn settle(url: &str, event: u32) {
     let app = App::new(config(url).0);
     let deadline = app.clock.now() + TimeDelta::hours(1);
@@ -117,7 +118,7 @@ async fn put_match(app: &App, event: u32) {
     app.store.put_rows(&[Replacement { row, read: None }]).await.expect("the match is written");
 }
 
-/// The seconds that it takes to write every prediction of a match.
+/// Writes every prediction of a match and returns the time in seconds.
 async fn timed_put(client: &Client, table: &str, event: u32, count: u32) -> f64 {
     let started = Instant::now();
     put_predictions(client, table, event, count).await;
@@ -126,7 +127,7 @@ async fn timed_put(client: &Client, table: &str, event: u32, count: u32) -> f64 
 
 /// Settles one match with `count` predictions on a new store.
 async fn round(event: u32, count: u32) -> Figures {
-    let program = std::env::current_exe().expect("the path of this program");
+    let program = std::env::current_exe().expect("the path of this program is known");
     let server = StoreProcess::start().await;
     let (config, _) = config(&server.url);
     let table = config.tables.predictions.clone();
@@ -134,8 +135,8 @@ async fn round(event: u32, count: u32) -> Figures {
     let app = App::new(config);
     put_match(&app, event).await;
     put_predictions(&client, &table, event, count).await;
-    // The plain puts write every item again, as the function does with conditions. They run before and after it,
-    // because the speed of a shared machine varies.
+    // The plain puts write every item again without conditions. The function writes every item with
+    // conditions. The puts run before and after the function, because the speed of a shared machine varies.
     let before = timed_put(&client, &table, event, count).await;
     let run = Command::new(&program)
         .args(["settle", &server.url, &event.to_string()])
@@ -153,7 +154,7 @@ async fn round(event: u32, count: u32) -> Figures {
     Figures { puts_before: before, settling: *settling, puts_after: after, peak_memory: *peak_memory }
 }
 
-/// The median of several rounds by settling time. A single short round is too noisy on a shared machine.
+/// Returns the round with the median settling time. A single short round is too noisy on a shared machine.
 async fn median_round(event: u32, count: u32, rounds: u32) -> Figures {
     let mut figures = Vec::new();
     for _ in 0..rounds {

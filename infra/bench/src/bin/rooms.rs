@@ -1,7 +1,7 @@
-//! The cost of a room search with few rooms and with many.
+//! Measures the cost of a room search with few rooms and with many.
 //!
 //! The same names are searched among 100 rooms and among 100,000. The read units must be equal, because a search reads
-//! only its hits. The names of the other rooms begin with the same letters.
+//! only its hits. The rooms that are not hits have similar names.
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 
@@ -38,7 +38,8 @@ async fn main() {
     assert!(same, "a search must not cost more when there are more rooms");
 }
 
-/// The names of the first twenty rooms contain "lantern". The others share its first letter and most of the rest.
+/// Returns the name of a room. The names of the first twenty rooms contain "lantern". The other names contain
+/// most of the letters of "lantern".
 fn room_name(number: u32) -> String {
     match number {
         0 => "The Golden Lantern".into(),

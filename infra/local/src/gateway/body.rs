@@ -9,10 +9,10 @@ use tokio::time::timeout;
 /// Lambda's limit for a payload.
 const MAX_BYTES: usize = 6 * 1024 * 1024;
 
-/// How much of a body that is too large is still read.
+/// A body that is too large is still read up to this length. `read_limited` says why.
 const MAX_DISCARDED_BYTES: usize = 16 * MAX_BYTES;
 
-/// API Gateway's time limit.
+/// API Gateway's time limit for a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub(super) async fn read(body: Body) -> Result<Bytes, BodyError> {
     }
 }
 
-/// Returns `None` for a body that is too large. It reads the rest nevertheless, up to a limit, because a client that is
-/// still sending would miss the response.
+/// Reads a body; returns `None` if the body is too large. The rest of such a body is read and dropped, up to
+/// a limit, because a client that is still sending would miss the response.
 async fn read_limited(body: Body) -> Option<Bytes> {
     let mut parts = body.into_data_stream();
     let (mut bytes, mut length) = (Vec::new(), 0);

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::response;
 use crate::host::Host;
 
-/// The function that a request invokes, as the path names it. `None` for a request to the HTTP API.
+/// Returns the name of the function that a request invokes, as it is in the path. `None` means that the
+/// request is for the HTTP API.
 pub(super) fn function_name<'a>(method: &Method, path: &'a str) -> Option<&'a str> {
     let name = path.strip_prefix("/2015-03-31/functions/")?.strip_suffix("/invocations")?;
     (method == Method::POST && !name.contains('/')).then_some(name)
@@ -61,13 +62,13 @@ pub(super) async fn invoke(host: &Host, name: &str, headers: &HeaderMap, body: &
     }
 }
 
-/// Lambda's response to a payload of more than 6 MB.
+/// Returns Lambda's response to a payload of more than 6 MB.
 pub(super) fn too_large() -> Response {
     let message = "the payload is too large for the RequestResponse invocation type (limit 6291456 bytes)";
     error(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", "message", message)
 }
 
-/// The plain name of a function. Lambda accepts a name, a name with a qualifier, or an ARN.
+/// Returns the plain name of a function. Lambda accepts a plain name, a name with a qualifier, or an ARN.
 fn short_name(name: &str) -> String {
     let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy().into_owned();
     let name = name.rsplit_once(":function:").map_or(name.as_str(), |(_, name)| name);
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn qualifiers_and_arns_are_accepted() {
+    fn qualified_names_and_arns_are_reduced_to_the_plain_name() {
         for name in ["points", "points:live", "arn:aws:lambda:eu-west-1:000000000000:function:points"] {
             assert_eq!(short_name(name), "points");
         }
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_and_methods_do_not_invoke() {
+    fn only_a_post_to_an_invocations_path_invokes_a_function() {
         let path = "/2015-03-31/functions/points/invocations";
         assert_eq!(function_name(&Method::POST, path), Some("points"));
         assert_eq!(function_name(&Method::GET, path), None);

@@ -56,7 +56,7 @@ impl Gateway {
 
     pub(crate) async fn serve(self, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
         let pages = console::routes(self.traffic.clone(), stopped.clone());
-        // The API handles every other path, and every other method on the paths of the pages.
+        // The API handles every path that has no page, and every method that a page does not serve.
         let router = pages.fallback(respond).method_not_allowed_fallback(respond).with_state(Arc::new(self));
         let served = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
             .with_graceful_shutdown(async move {
@@ -68,10 +68,10 @@ impl Gateway {
         }
     }
 
-    /// The response, and the DynamoDB calls behind it.
+    /// Handles a request; returns the response and the DynamoDB calls that the request caused.
     async fn route(&self, parts: &Parts, body: &Bytes, source: SocketAddr) -> (Response, Vec<String>) {
         let (method, path) = (&parts.method, parts.uri.path());
-        // API Gateway rejects an invalid host header itself, and `lambda_http` would panic on it.
+        // Rejects an invalid host header, as API Gateway does. `lambda_http` would panic on such a header.
         let host = parts.headers.get("host").map_or(Some("localhost"), |host| host.to_str().ok());
         let Some(host) = host.filter(|host| host.parse::<Authority>().is_ok()) else {
             return (response::message(StatusCode::BAD_REQUEST, "Bad Request"), Vec::new());
@@ -120,7 +120,7 @@ impl Gateway {
         response::message(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
     }
 
-    /// Prints a line for the request and shows it in the console.
+    /// Prints a line for the request and shows the request in the console.
     #[expect(clippy::print_stdout, reason = "developers follow the requests in the terminal")]
     async fn report(
         &self,
@@ -136,7 +136,7 @@ impl Gateway {
         if !self.quiet {
             println!("{method} {} -> {status} in {ms} ms {}", parts.uri.path(), cost.unwrap_or_default());
         }
-        // The console polls its inbox. Those requests are not part of the traffic that it shows.
+        // The console itself sends requests, to poll its inbox. It does not show its own requests.
         if !self.traffic.has_subscribers() || parts.headers.contains_key("x-touchline-console") {
             return Response::from_parts(head, response_body);
         }
@@ -170,7 +170,8 @@ async fn respond(
     gateway.report(&parts, &body, response, ms, calls).await
 }
 
-/// The headers of the event. API Gateway sets `x-forwarded-*` itself and ignores what a client sends there.
+/// Returns the headers of the Lambda event. API Gateway sets `x-forwarded-*` itself and ignores the values
+/// that a client sends.
 fn event_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()

@@ -2,7 +2,9 @@
 
 use axum::http::HeaderMap;
 
-/// Whether a browser sent the request for a page of another site. Other programs send neither of these headers.
+/// Returns whether a page of another site sent the request, according to the headers `origin` and
+/// `sec-fetch-site`. Browsers set these headers. Other programs send neither, and their requests are not
+/// cross-site.
 pub(super) fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
     let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, authority)| authority == host);

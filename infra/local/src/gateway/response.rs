@@ -12,7 +12,7 @@ pub(super) fn json(status: StatusCode, body: &Value) -> Response {
     response
 }
 
-/// A response of API Gateway itself, such as `{"message": "Not Found"}`.
+/// Builds a response of API Gateway itself, such as `{"message": "Not Found"}`.
 pub(super) fn message(status: StatusCode, message: &str) -> Response {
     json(status, &json!({ "message": message }))
 }

@@ -11,7 +11,7 @@ use touchline_stack::Stack;
 #[derive(Debug)]
 pub(super) struct Target {
     method: String,
-    /// As declared: `/api/events/{event}`.
+    /// The path as declared in the template: `/api/events/{event}`.
     pub path: String,
     pub function: String,
 }
@@ -38,7 +38,7 @@ impl Routes {
         Self(router)
     }
 
-    /// The target of a request, with the decoded path parameters.
+    /// Returns the target of a request, with the decoded path parameters.
     pub fn find(&self, method: &str, path: &str) -> Option<(&Target, Map<String, Value>)> {
         let found = self.0.at(path).ok()?;
         let target = found.value.iter().find(|target| target.method == method)?;

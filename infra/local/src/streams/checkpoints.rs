@@ -11,7 +11,7 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Reads the checkpoints from `file`, or keeps them in memory without a file.
+    /// Reads the checkpoints from `file`. Without a file, the checkpoints are only kept in memory.
     pub fn open(file: Option<PathBuf>) -> Self {
         let delivered = file
             .as_ref()

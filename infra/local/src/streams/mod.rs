@@ -25,7 +25,8 @@ use checkpoints::Checkpoints;
 /// How many attempts a batch gets before its first record is skipped. Lambda sends such a record to a queue instead.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// How often streams are read without a request, for writes by other processes.
+/// The time between two reads of the streams. Requests cause reads too; the timed reads find the writes of
+/// other processes.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Every stream mapping of the template.
@@ -42,7 +43,7 @@ pub(crate) struct Streams {
 struct Subscription {
     function: String,
     stream_arn: String,
-    /// Numbers the mappings of one function to one stream.
+    /// The position of this mapping among the function's mappings to the same stream, from 0.
     ordinal: usize,
     mapping: StreamMapping,
 }
@@ -81,7 +82,7 @@ impl Streams {
         })
     }
 
-    /// No streams at all, for tests of other modules.
+    /// Returns streams without any mapping, for tests of other modules.
     #[cfg(test)]
     pub(crate) fn none(host: Arc<Host>) -> Self {
         let credentials = aws_sdk_dynamodb::config::Credentials::new("", "", None, None, "none");
@@ -199,8 +200,8 @@ async fn stream_arn(dynamodb: &aws_sdk_dynamodb::Client, table: &str) -> Result<
     arn.map(str::to_owned).ok_or_else(|| format!("the table {table} has no stream"))
 }
 
-/// The index of the first record that the function reports as failed. As in Lambda, a report that names an unknown
-/// record fails the whole batch.
+/// Returns the index of the first record that the function reports as failed. As in Lambda, a report that
+/// names an unknown record fails the whole batch.
 fn first_failure(payload: &Value, batch: &[Record]) -> Option<usize> {
     let failures = payload["batchItemFailures"].as_array()?;
     let indexes = failures.iter().map(|failure| {

@@ -92,7 +92,7 @@ impl Setup {
 }
 
 #[tokio::test]
-async fn changes_are_delivered_once_in_order_and_in_batches() {
+async fn each_change_is_delivered_once_and_in_order() {
     let setup = Setup::new().await;
     let (streams, batches) = setup.streams(|_| Ok(json!({ "batchItemFailures": [] }))).await;
     for pk in ["a", "b", "c"] {
@@ -105,7 +105,7 @@ async fn changes_are_delivered_once_in_order_and_in_batches() {
 }
 
 #[tokio::test]
-async fn a_restart_resumes_at_the_checkpoint() {
+async fn after_a_restart_delivery_resumes_at_the_checkpoint() {
     let setup = Setup::new().await;
     let (streams, _) = setup.streams(|_| Ok(Value::Null)).await;
     setup.put("a").await;
@@ -120,7 +120,7 @@ async fn a_restart_resumes_at_the_checkpoint() {
 #[tokio::test]
 async fn a_failed_record_is_retried_and_then_skipped() {
     let setup = Setup::new().await;
-    // `bad` never succeeds. The function reports only that record.
+    // The record `bad` never succeeds. The function reports only this record as failed.
     let (streams, batches) = setup
         .streams(|event| {
             let records = event["Records"].as_array().unwrap();
@@ -148,5 +148,5 @@ async fn a_function_that_always_fails_does_not_block_the_stream() {
         setup.put(pk).await;
     }
     streams.deliver_pending().await;
-    assert_eq!(batches.lock().unwrap().len(), 6, "three attempts for the first record of each batch");
+    assert_eq!(batches.lock().unwrap().len(), 6, "three attempts for `a`, then three for `b`");
 }

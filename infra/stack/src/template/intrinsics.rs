@@ -13,7 +13,7 @@ pub(super) struct Evaluator<'a> {
 }
 
 impl Evaluator<'_> {
-    /// A value with every intrinsic function in it evaluated.
+    /// Evaluates every intrinsic function in a value.
     pub fn value(&self, value: &Value) -> Result<Value, TemplateError> {
         match value {
             Value::Array(items) => {
@@ -32,7 +32,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// A value that must evaluate to a scalar, as text.
+    /// Evaluates a value and returns it as text. The result must be a scalar.
     pub fn text(&self, value: &Value) -> Result<String, TemplateError> {
         match self.value(value)? {
             Value::String(text) => Ok(text),
@@ -42,7 +42,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The name of the table with a logical id.
+    /// Returns the name of the table whose logical id is `id`.
     pub fn table_name(&self, id: &str) -> Result<String, TemplateError> {
         match self.template["Resources"][id]["Properties"].get("TableName") {
             Some(name) => self.text(name),
@@ -105,7 +105,8 @@ impl Evaluator<'_> {
                 .ok_or_else(|| TemplateError::Unsupported(format!("an open brace in {text:?}")))?;
             done.push_str(before);
             match target.split_once('.') {
-                // Attributes of resources, such as ARNs, do not exist here. Their names replace them.
+                // Attributes of resources, such as ARNs, do not exist here. Their names, such as
+                // `Things.Arn`, replace them.
                 Some(_) => done.push_str(target),
                 None => done.push_str(&self.reference(target)?),
             }

@@ -23,7 +23,7 @@ const DEFAULT_TIMEOUT_SECONDS: u64 = 3;
 /// Lambda's default batch size for DynamoDB streams.
 const DEFAULT_BATCH_SIZE: i32 = 100;
 
-/// A template with its parameters still open.
+/// A template whose parameters have no values yet.
 #[derive(Debug, Clone)]
 pub struct Template(Value);
 
@@ -32,7 +32,8 @@ impl Template {
         Ok(Self(yaml::parse(text)?))
     }
 
-    /// Fills in the parameters: the given values, otherwise the defaults. `AWS::StackName` can be given too.
+    /// Fills in the parameters. A parameter without a given value gets its default. `AWS::StackName` can be
+    /// given too.
     pub fn resolve(&self, parameters: &BTreeMap<String, String>) -> Result<Stack, TemplateError> {
         if let Some(unknown) = parameters
             .keys()
@@ -133,7 +134,7 @@ fn stream_mapping(evaluator: &Evaluator<'_>, properties: &Value) -> Result<Strea
     })
 }
 
-/// The name of the table whose stream is `value`: `!GetAtt Rooms.StreamArn`.
+/// Returns the name of the table whose stream is `value`, such as `!GetAtt Rooms.StreamArn`.
 fn stream_table(evaluator: &Evaluator<'_>, value: &Value) -> Result<String, TemplateError> {
     match value["Fn::GetAtt"].as_array().map(Vec::as_slice) {
         Some([id, attribute]) if attribute == "StreamArn" => {

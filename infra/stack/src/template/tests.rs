@@ -31,7 +31,7 @@ fn resolve(parameters: &[(&str, &str)]) -> Result<Stack, TemplateError> {
 }
 
 #[test]
-fn functions_have_their_environment_and_triggers() {
+fn a_resolved_function_has_its_environment_and_triggers() {
     let stack = resolve(&[("AWS::StackName", "mine"), ("Hot", "yes")]).unwrap();
     assert_eq!(stack.tables[0].name, "mine-things");
     let worker = &stack.functions[0];

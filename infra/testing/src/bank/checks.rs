@@ -10,11 +10,12 @@ use super::order::{Order, Outcome};
 #[derive(Debug)]
 pub struct History {
     pub outcomes: Vec<(Order, Outcome)>,
-    /// How many of the outcomes, from the first on, belong to the concurrent part. They have no order in time.
+    /// How many of the outcomes, from the first on, belong to the concurrent part of the schedule. Concurrent
+    /// outcomes have no order in time.
     pub concurrent: usize,
 }
 
-/// Checks the wallet and every outcome; returns how many entries the wallet has.
+/// Checks the wallet and every outcome; returns the number of the wallet's ledger entries.
 pub async fn check(store: &Store, user: UserId, history: &History) -> Result<usize, String> {
     let statement = store.statement(user).await.map_err(|error| error.to_string())?;
     let (wallet, mut entries) = statement.ok_or("the wallet changed while it was read")?;
@@ -27,7 +28,7 @@ pub async fn check(store: &Store, user: UserId, history: &History) -> Result<usi
     Ok(entries.len())
 }
 
-/// One award a day.
+/// Checks that there is at most one daily award for each day.
 fn check_awards(entries: &[Entry]) -> Result<(), String> {
     let mut days = BTreeSet::new();
     for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Daily) {
@@ -38,7 +39,7 @@ fn check_awards(entries: &[Entry]) -> Result<(), String> {
     Ok(())
 }
 
-/// One movement for each reference.
+/// Checks that there is at most one deduction and one grant for each reference id.
 fn check_references(entries: &[Entry]) -> Result<(), String> {
     let mut references = BTreeSet::new();
     for entry in entries {
@@ -51,7 +52,8 @@ fn check_references(entries: &[Entry]) -> Result<(), String> {
     Ok(())
 }
 
-/// Every outcome is true: a movement is in the ledger as it was reported, once as new; a rejection had its reason.
+/// Checks that every outcome is true. A reported movement must be in the ledger, and at most one client may
+/// get it as new. A rejection must have had its reason.
 fn check_outcomes(history: &History, entries: &[Entry]) -> Result<(), String> {
     let mut new = BTreeSet::new();
     for (index, (order, outcome)) in history.outcomes.iter().enumerate() {
@@ -109,7 +111,7 @@ fn check_rejection(order: &Order, error: &CoinError, entries: &[Entry]) -> Resul
     Ok(())
 }
 
-/// Each request without a reference deducts once at most.
+/// Checks that each request without a reference id deducts at most once.
 fn check_deductions_without_reference(history: &History, entries: &[Entry]) -> Result<(), String> {
     let is_without = |order: &Order| matches!(order, Order::DeductWithoutReference { .. });
     let requests = history.outcomes.iter().filter(|(order, _)| is_without(order)).count();
@@ -124,8 +126,8 @@ fn check_deductions_without_reference(history: &History, entries: &[Entry]) -> R
 }
 
 impl History {
-    /// Whether the same order has succeeded before this outcome. Unknown, and so false, in the concurrent part and for
-    /// orders without a reference.
+    /// Returns whether the same order succeeded before this outcome. Returns false where this is unknown: in
+    /// the concurrent part, and for orders without a reference id.
     fn succeeded_before(&self, index: usize) -> bool {
         let order = &self.outcomes[index].0;
         index >= self.concurrent

@@ -16,7 +16,7 @@ impl Dice {
         random.below(bound)
     }
 
-    /// True once in `of` times, on average.
+    /// Returns true once in `of` calls, on average.
     pub fn once_in(&self, of: u32) -> bool {
         self.below(of) == 0
     }

@@ -17,7 +17,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// One call in three has a fault.
+    /// Draws the fault of a call. One call in three has a fault.
     pub fn draw(dice: &Dice) -> Option<Self> {
         Some(match dice.below(24) {
             0 => Self::LoseRequest,

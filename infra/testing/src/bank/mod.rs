@@ -8,7 +8,7 @@
 //! - `world`: the product on that network
 //! - `order`, `schedule`: what clients do
 //! - `checks`: what must hold afterwards
-//! - `sabotage`: safeguards that can be removed, to show that the checks notice
+//! - `sabotage`: safeguards that can be removed, to show that the checks detect the loss
 
 mod checks;
 mod dice;
@@ -28,10 +28,11 @@ pub use sabotage::Sabotage;
 
 use world::World;
 
-/// How many schedules share a world. Wallets do not affect each other, and a small store is fast.
+/// How many schedules share a world. Each schedule has its own wallet, so schedules do not affect each other.
+/// A new world keeps the store small and fast.
 const SCHEDULES_PER_WORLD: u64 = 2_000;
 
-/// Plays one schedule for each seed; stops at the first that fails.
+/// Plays one schedule for each seed; stops at the first schedule that fails.
 ///
 /// # Panics
 ///

@@ -18,7 +18,8 @@ use super::faults::Fault;
 use super::process::Process;
 use super::sabotage::Sabotage;
 
-/// The network between the processes and the store, which is in the same process. An HTTP client for the SDK.
+/// The simulated network between the simulated processes and the store. The SDK uses it as its HTTP client.
+/// The store is part of this process.
 #[derive(Clone)]
 pub struct Network {
     store: Arc<Mutex<Database>>,
@@ -70,7 +71,8 @@ impl Network {
     ) -> Result<HttpResponse, ConnectorError> {
         process.count_call();
         process.wait(4).await;
-        // DynamoDB remembers tokens for ten minutes, and clients retry for longer: the conditions must suffice.
+        // DynamoDB forgets request tokens after ten minutes, and clients retry for longer. The conditions of
+        // the writes must suffice without the tokens.
         if let Some(body) = body.as_object_mut() {
             body.remove("ClientRequestToken");
         }

@@ -26,14 +26,14 @@ pub enum Outcome {
         entry: Entry,
         is_replay: bool,
     },
-    /// Rejected by a rule, for good.
+    /// A rule about coins rejected the order, and no coins moved.
     Rejected(CoinError),
     /// The process crashed, or responded that the store was busy. The coins may have moved or not.
     Unknown,
 }
 
 impl Order {
-    /// A few orders that get in each other's way.
+    /// Draws a few orders that compete for the same balance, reference ids and days.
     pub fn draw(dice: &Dice) -> Vec<Self> {
         let midnight: DateTime<Utc> = "2028-02-29T00:00:00Z".parse().expect("the date is valid");
         let amounts = [1 + dice.below(20), 1 + dice.below(20)];
@@ -41,13 +41,13 @@ impl Order {
             .map(|_| match dice.below(8) {
                 0..=2 => {
                     let reference = dice.below(2);
-                    // Sometimes the same reference for another amount.
+                    // Sometimes an order uses the same reference id for another amount.
                     let difference = u32::from(dice.once_in(8));
                     Self::Deduct { reference, amount: amounts[reference as usize] + difference }
                 }
                 3 => Self::DeductWithoutReference { amount: 1 + dice.below(10) },
                 4 => Self::Grant { reference: dice.below(2), amount: amounts[0] },
-                // Around midnight, by clocks that differ.
+                // Claims happen around midnight, by clocks that differ.
                 _ => {
                     let at = midnight + TimeDelta::days(i64::from(dice.below(3)))
                         - TimeDelta::milliseconds(3)
@@ -87,7 +87,7 @@ impl Order {
         }
     }
 
-    /// Whether the entry is the movement that was ordered.
+    /// Returns whether the entry is the movement that was ordered.
     pub fn matches(&self, entry: &Entry) -> bool {
         match self {
             Self::Deduct { amount, .. } => self.shares_key_with(entry) && entry.amount == -i64::from(*amount),
@@ -103,7 +103,7 @@ impl Order {
         }
     }
 
-    /// Whether the entry has the reference of this order.
+    /// Returns whether the entry has the kind and the reference id of this order.
     pub fn shares_key_with(&self, entry: &Entry) -> bool {
         let (kind, number) = match self {
             Self::Deduct { reference, .. } => (EntryKind::Deduct, reference),

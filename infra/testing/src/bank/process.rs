@@ -43,7 +43,7 @@ impl Process {
         Arc::new(Self { dice, hazards, crashed: Notify::new(), counts })
     }
 
-    /// Does the work in this process. `None` when the process crashes.
+    /// Does the work in this process. Returns `None` if the process crashes.
     pub async fn run<T>(self: Arc<Self>, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -52,7 +52,7 @@ impl Process {
         }
     }
 
-    /// The process that makes the current call, if there is one.
+    /// Returns the process that makes the current call, or `None` outside of a process.
     pub fn current() -> Option<Arc<Self>> {
         CURRENT.try_with(Arc::clone).ok()
     }
@@ -61,7 +61,7 @@ impl Process {
         self.counts.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The fault of the next call, if it has one.
+    /// Draws the fault of the next call. `None` means that the call has no fault.
     pub fn draw_fault(&self) -> Option<Fault> {
         if self.hazards == Hazards::None {
             return None;
@@ -72,14 +72,14 @@ impl Process {
         (!is_crash || self.hazards == Hazards::FaultsAndCrashes).then_some(fault)
     }
 
-    /// Lets other processes run first, fewer than `bound` times.
+    /// Lets other processes run first, a random number of times below `bound`.
     pub async fn wait(&self, bound: u32) {
         for _ in 0..self.dice.below(bound) {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Ends the process: [`Self::run`] gives `None`, and this call never returns.
+    /// Ends the process: [`Self::run`] returns `None`, and this call never returns.
     pub async fn crash<T>(&self) -> T {
         self.counts.crashes.fetch_add(1, Ordering::Relaxed);
         self.crashed.notify_one();

@@ -18,9 +18,11 @@ impl fmt::Display for Failure {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Played {
     pub schedules: u64,
+    /// The number of calls to the store.
     pub calls: u64,
     pub faults: u64,
     pub crashes: u64,
+    /// The number of ledger entries in the wallets.
     pub entries: u64,
 }
 

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-/// A safeguard that is removed from the product, to show that the checks notice.
+/// A safeguard that is removed from the product, to show that the checks detect the loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
     None,
@@ -13,7 +13,7 @@ pub enum Sabotage {
 }
 
 impl Sabotage {
-    /// Makes the condition that is sabotaged always true.
+    /// Makes the sabotaged condition always true.
     pub(super) fn weaken(self, operation: &str, body: &mut Value) {
         let (index, kind) = match self {
             Self::BalanceCondition => (0, "Update"),
@@ -27,7 +27,8 @@ impl Sabotage {
         }
     }
 
-    /// Removes the second half of a transaction, if atomicity is sabotaged; says whether it did.
+    /// Keeps only the first write of a transaction if atomicity is sabotaged. Returns whether the rest was
+    /// removed.
     pub(super) fn halve(self, operation: &str, body: &mut Value) -> bool {
         let applies = self == Self::Atomicity && operation == "TransactWriteItems";
         if applies {

@@ -23,7 +23,7 @@ struct Schedule {
 
 /// Plays the schedule of a seed on a wallet of its own, then checks the wallet and every outcome.
 pub async fn play(world: &World, seed: u64) -> Result<Played, String> {
-    // The SDK draws the delays of its retries from here.
+    // The SDK draws the delays of its retries from `fastrand`.
     fastrand::seed(seed);
     let mut app = world.app.clone();
     app.random = Arc::new(SeededRandom::new(seed ^ 0x5eed));
@@ -48,13 +48,13 @@ pub async fn play(world: &World, seed: u64) -> Result<Played, String> {
 impl Schedule {
     async fn run(&self) -> History {
         let mut outcomes = Vec::new();
-        // One wallet in three starts empty: its first entries race.
+        // One wallet in three starts empty, so that concurrent orders race for its first entry.
         if !self.dice.once_in(3) {
             let start = Order::Grant { reference: 99, amount: 1 + self.dice.below(30) };
             outcomes.push((start.clone(), self.execute(&start, Hazards::None).await));
         }
         let orders = Order::draw(&self.dice);
-        // All concurrently, and some from two clients.
+        // All orders run concurrently. Some are sent by two clients.
         let mut concurrent = Vec::new();
         for order in &orders {
             for _ in 0..=self.dice.below(2) {
@@ -64,7 +64,7 @@ impl Schedule {
         }
         outcomes.extend(join_all(concurrent).await);
         let concurrent = outcomes.len();
-        // Clients retry, one after the other, on a network that is as bad as before.
+        // Then clients retry, one after the other. Calls still have faults, but no process crashes.
         for order in &orders {
             for _ in 0..self.dice.below(3) {
                 outcomes.push((order.clone(), self.execute(order, Hazards::Faults).await));

@@ -15,7 +15,7 @@ pub struct ListRooms;
 pub struct Invite;
 
 impl<A: Api> Persona<A> {
-    /// Creates a room: public unless `private()` is added. [`Response::room_id`] gives its id.
+    /// Creates a room: public unless `private()` is added. [`Response::room_id`] returns the room's id.
     pub fn creates_room(&self, name: &str) -> Request<A, CreateRoom> {
         self.verb(Method::POST, "/api/auth/chat-room").field("name", name)
     }
@@ -32,7 +32,7 @@ impl<A: Api> Persona<A> {
         self.request(Method::POST, format!("{ROOMS}/{room}/leave"))
     }
 
-    /// Invites to a room: add `.user(id)` or `.username(name)`.
+    /// Invites a user to a room: add `.user(id)` or `.username(name)`.
     pub fn invites_to(&self, room: &str) -> Request<A, Invite> {
         self.verb(Method::POST, format!("{ROOMS}/{room}/invite"))
     }
@@ -61,7 +61,7 @@ impl<A: Api> Request<A, CreateRoom> {
 }
 
 impl<A: Api> Request<A, ListRooms> {
-    /// Only rooms that the caller has joined.
+    /// Lists only rooms that the caller has joined.
     pub fn joined(self) -> Self {
         self.query("joined", true)
     }
@@ -94,7 +94,7 @@ impl<A: Api> Request<A, Invite> {
 }
 
 impl Response {
-    /// The id of the room that was created, after checking that one was.
+    /// Checks that a room was created, and returns its id.
     #[track_caller]
     #[must_use]
     pub fn room_id(self) -> String {

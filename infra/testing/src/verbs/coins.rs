@@ -10,7 +10,7 @@ pub struct Deduct;
 pub struct ViewCoins;
 
 impl<A: Api> Persona<A> {
-    /// Spends coins, for the reason `purchase` unless another is given.
+    /// Spends coins, for the reason `purchase` unless `.reason(…)` sets another reason.
     pub fn deducts(&self, amount: u32) -> Request<A, Deduct> {
         self.verb(Method::POST, "/api/auth/coins/deduct").field("amount", amount).field("reason", "purchase")
     }
@@ -19,7 +19,7 @@ impl<A: Api> Persona<A> {
         self.request(Method::POST, "/api/auth/daily-coins")
     }
 
-    /// The balance, the streak and a page of the history.
+    /// Reads the balance, the streak and a page of the history.
     pub fn views_coins(&self) -> Request<A, ViewCoins> {
         self.verb(Method::GET, "/api/auth/coins")
     }
@@ -30,7 +30,7 @@ impl<A: Api> Request<A, Deduct> {
         self.field("reason", reason)
     }
 
-    /// Sets `reference_id`: the same reference deducts once.
+    /// Sets `reference_id`. Requests with the same reference id deduct once.
     pub fn reference(self, reference: impl Into<String>) -> Self {
         self.field("reference_id", reference.into())
     }

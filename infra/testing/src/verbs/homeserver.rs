@@ -5,9 +5,9 @@ use serde_json::json;
 use crate::persona::Persona;
 use crate::{Api, Request};
 
-/// For the persona that `app.homeserver()` gives.
+/// Verbs for the persona that `app.homeserver()` returns.
 impl<A: Api> Persona<A> {
-    /// Pushes a transaction with these events, as the homeserver does.
+    /// Pushes a transaction with these Matrix events, as the homeserver does.
     pub fn pushes(&self, transaction: &str, events: impl Serialize) -> Request<A> {
         self.put(format!("/_matrix/app/v1/transactions/{transaction}"), json!({ "events": events }))
     }

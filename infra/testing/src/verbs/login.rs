@@ -44,7 +44,7 @@ impl<A: Api> Persona<A> {
 }
 
 impl<A: Api> Request<A, VerifyCode> {
-    /// The username that a new user wants.
+    /// Sets the username that a new user wants.
     pub fn username(self, username: &str) -> Self {
         self.field("username", username)
     }

@@ -31,7 +31,7 @@ impl<A: Api> Request<A, ListEvents> {
         self.query("team_id", team)
     }
 
-    /// `YYYY-MM-DD`.
+    /// Lists only matches on this date: `YYYY-MM-DD`.
     pub fn date(self, date: &str) -> Self {
         self.query("date", date)
     }

@@ -18,7 +18,7 @@ impl<A: Api> Persona<A> {
         self.verb(Method::POST, PREDICTIONS).field("event_id", event)
     }
 
-    /// The caller's own predictions.
+    /// Lists the caller's own predictions.
     pub fn lists_own_predictions(&self) -> Request<A, ListPredictions> {
         self.verb(Method::GET, PREDICTIONS)
     }
@@ -45,29 +45,29 @@ impl<A: Api> Request<A, Predict> {
         self.pick("away")
     }
 
-    /// `home`, `draw` or `away`.
+    /// Sets the predicted result: `home`, `draw` or `away`.
     pub fn pick(self, pick: &str) -> Self {
         self.field("prediction", pick)
     }
 
-    /// The exact score, home team first.
+    /// Sets the predicted score, home team first.
     pub fn score(self, home: u32, away: u32) -> Self {
         self.field("score_prediction", json!({ "home": home, "away": away }))
     }
 
-    /// From 0 to 100.
+    /// Sets the confidence in percent, from 0 to 100.
     pub fn confidence(self, confidence: u32) -> Self {
         self.field("confidence", confidence)
     }
 }
 
 impl<A: Api> Request<A, ListPredictions> {
-    /// Only the predictions of this user.
+    /// Lists only the predictions of this user.
     pub fn user(self, id: u32) -> Self {
         self.query("user_id", id)
     }
 
-    /// Only predictions of `home`, `draw` or `away`.
+    /// Lists only predictions of this result: `home`, `draw` or `away`.
     pub fn pick(self, pick: &str) -> Self {
         self.query("prediction", pick)
     }

@@ -8,17 +8,18 @@ use crate::{Api, Request};
 pub struct UpdateProfile;
 
 impl<A: Api> Persona<A> {
-    /// `GET /api/auth/me`.
+    /// Reads the caller's profile: `GET /api/auth/me`.
     pub fn views_profile(&self) -> Request<A> {
         self.get("/api/auth/me")
     }
 
-    /// `POST /api/auth/update-user-info`: add what changes, such as `.name("Ada")`.
+    /// Changes the caller's profile: `POST /api/auth/update-user-info`. Add what changes, such as
+    /// `.name("Ada")`.
     pub fn updates_profile(&self) -> Request<A, UpdateProfile> {
         self.verb(Method::POST, "/api/auth/update-user-info").body(json!({}))
     }
 
-    /// Starts to verify a phone. A code is sent to it.
+    /// Starts the verification of a phone, to which a code is sent.
     pub fn initiates_verification(&self, phone: &str) -> Request<A> {
         self.request(Method::POST, "/api/auth/verify-phone/initiate").field("phone", phone)
     }
@@ -43,7 +44,7 @@ impl<A: Api> Request<A, UpdateProfile> {
         self.field("email", email)
     }
 
-    /// `YYYY-MM-DD`.
+    /// Sets the date of birth: `YYYY-MM-DD`.
     pub fn date_of_birth(self, date: &str) -> Self {
         self.field("date_of_birth", date)
     }

@@ -17,12 +17,12 @@ impl<A: Api> Request<A, ListSmsLogs> {
         self.query("phone", phone)
     }
 
-    /// `YYYY-MM-DD`.
+    /// Lists only messages of this date: `YYYY-MM-DD`.
     pub fn date(self, date: &str) -> Self {
         self.query("date", date)
     }
 
-    /// `sent` or `failed`.
+    /// Lists only messages with this status: `sent` or `failed`.
     pub fn status(self, status: &str) -> Self {
         self.query("status", status)
     }

@@ -45,7 +45,8 @@ impl TextSchema {
     fn of<T: Field>() -> Self {
         let schema = T::schema();
         assert_eq!(schema["type"], "string");
-        // `accepts` ignores `minLength`: the patterns reject the empty text, so a `minLength` of 1 adds nothing.
+        // `accepts` ignores `minLength`: the patterns reject the empty text, so a `minLength` of 1 adds
+        // nothing.
         assert!(schema["minLength"].as_u64().is_none_or(|min| min == 1));
         let max_length = schema["maxLength"].as_u64().map_or(usize::MAX, |max| max.try_into().unwrap());
         Self { patterns: patterns(&schema).map(|pattern| Regex::new(pattern).unwrap()).collect(), max_length }
@@ -55,7 +56,8 @@ impl TextSchema {
         text.chars().count() <= self.max_length && self.patterns.iter().all(|pattern| pattern.is_match(text))
     }
 
-    /// Generates texts that the schema accepts. `*` and `+` repeat at most twice, so that most texts are short.
+    /// Generates texts that the schema accepts. `*` and `+` repeat at most twice, so that most texts are
+    /// short.
     fn accepted_texts(&self) -> impl Strategy<Value = String> + use<> {
         let pattern = self.patterns[0].as_str().trim_start_matches('^').trim_end_matches('$');
         let pattern = pattern.replace('*', "{0,2}").replace(")+", "){1,2}");
@@ -63,7 +65,8 @@ impl TextSchema {
         string_regex(&pattern).unwrap().prop_filter("not accepted", move |text| schema.accepts(text))
     }
 
-    /// Generates accepted texts with one character inserted, removed or replaced. The schema rejects many of them.
+    /// Generates accepted texts with one character inserted, removed or replaced. The schema rejects many of
+    /// them.
     fn almost_accepted_texts(&self) -> impl Strategy<Value = String> + use<> {
         // Characters that some types accept and others reject.
         let special =

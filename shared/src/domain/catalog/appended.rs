@@ -1,5 +1,7 @@
-//! Serde functions for the fields that rows got after the first release. In DynamoDB they are attributes of the row like
-//! any other; in a chunk the row itself has no bytes for them.
+//! Serde functions for the row fields that were added after the first release.
+//!
+//! DynamoDB stores such a field as an attribute of its row, like any other field. A chunk stores no bytes for
+//! it in the row: the values of all rows follow after the last row (see `snapshot.rs`).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 pub enum ChunkName {
     /// Sports, teams and tournaments.
     Base,
-    /// The matches that start in a month.
+    /// The matches with kick-off in this month, in UTC.
     Month { year: i32, month: u32 },
 }
 
@@ -34,7 +34,7 @@ impl FromStr for ChunkName {
     }
 }
 
-/// The bytes are not a chunk, or the text is not the name of one.
+/// Bytes that are not a chunk, or a text that is not the name of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a chunk of the snapshot cannot be read")]
 pub struct CorruptChunk;
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunk_names_read_back() {
+    fn chunk_names_round_trip() {
         for name in [ChunkName::Base, ChunkName::Month { year: 2026, month: 3 }] {
             assert_eq!(name.to_string().parse::<ChunkName>().unwrap(), name);
         }

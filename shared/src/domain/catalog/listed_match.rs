@@ -3,18 +3,22 @@ use super::{ChunkName, ShownStatus};
 /// The fields of a match that lists filter and sort by, close together in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct ListedMatch {
+    /// Kick-off, in seconds since 1970.
     pub start: i64,
     pub id: u32,
     pub tournament: u32,
     pub home: u32,
     pub away: u32,
-    /// Where the match itself is.
+    /// The chunk that holds the whole match.
     pub chunk: ChunkName,
+    /// The index of the match in the `matches` of the chunk.
     pub at: u32,
     pub status: ShownStatus,
 }
 
-/// Live, then scheduled by start, then finished, newest first. The id breaks ties, so that pages are stable.
+/// Returns the sort key of match lists. Live matches come first, then scheduled matches, both with the
+/// earliest kick-off first, then finished matches with the latest kick-off first. The id breaks ties, so that
+/// pages are stable.
 pub fn list_order(row: &ListedMatch) -> (ShownStatus, i64, u32) {
     let time = if row.status == ShownStatus::Finished { -row.start } else { row.start };
     (row.status, time, row.id)

@@ -1,7 +1,7 @@
 //! The catalog: sports, teams, tournaments and matches, held in memory.
 //!
-//! It is small and changes seldom. Listing, filtering, searching and counting are pure functions over slices, so
-//! every page costs the same.
+//! The catalog is small and changes seldom. Listing, filtering, searching and counting are pure functions
+//! that go through all rows, so every page costs the same.
 
 mod appended;
 mod chunk_name;
@@ -25,23 +25,24 @@ pub use score::Score;
 pub use snapshot::Chunk;
 pub use status::{ShownStatus, Status};
 
-/// No snapshot has been published yet. An error, because an empty list would be wrong.
+/// No catalog snapshot has been published yet. This is an error, because an empty list would claim that there
+/// are no matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there is no catalog yet")]
 pub struct CatalogMissing;
 
-/// All rows, with what lists and searches need.
+/// All rows, with sorted copies of the fields that lists and searches use.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     chunks: BTreeMap<ChunkName, Arc<Chunk>>,
-    /// In the order of the list.
+    /// All matches, in the order of [`list_order`].
     matches: Vec<ListedMatch>,
-    /// Folded names with the teams' ids, sorted.
+    /// The folded name and the id of each team, sorted by name.
     team_names: Vec<(String, u32)>,
 }
 
 impl Catalog {
-    /// A catalog of these chunks. Catalogs share the chunks that have not changed.
+    /// Builds a catalog from chunks. An old and a new catalog share the chunks that have not changed.
     #[must_use]
     pub fn new(chunks: BTreeMap<ChunkName, Arc<Chunk>>) -> Self {
         let mut matches: Vec<ListedMatch> = chunks
@@ -92,13 +93,13 @@ impl Catalog {
         by_id(&self.base()?.tournaments, id, |tournament| tournament.id)
     }
 
-    /// A match by its id. A linear search takes microseconds, so there is no index.
+    /// Finds a match by its id. A linear search takes microseconds, so there is no index.
     #[must_use]
     pub fn event(&self, id: u32) -> Option<&Match> {
         self.matches.iter().find(|listed| listed.id == id).and_then(|listed| self.at(listed))
     }
 
-    /// Where a match is played: its own venue, or the home team's ground.
+    /// Returns where a match is played: the match's own venue, or else the home team's ground.
     #[must_use]
     pub fn venue<'a>(&'a self, event: &'a Match) -> Option<&'a str> {
         event.venue.as_deref().or_else(|| self.team(event.home_team_id)?.venue.as_deref())
@@ -125,7 +126,7 @@ impl Catalog {
     }
 }
 
-/// The rows of a chunk are sorted by id.
+/// Finds a row by binary search: the rows of a chunk are sorted by id.
 fn by_id<T>(rows: &[T], id: u32, id_of: impl Fn(&T) -> u32) -> Option<&T> {
     rows.binary_search_by_key(&id, id_of).ok().and_then(|at| rows.get(at))
 }

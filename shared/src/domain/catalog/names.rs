@@ -6,37 +6,40 @@ use sha2::{Digest as _, Sha256};
 
 use super::Team;
 
-/// The key of members without one of the listed teams.
+/// The statistics key of members who support none of the listed teams.
 pub const NEUTRAL: &str = "neutral";
 
 /// The longest name of a chat room, in characters.
 const MAX_ROOM_NAME: usize = 100;
 
-/// Between the teams in the name of a match room.
+/// The separator between the team names in the name of a match room.
 const VERSUS: &str = " – ";
 
-/// A text for comparison: lower case, without accents, ASCII.
+/// Prepares a text for comparison: lower case, ASCII, without accents.
 #[must_use]
 pub fn fold(text: &str) -> String {
     deunicode::deunicode(text).to_lowercase()
 }
 
-/// A name for URLs: `1. FC Köln` becomes `1-fc-koln`. Empty if the name has no letters or digits.
+/// Makes a name for URLs: `1. FC Köln` becomes `1-fc-koln`. A name without letters and digits
+/// becomes an empty text.
 #[must_use]
 pub fn slug(name: &str) -> String {
     join_words(name, "-")
 }
 
-/// The words of a text, folded and joined.
+/// Folds a text and joins its words with `separator`.
 fn join_words(text: &str, separator: &str) -> String {
     let folded = fold(text);
     let words = folded.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(separator)
 }
 
-/// The keys of teams in statistics: the slug in snake case, whatever its form. `FC-Sample.City` becomes
-/// `fc_sample_city`. A team whose slug has no letters or digits is `team_<id>`. If two teams have the same key,
-/// the second one's key ends in its id. No key is [`NEUTRAL`].
+/// Returns the statistics keys of `teams`, in the same order.
+///
+/// A key is the slug of the team in snake case: `FC-Sample.City` becomes `fc_sample_city`. If the slug has no
+/// letters or digits, the key is `team_<id>`. If an earlier team has the same key, the id of the team is
+/// appended. No key is [`NEUTRAL`].
 #[must_use]
 pub fn distribution_keys(teams: &[&Team]) -> Vec<String> {
     let mut taken = BTreeSet::from([NEUTRAL.to_owned()]);
@@ -54,21 +57,21 @@ pub fn distribution_keys(teams: &[&Team]) -> Vec<String> {
     keys
 }
 
-/// The name of a match's chat room: `Strandby IF – Aalhavn SK`. Long team names are cut, so that the name has at
-/// most 100 characters.
+/// Names the chat room of a match: `Strandby IF – Aalhavn SK`. Long team names are cut, so that the name of
+/// the room has at most 100 characters.
 #[must_use]
 pub fn match_room_name(home: &Team, away: &Team) -> String {
     let (home, away) = (home.name.as_str(), away.name.as_str());
     let room = MAX_ROOM_NAME - VERSUS.chars().count();
     let half = room / 2;
     let (home_length, away_length) = (home.chars().count(), away.chars().count());
-    // A short name leaves the rest to the other one.
+    // A short team name leaves its unused characters to the name of the other team.
     let home_limit = room.saturating_sub(away_length).max(half);
     let away_limit = room.saturating_sub(home_length).max(half);
     format!("{}{VERSUS}{}", cut(home, home_limit), cut(away, away_limit))
 }
 
-/// A text of at most `limit` characters. One that is cut ends in an ellipsis.
+/// Cuts a text to at most `limit` characters. A text that was cut ends in an ellipsis.
 fn cut(text: &str, limit: usize) -> String {
     if text.chars().count() <= limit {
         return text.to_owned();
@@ -77,7 +80,8 @@ fn cut(text: &str, limit: usize) -> String {
     format!("{}…", start.trim_end())
 }
 
-/// A short hash of a room's name, by which an import knows the rooms that need another name. Never 0.
+/// Hashes the name of a room. By comparing hashes, an import finds the rooms to rename. The hash is never 0,
+/// because 0 stands for an unknown name.
 #[must_use]
 pub fn room_name_hash(name: &str) -> u32 {
     let digest = Sha256::digest(name.as_bytes());
@@ -129,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_snake_case_whatever_the_slugs_form() {
+    fn keys_are_in_snake_case_for_any_form_of_slug() {
         for (slug, key) in [
             ("northgate-rovers", "northgate_rovers"),
             ("FC-Sample.City", "fc_sample_city"),
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slug_without_letters_gives_the_teams_id() {
+    fn a_key_uses_the_team_id_if_the_slug_has_no_letters_or_digits() {
         assert_eq!(keys(&["", "--", "a"]), ["team_1", "team_2", "a"]);
     }
 
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn no_team_is_counted_as_neutral() {
+    fn no_team_has_the_neutral_key() {
         assert_eq!(keys(&["neutral"]), ["neutral_1"]);
     }
 
@@ -185,7 +189,7 @@ mod tests {
         }
 
         #[test]
-        fn keys_are_unique_snake_case(slugs in proptest::collection::vec("\\PC{0,8}", 0..6)) {
+        fn keys_are_unique_and_in_snake_case(slugs in proptest::collection::vec("\\PC{0,8}", 0..6)) {
             let slugs: Vec<&str> = slugs.iter().map(String::as_str).collect();
             let keys = keys(&slugs);
             let unique: BTreeSet<&String> = keys.iter().collect();
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_hashes_and_0_is_none_of_them() {
+    fn room_name_hashes_differ_and_are_not_0() {
         assert_ne!(room_name_hash("event 1"), room_name_hash("Strandby IF – Aalhavn SK"));
         assert_ne!(room_name_hash(""), 0);
     }

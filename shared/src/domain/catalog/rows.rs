@@ -5,14 +5,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ChunkName, Score, Status, appended};
 
-/// Identifies a row by its source and the source's id. Stable: the same row always has the same key.
+/// Identifies a row by the feed that it comes from and its id in that feed. The key of a row never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Key(pub u64);
 
 impl Key {
-    /// The first 63 bits of a SHA-256, enough to rule out collisions. The top bit is left out because some
-    /// clients of DynamoDB read numbers as signed.
+    /// Takes the first 63 bits of a SHA-256, enough to rule out collisions. Some clients of DynamoDB read
+    /// numbers as signed, so a 64th bit would make some keys negative there.
     #[must_use]
     pub fn of(source: &str, kind: Kind, external_id: &str) -> Self {
         let text = format!("{source}\u{0}{}\u{0}{external_id}", kind.as_str());
@@ -49,7 +49,7 @@ pub struct Sport {
     pub name: String,
     pub slug: String,
     pub key: Key,
-    /// The date of the document that last changed or confirmed the row.
+    /// The date of the feed document that last changed or confirmed the row.
     #[serde(with = "ts_milliseconds")]
     pub as_of: DateTime<Utc>,
 }
@@ -63,11 +63,11 @@ pub struct Team {
     pub logo: Option<String>,
     pub country: Option<String>,
     pub founded: Option<i32>,
-    /// The home ground.
+    /// The name of the home ground.
     #[serde(default, with = "appended", skip_serializing_if = "Option::is_none")]
     pub venue: Option<String>,
     pub key: Key,
-    /// The date of the document that last changed or confirmed the row.
+    /// The date of the feed document that last changed or confirmed the row.
     #[serde(with = "ts_milliseconds")]
     pub as_of: DateTime<Utc>,
 }
@@ -77,10 +77,11 @@ pub struct Tournament {
     pub id: u32,
     pub name: String,
     pub logo: Option<String>,
-    /// Its matches get more shards, because many users predict them at the same time.
+    /// Whether the tournament is featured. Matches of a featured tournament get more shards, because many
+    /// users predict them at the same time.
     pub featured: bool,
     pub key: Key,
-    /// The date of the document that last changed or confirmed the row.
+    /// The date of the feed document that last changed or confirmed the row.
     #[serde(with = "ts_milliseconds")]
     pub as_of: DateTime<Utc>,
 }
@@ -91,29 +92,33 @@ pub struct Match {
     pub tournament_id: u32,
     pub home_team_id: u32,
     pub away_team_id: u32,
+    /// Kick-off.
     #[serde(with = "ts_seconds")]
     pub start: DateTime<Utc>,
     pub status: Status,
     pub venue: Option<Box<str>>,
-    /// The current score of a live match; the score after 90 minutes of a finished one.
+    /// The current score of a live match, or the score of a finished match after 90 minutes.
     pub score: Option<Score>,
-    /// The id of the chat room.
+    /// The Matrix id of the match's chat room.
     pub room: Box<str>,
-    /// The hash of the chat room's name. 0 if the name may be another than that of the teams.
+    /// The hash of the chat room's name. 0 if the room may have a name that is not made from the team names.
     #[serde(default, with = "appended")]
     pub room_name_hash: u32,
-    /// The number of partitions of its predictions. Fixed by the first import.
+    /// The number of DynamoDB partitions that hold the predictions for the match. The first import of the
+    /// match sets it, and it never changes.
     pub shards: u8,
-    /// Grows with each change of the result. Points belong to a revision.
+    /// Grows with each change of the result. Points are stored with the revision that they were calculated
+    /// from.
     pub revision: u32,
     pub key: Key,
-    /// The date of the document that last changed or confirmed the row.
+    /// The date of the feed document that last changed or confirmed the row.
     #[serde(with = "ts_milliseconds")]
     pub as_of: DateTime<Utc>,
 }
 
 impl Match {
-    /// The chunk that holds it. The matches of a month share one, so that a goal reloads one month.
+    /// Returns the name of the chunk that holds the match. There is one chunk for each month, so that after a
+    /// goal only one month is reloaded.
     #[must_use]
     pub fn chunk(&self) -> ChunkName {
         ChunkName::Month { year: self.start.year(), month: self.start.month() }

@@ -12,7 +12,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Deterministic: equal chunks have equal bytes.
+    /// Encodes the chunk. Equal chunks give equal bytes.
     pub fn encode(&self) -> Result<Vec<u8>, CorruptChunk> {
         let mut plain = postcard::to_allocvec(self).map_err(|_| CorruptChunk)?;
         if let Some(appendix) = Appendix::of(self) {
@@ -24,7 +24,7 @@ impl Chunk {
     pub fn decode(bytes: &[u8]) -> Result<Self, CorruptChunk> {
         let plain = lz4_flex::decompress_size_prepended(bytes).map_err(|_| CorruptChunk)?;
         let (mut chunk, rest): (Self, _) = postcard::take_from_bytes(&plain).map_err(|_| CorruptChunk)?;
-        // A chunk of an older version ends here.
+        // A chunk from the first release has no appendix, and neither has a chunk with only default values.
         if !rest.is_empty() {
             let appendix: Appendix = postcard::from_bytes(rest).map_err(|_| CorruptChunk)?;
             appendix.move_to(&mut chunk)?;
@@ -33,10 +33,10 @@ impl Chunk {
     }
 }
 
-/// The fields that rows got after the first release, one value for each row.
+/// The values of the row fields that were added after the first release, one value for each row.
 ///
-/// A chunk has no field names: rows are read by position. These fields follow after all rows, where an older
-/// version of this program ignores them. So both versions can run during a deployment.
+/// A chunk has no field names: fields are read by position. The added values follow after all rows, where an
+/// older version of this program ignores them. So both versions can run during a deployment.
 #[derive(Debug, Serialize, Deserialize)]
 struct Appendix {
     team_venues: Vec<Option<String>>,
@@ -44,7 +44,7 @@ struct Appendix {
 }
 
 impl Appendix {
-    /// `None` if every value is the default.
+    /// Collects the added values of a chunk. Returns `None` if every value is the default.
     fn of(chunk: &Chunk) -> Option<Self> {
         let appendix = Self {
             team_venues: chunk.teams.iter().map(|team| team.venue.clone()).collect(),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_reads_back_and_has_the_same_bytes_each_time() {
+    fn chunks_round_trip_and_encode_to_the_same_bytes_each_time() {
         for chunk in [chunk(), chunk_with_appendix()] {
             let bytes = chunk.encode().unwrap();
             assert_eq!(bytes, chunk.encode().unwrap());
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_release_and_this_one_read_each_others_chunks() {
+    fn the_first_release_reads_new_chunks_and_this_release_reads_old_chunks() {
         let now = chunk_with_appendix();
         let plain = lz4_flex::decompress_size_prepended(&now.encode().unwrap()).unwrap();
         let first: first_release::FirstChunk = postcard::from_bytes(&plain).unwrap();
@@ -196,11 +196,11 @@ mod tests {
 
         let bytes = lz4_flex::compress_prepend_size(&postcard::to_allocvec(&first).unwrap());
         assert_eq!(Chunk::decode(&bytes).unwrap(), chunk());
-        assert_eq!(chunk().encode().unwrap(), bytes, "without new values the bytes are the same");
+        assert_eq!(chunk().encode().unwrap(), bytes, "both releases write the same bytes");
     }
 
     #[test]
-    fn damaged_bytes_are_an_error_not_a_panic() {
+    fn damaged_bytes_give_an_error_instead_of_a_panic() {
         for chunk in [chunk(), chunk_with_appendix()] {
             let bytes = chunk.encode().unwrap();
             for end in 0..bytes.len() {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_appendix_of_other_rows_is_an_error() {
+    fn an_appendix_with_the_wrong_number_of_values_is_an_error() {
         let appendix = Appendix { team_venues: vec![None; 2], room_name_hashes: vec![7] };
         let plain = postcard::to_extend(&appendix, postcard::to_allocvec(&chunk()).unwrap()).unwrap();
         assert_eq!(Chunk::decode(&lz4_flex::compress_prepend_size(&plain)), Err(CorruptChunk));

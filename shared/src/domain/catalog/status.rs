@@ -2,11 +2,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{Field, Raw, Reason};
 
-/// The state of a match. The API shows three states; points and predictions distinguish all of them.
+/// The state of a match. The API shows the three states of [`ShownStatus`]; the rules for predictions and
+/// points distinguish all seven states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Status {
     Scheduled,
-    /// Will be played later. Predictions stay.
+    /// The match will be played later. Its predictions are kept.
     Postponed,
     Live,
     Finished,
@@ -17,7 +18,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Whether the match is over without a result that counts.
+    /// Returns whether the match was cancelled, abandoned or decided by a ruling, so that it earns no points.
     #[must_use]
     pub fn is_void(self) -> bool {
         matches!(self, Self::Cancelled | Self::Abandoned | Self::Awarded)

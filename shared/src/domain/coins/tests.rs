@@ -13,7 +13,7 @@ fn after(last: &str, streak_days: u32) -> Wallet {
 }
 
 #[test]
-fn the_bonus_grows_up_to_its_maximum() {
+fn the_streak_bonus_grows_up_to_its_maximum() {
     let mut wallet = Wallet::default();
     let mut coins = Vec::new();
     for date in day("2026-11-15").iter_days().take(9) {
@@ -43,7 +43,7 @@ fn streaks_continue_across_months_and_leap_days() {
 
 /// Two claims around midnight can reach servers whose clocks differ by some milliseconds.
 #[test]
-fn a_clock_that_is_behind_cannot_claim_again() {
+fn a_day_before_the_last_claim_cannot_be_claimed() {
     let error = after("2026-11-16", 3).claim(RULES, day("2026-11-15")).unwrap_err();
     let next_claim_at = "2026-11-17T00:00:00Z".parse().unwrap();
     assert_eq!(error, CoinError::AlreadyClaimed { next_claim_at });
@@ -62,7 +62,7 @@ fn streaks_end_after_a_missed_day() {
 }
 
 #[test]
-fn references_are_used_unchanged() {
+fn valid_reference_ids_are_kept_unchanged() {
     for text in ["x", "order 7", " padded ", "Ünïcödé", &"x".repeat(64)] {
         assert_eq!(ReferenceId::parse(text).unwrap().as_str(), text);
     }
@@ -73,7 +73,7 @@ fn references_are_used_unchanged() {
 
 proptest! {
     #[test]
-    fn a_streak_is_the_number_of_consecutive_days_up_to_today(
+    fn a_streak_is_the_number_of_consecutive_claimed_days(
         start in 0..40_000_i32,
         gaps in proptest::collection::vec(0..4_u64, 1..40),
     ) {

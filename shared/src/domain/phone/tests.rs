@@ -8,7 +8,8 @@ fn parsed(text: &str) -> String {
     Phone::parse(text).unwrap_or_else(|reason| panic!("{text:?}: {reason}")).as_str().to_owned()
 }
 
-/// Texts that match [`Phone::PATTERN`] with short runs of separators, so that most are short enough.
+/// Generates texts that match [`Phone::PATTERN`]. The runs of separators are short, so that few texts are
+/// longer than [`Phone::MAX_LENGTH`].
 fn accepted_texts() -> impl Strategy<Value = String> {
     let pattern = Phone::PATTERN.trim_start_matches('^').trim_end_matches('$').replace('*', "{0,2}");
     let texts = string_regex(&pattern).unwrap();
@@ -44,7 +45,7 @@ fn a_bracketed_zero_after_the_country_code_is_dropped() {
 }
 
 #[test]
-fn any_other_zero_stays() {
+fn zeros_that_do_not_count_as_a_trunk_prefix_are_kept() {
     for (text, number) in [
         ("+44 07700 900123", "+4407700900123"),
         ("+39 06 6982 1234", "+390669821234"),
@@ -85,13 +86,13 @@ fn invalid_numbers_are_rejected_with_advice() {
 }
 
 #[test]
-fn a_space_in_a_query_can_be_an_unescaped_plus() {
+fn a_leading_space_in_a_query_can_stand_for_a_plus() {
     for text in
         [" 447700900123", " 44 (0)7700 900123", "+447700900123", " +44 7700 900123", " (+44) 7700 900123"]
     {
         assert_eq!(Phone::parse_query(text).unwrap().as_str(), "+447700900123", "{text:?}");
     }
-    // Found by Schemathesis.
+    // Schemathesis, which generates requests from the API description, found this text.
     let text = " +3 ()4(-3) (- ))  3) 5(4) 6((7-";
     assert_eq!(Phone::parse_query(text).unwrap().as_str(), "+34335467");
     for text in ["447700900123", "  447700900123x", "", " "] {
@@ -100,7 +101,7 @@ fn a_space_in_a_query_can_be_an_unescaped_plus() {
 }
 
 #[test]
-fn the_allow_list_is_by_prefix() {
+fn a_phone_is_allowed_by_its_prefix_or_by_an_empty_list() {
     let phone = Phone::parse("+447700900123").unwrap();
     assert!(phone.is_allowed(&[]));
     assert!(phone.is_allowed(&["+1".into(), "+44".into()]));
@@ -120,22 +121,28 @@ proptest! {
         prop_assert_eq!(Phone::parse_query(&text), phone, "in a query");
     }
 
-    /// The texts are built from the parts that matter, so that accepted and rejected ones are both common.
+    /// The texts mix digits, separators, trunk prefixes and an invalid letter, so that accepted and rejected
+    /// texts are both common.
     #[test]
-    fn exactly_the_texts_that_match_the_pattern_are_accepted(text in "[ (]?\\+?[0-9](\\(0\\)|[0-9]|[ ()-]|x){0,24}") {
+    fn the_phone_pattern_and_parser_accept_the_same_texts(
+        text in "[ (]?\\+?[0-9](\\(0\\)|[0-9]|[ ()-]|x){0,24}",
+    ) {
         let is_match = text.len() <= Phone::MAX_LENGTH && matches(Phone::PATTERN, &text);
         prop_assert_eq!(Phone::parse(&text).is_ok(), is_match);
     }
 
     #[test]
-    fn a_parsed_number_is_canonical(text in accepted_texts()) {
+    fn a_parsed_number_has_the_canonical_form(text in accepted_texts()) {
         let number = parsed(&text);
         prop_assert!(matches(Phone::CANONICAL_PATTERN, &number));
         prop_assert_eq!(parsed(&number), number);
     }
 
     #[test]
-    fn the_trunk_prefix_changes_nothing(number in "\\+[1-9][0-9]{6,14}", country_code in 1..=3_usize) {
+    fn a_trunk_prefix_does_not_change_the_parsed_number(
+        number in "\\+[1-9][0-9]{6,14}",
+        country_code in 1..=3_usize,
+    ) {
         let (country_code, rest) = number.split_at(1 + country_code);
         prop_assert_eq!(parsed(&format!("{country_code} (0){rest}")), parsed(&number));
     }

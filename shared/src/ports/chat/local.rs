@@ -1,4 +1,4 @@
-//! A stand-in for a homeserver.
+//! A stand-in for a homeserver, for tests and for deployments without a homeserver.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
 use crate::ports::random::Random;
 
-/// Issues ids and credentials in the format of a homeserver, under the same rules. It carries no messages.
+/// Issues ids and credentials in the format of a homeserver. Like a homeserver, it forbids joining a private
+/// room without an invitation. It carries no messages.
 #[derive(Debug)]
 pub struct LocalChat {
     server: String,
@@ -19,7 +20,7 @@ pub struct LocalChat {
 }
 
 impl LocalChat {
-    /// A homeserver named `server`.
+    /// Creates a stand-in for the homeserver named `server`.
     #[must_use]
     pub fn new(server: String, random: Arc<dyn Random>) -> Self {
         Self { server, random }
@@ -71,7 +72,7 @@ impl Chat for LocalChat {
     }
 
     fn create_room<'a>(&'a self, new: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>> {
-        // 18 letters, like a homeserver's. The same nonce gives the same room.
+        // A homeserver's room ids have 18 letters too. The same nonce gives the same room id.
         let digest = Sha256::digest(new.nonce.as_bytes());
         let letter = |byte: &u8| char::from(b"abcdefghijklmnopqrstuvwxyzABCDEF"[usize::from(byte % 32)]);
         let room = self.room(&digest.iter().take(18).map(letter).collect::<String>());

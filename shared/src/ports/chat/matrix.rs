@@ -1,5 +1,5 @@
-//! A Matrix homeserver, through the application service API. Requests use one token of ours and name the user
-//! in `?user_id=`.
+//! A Matrix homeserver, through the application service API. All requests use our application service's
+//! token. A request on behalf of a user names the user in `?user_id=`.
 
 use std::fmt;
 use std::io::Cursor;
@@ -24,20 +24,22 @@ use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
 use crate::ports::web::connector;
 
-/// The maximum time that a request of the app waits for the homeserver.
+/// The maximum time to wait for a response of the homeserver. It is short, because clients of our API wait
+/// meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The maximum size of a response. All responses that we need are small.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// The last room version whose ids end in `:server`, as our API promises.
+/// The Matrix room version of new rooms: the last version whose room ids end in `:server`, as our API
+/// promises.
 const ROOM_VERSION: &str = "11";
 
 type Body = Full<Cursor<Vec<u8>>>;
 
 const APPLICATION_SERVICE: &str = "m.login.application_service";
 
-/// A homeserver that has us registered as an application service.
+/// A homeserver on which we are registered as an application service.
 pub struct MatrixChat {
     /// `None` if the system has no root certificates. Then every request fails.
     client: Option<Client<HttpsConnector<HttpConnector>, Body>>,
@@ -64,7 +66,7 @@ impl ErrorResponse {
         self.code == code
     }
 
-    /// Whether the error may mean that the user does not exist on the homeserver.
+    /// Returns whether the error may mean that the user does not exist on the homeserver.
     fn may_mean_unknown_user(&self) -> bool {
         self.status == StatusCode::FORBIDDEN || self.status == StatusCode::NOT_FOUND
     }
@@ -82,11 +84,12 @@ impl From<ErrorResponse> for ChatError {
     }
 }
 
-/// The homeserver's response, or why there is none.
+/// The homeserver's response, which can be an error response; or, as the outer error, why there is no
+/// response.
 type Response = Result<Result<Value, ErrorResponse>, ChatError>;
 
 impl MatrixChat {
-    /// A client of `homeserver`, whose server name is `server`.
+    /// Creates a client of `homeserver`, whose server name is `server`.
     #[must_use]
     pub fn new(homeserver: &Homeserver, server: &str) -> Self {
         Self {
@@ -101,7 +104,7 @@ impl MatrixChat {
         format!("@{}:{}", username.as_str(), self.server)
     }
 
-    /// Sends a request, on behalf of a user or of the application service.
+    /// Sends a request on behalf of `user`, or of the application service itself if `user` is `None`.
     async fn request(&self, method: Method, path: &str, user: Option<&Username>, body: Value) -> Response {
         let query = user.map(|user| format!("?user_id={}", encoded(&self.full_id(user)))).unwrap_or_default();
         let url = format!("{}/_matrix/client/v3/{path}{query}", self.url);
@@ -120,7 +123,8 @@ impl MatrixChat {
                     let reason = format!("no response within {} s", TIMEOUT.as_secs());
                     return Err(ChatError::Unavailable(reason));
                 }
-                // The pooled connection may have been stale. All requests are idempotent.
+                // The pooled connection may have been stale. A retry is safe, because all requests are
+                // idempotent.
                 Ok(None) if can_retry => can_retry = false,
                 Ok(None) => return Err(ChatError::Unavailable("the homeserver is unreachable".into())),
                 Ok(Some((StatusCode::OK, body))) => return Ok(Ok(body)),
@@ -132,7 +136,8 @@ impl MatrixChat {
         }
     }
 
-    /// The status and body of the response. `None` if it is incomplete.
+    /// Sends a request and returns the status and the body of the response. Returns `None` if no complete
+    /// response arrives.
     async fn exchange(&self, request: Request<Body>) -> Option<(StatusCode, Value)> {
         let response = self.client.as_ref()?.request(request).await.ok()?;
         let status = response.status();
@@ -140,7 +145,7 @@ impl MatrixChat {
         Some((status, serde_json::from_slice(&body.to_bytes()).unwrap_or_default()))
     }
 
-    /// Creates a user. `false` if the user exists.
+    /// Creates a user on the homeserver. Returns false if the user exists already.
     async fn register(&self, username: &Username) -> Result<bool, ChatError> {
         let body =
             json!({ "type": APPLICATION_SERVICE, "username": username.as_str(), "inhibit_login": true });
@@ -151,7 +156,8 @@ impl MatrixChat {
         }
     }
 
-    /// Sends a request on behalf of a user. Creates the user and retries if they do not exist.
+    /// Sends a request on behalf of a user. If the user does not exist on the homeserver, creates the user
+    /// and retries.
     async fn request_as(&self, user: &Username, method: Method, path: &str, body: Value) -> Response {
         match self.request(method.clone(), path, Some(user), body.clone()).await? {
             Err(error) if error.may_mean_unknown_user() => {
@@ -165,7 +171,7 @@ impl MatrixChat {
         }
     }
 
-    /// Like [`Self::request_as`], for requests whose response body does not matter.
+    /// Does the same as [`Self::request_as`], but ignores the body of the response.
     async fn send_as(
         &self,
         user: &Username,
@@ -198,7 +204,7 @@ impl MatrixChat {
             .ok_or_else(|| ChatError::Unavailable("the login response is malformed".into()))
     }
 
-    /// Creates a room with an alias. Returns the existing room if an earlier attempt created it.
+    /// Creates a room with an alias. If an earlier attempt created the room, returns the id of that room.
     async fn create(
         &self,
         creator: Option<&Username>,
@@ -218,14 +224,15 @@ impl MatrixChat {
             Ok(Ok(response)) => room_id(&response),
             Ok(Err(error)) if error.is("M_ROOM_IN_USE") => self.room_with_alias(creator, alias, name).await,
             Ok(Err(error)) => Err(error.into()),
-            // The room may exist if only the response was lost.
+            // If only the response was lost, the room exists.
             Err(error) => self.room_with_alias(creator, alias, name).await.map_err(|_| error),
         };
         created.map_err(unavailable)
     }
 
-    /// The room that an earlier attempt created. The homeserver sets the alias first and the name late, so a
-    /// room without a name is incomplete. A room with another name is renamed.
+    /// Finds the room that an earlier attempt created, by its alias. Fails if the room has no name: the
+    /// homeserver sets the alias first and the name late, so such a room is incomplete. Renames the room if
+    /// it has another name.
     async fn room_with_alias(
         &self,
         creator: Option<&Username>,
@@ -250,7 +257,7 @@ impl MatrixChat {
     }
 }
 
-/// The path of the state event that holds a room's name.
+/// Returns the path of the Matrix state event that holds a room's name.
 fn name_path(room: &RoomId) -> String {
     format!("rooms/{}/state/m.room.name", encoded(room.as_str()))
 }
@@ -280,7 +287,7 @@ impl Chat for MatrixChat {
         username: &'a Username,
         device_id: &'a str,
     ) -> BoxFuture<'a, Result<Credentials, ChatError>> {
-        // A first login takes three requests. The limit covers all of them.
+        // A user's first login takes three requests. This limit covers all of them together.
         let credentials = timeout(TIMEOUT, self.credentials(username, device_id));
         Box::pin(async {
             let late = |_| ChatError::Unavailable("the login takes too long".into());
@@ -301,7 +308,7 @@ impl Chat for MatrixChat {
         Box::pin(async move {
             let path = format!("devices/{}", encoded(device_id));
             match self.request(Method::DELETE, &path, Some(username), json!({})).await? {
-                // An unknown user has no device.
+                // A user who does not exist on the homeserver has no device to delete.
                 Err(error) if error.may_mean_unknown_user() => Ok(()),
                 response => response.map(|_| ()).map_err(ChatError::from),
             }
@@ -351,7 +358,7 @@ impl Chat for MatrixChat {
             if !new.topic.is_empty() {
                 room["topic"] = new.topic.into();
             }
-            // In the app, every member may invite.
+            // In our rooms, every member may invite others.
             room["power_level_content_override"] = json!({ "invite": 0 });
             self.create(Some(new.creator), &format!("touchline-{}", new.nonce), new.name, room).await
         })

@@ -20,13 +20,14 @@ pub enum ChatError {
     /// The caller may retry later.
     #[error("the chat network is unavailable: {0}")]
     Unavailable(String),
-    /// The homeserver delegates logins to an authentication server, which does not accept ours.
+    /// The homeserver delegates logins to an authentication server, which does not accept logins of
+    /// application services.
     #[error(
         "the homeserver rejects application service logins, because it delegates logins; see docs/chat.md"
     )]
     LoginUnsupported,
-    /// The user lacks the permission.
-    #[error("the chat network forbids it")]
+    /// The user lacks the permission for the request.
+    #[error("the chat network forbids the request")]
     Forbidden,
     #[error("the chat network has no such room")]
     NotFound,
@@ -36,37 +37,39 @@ pub enum ChatError {
 #[derive(Debug, Clone, Copy)]
 pub struct NewRoom<'a> {
     pub creator: &'a Username,
-    /// The same for every attempt. The homeserver recognises the room by it.
+    /// A text that is the same for every attempt to create this room, so that the homeserver recognises the
+    /// room.
     pub nonce: &'a str,
     pub name: &'a str,
     pub topic: &'a str,
-    /// Invitation only, and encrypted.
+    /// Whether the room is encrypted, and open only to invited users.
     pub is_private: bool,
 }
 
 /// The homeserver. All methods are idempotent.
 pub trait Chat: Debug + Send + Sync {
-    /// Logs a user in on a device. Creates the user on first use.
+    /// Logs a user in on a device. Creates the user on the homeserver at the first login.
     fn log_in<'a>(
         &'a self,
         username: &'a Username,
         device_id: &'a str,
     ) -> BoxFuture<'a, Result<Credentials, ChatError>>;
 
-    /// Deletes a device and its tokens.
+    /// Deletes a user's chat device and its access tokens.
     fn log_out<'a>(
         &'a self,
         username: &'a Username,
         device_id: &'a str,
     ) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Deletes all devices of a username, after its user chose another.
+    /// Deletes all chat devices of a username, after its owner chose another username.
     fn log_out_everywhere<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Creates a user unless they exist, so that others can invite them.
+    /// Creates a user on the homeserver, unless they exist already, so that others can invite them.
     fn ensure_user<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// The id of a match's public room. Creates the room on first use; gives an existing room this name.
+    /// Returns the id of a match's public room. Creates the room if it does not exist, and gives it the name
+    /// `name`.
     fn match_room<'a>(&'a self, event: u32, name: &'a str) -> BoxFuture<'a, Result<RoomId, ChatError>>;
 
     /// Renames the room of a match.
@@ -76,10 +79,11 @@ pub trait Chat: Debug + Send + Sync {
         name: &'a str,
     ) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Creates a room with its creator as the only member. Returns the existing room on a retry.
+    /// Creates a room with its creator as the only member. A retry with the same nonce returns the same room.
     fn create_room<'a>(&'a self, new: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>>;
 
-    /// Joins a room. `is_invited` comes from our tables; a real homeserver uses its own state.
+    /// Joins a user to a room. `is_invited` is what our tables say; a real homeserver ignores it and checks
+    /// its own invitations.
     fn join<'a>(
         &'a self,
         room: &'a Room,
@@ -87,10 +91,10 @@ pub trait Chat: Debug + Send + Sync {
         is_invited: bool,
     ) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Leaves a room, or declines an invitation.
+    /// Makes a user leave a room, or decline an invitation to it.
     fn leave<'a>(&'a self, room: &'a RoomId, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Invites `whom` on behalf of `by`, who is a member.
+    /// Invites `whom` to a room on behalf of `by`, who is a member of the room.
     fn invite<'a>(
         &'a self,
         room: &'a RoomId,

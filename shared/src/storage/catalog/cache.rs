@@ -10,13 +10,13 @@ use crate::storage::error::StoreError;
 use crate::storage::retry::Retry;
 use crate::storage::store::{Reads, Store};
 
-/// How often a snapshot is read whose head moves meanwhile.
+/// The maximum number of attempts to read a snapshot. An attempt fails if the head moves meanwhile.
 const ATTEMPTS: u32 = 5;
 
-/// What is contended when the head moves faster than its chunks can be read.
+/// The contended thing in the error, if the head moves faster than its chunks can be read.
 const SNAPSHOT: &str = "catalog snapshot";
 
-/// A catalog with the head and the index that it was loaded from.
+/// A catalog, with the head and the index from which it was loaded.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub head: Head,
@@ -26,14 +26,14 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Whether the index lists exactly this chunk.
+    /// Returns whether the index lists exactly this chunk under `name`.
     #[must_use]
     pub fn lists(&self, name: ChunkName, chunk: &ChunkRef) -> bool {
         self.chunks.get(&name) == Some(chunk)
     }
 }
 
-/// The catalog in a warm function's memory.
+/// The catalog, cached in the memory of a warm function.
 #[derive(Debug, Default)]
 pub struct Cache(Mutex<Option<Entry>>);
 
@@ -44,8 +44,8 @@ struct Entry {
 }
 
 impl Cache {
-    /// The catalog, at most `max_age` old. `None` before the first snapshot. If the store fails, the cached
-    /// catalog is returned even when it is older.
+    /// Returns the catalog. Checks for a newer one if the last check was at least `max_age` ago. Returns
+    /// `None` before the first snapshot. If the store fails, returns the cached catalog, if there is one.
     pub async fn get(
         &self,
         store: &Store,
@@ -76,7 +76,7 @@ impl Cache {
         }
     }
 
-    /// The latest catalog, by strongly consistent reads, with its head and index.
+    /// Loads the latest catalog with strongly consistent reads. Returns `None` before the first snapshot.
     pub async fn get_latest(&self, store: &Store, now: DateTime<Utc>) -> Result<Option<Loaded>, StoreError> {
         let mut entry = self.0.lock().await;
         let loaded = load_latest(store, entry.as_ref().map(|entry| &entry.loaded)).await?;
@@ -85,16 +85,17 @@ impl Cache {
     }
 }
 
-/// The current catalog. Chunks that have not changed since `cached` are not loaded again. `None` before the
-/// first snapshot.
+/// Loads the current catalog. Chunks that have not changed since `cached` are not loaded again. Returns
+/// `None` before the first snapshot.
 pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
-    // Eventually consistent reads cost half. They can miss each other's writes, and the head can move between
-    // them: then retry with consistent reads.
+    // Eventually consistent reads cost half as much as consistent ones. But a part of the snapshot can be
+    // missing: a read can return an old state, and the head can move between two reads. Then retry with
+    // consistent reads.
     let mut retry = Retry::immediate(SNAPSHOT, ATTEMPTS);
     let mut reads = Reads::Eventual;
     loop {
         let Some(head) = store.catalog_head(reads).await? else { return Ok(None) };
-        // A stale read can return a head older than the cached one.
+        // The head can even be older than the cached one, because the read can be stale.
         if let Some(cached) = cached
             && head.version <= cached.head.version
         {
@@ -108,7 +109,7 @@ pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loade
     }
 }
 
-/// As [`load`], by strongly consistent reads alone.
+/// Does the same as [`load`], with strongly consistent reads only.
 pub async fn load_latest(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
     let mut retry = Retry::immediate(SNAPSHOT, ATTEMPTS);
     loop {
@@ -120,7 +121,7 @@ pub async fn load_latest(store: &Store, cached: Option<&Loaded>) -> Result<Optio
     }
 }
 
-/// Loads what `head` points to. `None` if a part of it is gone.
+/// Loads the snapshot to which `head` points. Returns `None` if a part of the snapshot is gone.
 async fn load_chunks(
     store: &Store,
     head: Head,

@@ -11,11 +11,12 @@ use crate::storage::keys;
 use crate::storage::retry::Retry;
 use crate::storage::store::{Reads, Store};
 
-/// A transaction takes 100 writes; one is the counter.
+/// The maximum number of ids that one transaction assigns. A transaction takes 100 writes, and one of them is
+/// the counter.
 const IDS_PER_TRANSACTION: usize = 99;
 
 impl Store {
-    /// The ids that keys have, for those that have one.
+    /// Reads the ids that were assigned to `wanted` keys. Keys without an id are left out.
     pub async fn known_ids(&self, kind: Kind, wanted: &[Key]) -> Result<BTreeMap<Key, u32>, StoreError> {
         #[derive(Deserialize)]
         struct Known {
@@ -33,8 +34,9 @@ impl Store {
         Ok(known)
     }
 
-    /// Assigns the next free ids above `above` to keys that have none. The counter and the keys change in one
-    /// transaction, so a crash leaves no gap, and a retry assigns the same ids as an undisturbed run.
+    /// Assigns the next free ids above `above` to the keys that have no id yet. Returns the ids of all
+    /// `wanted` keys. The counter and the keys change in one transaction, so a crash leaves no gap, and a
+    /// retry after a crash assigns the same ids as a run without a crash.
     pub async fn assign_ids(
         &self,
         kind: Kind,
@@ -82,7 +84,8 @@ impl Store {
         }
     }
 
-    /// Releases an assigned id that belongs to another source's row. The next import assigns another.
+    /// Removes the assignment of `id` to `key`, because a row of another source has this id. The next import
+    /// assigns another id to the key.
     pub async fn release_id(&self, kind: Kind, key: Key, id: u32) -> Result<(), StoreError> {
         let released = self
             .client

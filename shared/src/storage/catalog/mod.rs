@@ -1,8 +1,9 @@
 //! The `catalog` table: each row as an item, and the snapshot that readers load.
 //!
-//! Rows are the source of truth. The snapshot is built from them: chunks under keys that are written once, an
-//! index that lists the chunks, and a head that points to the index. Only moving the head makes a change
-//! visible, so readers see the old catalog or the new one, never a mixture.
+//! The rows are the source of truth, and the snapshot is built from them. The snapshot consists of chunks of
+//! rows, an index that lists the chunks, and a head that points to the index. Stored chunks and indexes are
+//! never overwritten; a change stores new ones. A change becomes visible only when the head moves, so readers
+//! see the old catalog or the new one, never a mixture.
 
 mod cache;
 mod ids;

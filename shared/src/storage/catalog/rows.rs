@@ -16,19 +16,19 @@ use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
 
-/// `BatchGetItem` takes at most this many keys.
+/// The maximum number of keys that `BatchGetItem` takes.
 const ROWS_PER_BATCH: usize = 100;
 
-/// What the rows of all kinds have in common.
+/// A row of the catalog: a sport, a team, a tournament or a match.
 pub trait Row: Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync {
     const KIND: Kind;
     fn id(&self) -> u32;
     fn key(&self) -> Key;
     fn as_of(&self) -> DateTime<Utc>;
-    /// The same row with another date.
+    /// Returns the same row with another `as_of`.
     #[must_use]
     fn dated(self, as_of: DateTime<Utc>) -> Self;
-    /// How often the row's result has changed. 0 for kinds without results.
+    /// Returns how often the row's result has changed: always 0 for rows other than matches.
     fn revision(&self) -> u32;
 }
 
@@ -68,7 +68,7 @@ rows! {
     Match => Kind::Event, |event| event.revision;
 }
 
-/// A row to write in place of the one that was read.
+/// A row to write in place of the row that was read. `read` is `None` if no row was found.
 #[derive(Debug, Clone)]
 pub struct Replacement<T> {
     pub row: T,
@@ -79,15 +79,16 @@ pub struct Replacement<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Written<T> {
     Now,
-    /// Not written: the stored row is this one, and no longer the one that was read.
+    /// Nothing was written, because the stored row is no longer the one that was read. Holds the stored row.
     Changed(T),
 }
 
 impl Store {
-    /// Rows by id, with strongly consistent reads.
+    /// Reads rows of one kind by id, strongly consistent. Unknown ids are left out.
     pub async fn catalog_rows<T: Row>(&self, ids: &[u32]) -> Result<BTreeMap<u32, T>, StoreError> {
         let keys: Vec<Item> = ids.iter().map(|id| keys::catalog_row(T::KIND, *id).into()).collect();
-        // Boxed and collected: otherwise the compiler cannot infer the closure's lifetimes.
+        // The futures are boxed and collected, because otherwise the compiler cannot infer the closure's
+        // lifetimes.
         let batches: Vec<_> = keys
             .chunks(ROWS_PER_BATCH)
             .map(|batch| self.batch_get(&self.tables.catalog, batch.to_vec(), Reads::Consistent).boxed())
@@ -124,8 +125,8 @@ impl Store {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let put = match read {
             None => put.condition_expression("attribute_not_exists(pk)"),
-            // Two states of a row differ in `as_of`, or, if a result was corrected under the same date, in
-            // the revision.
+            // Two versions of a row differ in `as_of` or, if a result was corrected under the same `as_of`,
+            // in the revision.
             Some(read) => put
                 .condition_expression(
                     "#key = :key AND as_of = :as_of AND (attribute_not_exists(revision) OR revision = :revision)",
@@ -139,14 +140,15 @@ impl Store {
         match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(failed)) => {
                 let found: T = from_item(failed.item().cloned().unwrap_or_default())?;
-                // The stored row equals ours when the response was lost and the SDK retried.
+                // The stored row equals ours if the response to our write was lost and the SDK retried the
+                // write.
                 Ok(if found == *row { Written::Now } else { Written::Changed(found) })
             }
             _ => Err(StoreError::from_sdk("PutItem", &error)),
         }
     }
 
-    /// Records the name that a match's room has now. Changes nothing else of the row.
+    /// Records the hash of the name that a match's room has now. Changes no other field of the match's row.
     pub async fn set_room_name_hash(&self, event: &Match, hash: u32) -> Result<(), StoreError> {
         let recorded = self
             .client
@@ -162,7 +164,7 @@ impl Store {
         condition_held("UpdateItem", recorded).map(|_| ())
     }
 
-    /// Every row of a kind. Scans the table: only for rebuilding a snapshot.
+    /// Reads every row of a kind. Scans the whole table, so it is only for rebuilding a snapshot.
     pub async fn all_rows<T: Row>(&self) -> Result<BTreeMap<u32, T>, StoreError> {
         let mut rows = BTreeMap::new();
         let mut from = None;

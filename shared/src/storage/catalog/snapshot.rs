@@ -14,32 +14,34 @@ use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
 
-/// An item holds at most 400 KB; this leaves room for its other attributes.
+/// The maximum size of a chunk's part, in bytes. DynamoDB limits an item to 400 KB, including its key.
 const PART_BYTES: usize = 350 * 1024;
 
-/// How many parts one batch reads. A batch returns at most 16 MB, and a cold function has little memory.
+/// The maximum number of parts that one batch reads. DynamoDB returns at most 16 MB per batch.
 const PARTS_PER_BATCH: usize = 40;
 
-/// Points to the current index.
+/// The pointer to the current index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub version: u64,
-    /// The index's partition.
+    /// The partition of the index.
     at: String,
 }
 
-/// Lists the chunks of a snapshot.
+/// The list of a snapshot's chunks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
-    /// How the chunks are encoded. Another version of this program may use an encoding that we cannot read.
+    /// The version of the chunks' encoding. Another release of this program may have written chunks that this
+    /// release cannot read.
     format: u32,
     chunks: BTreeMap<String, ChunkRef>,
 }
 
-/// Grows with every change of a row's encoded fields or of their order.
+/// The encoding that this release reads and writes. The number grows with every change of a row's encoded
+/// fields or of their order.
 const FORMAT: u32 = 1;
 
-/// Where a chunk's bytes are.
+/// Where a chunk is stored: the partition, and the number of parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkRef {
     at: String,
@@ -53,7 +55,7 @@ impl Default for Index {
 }
 
 impl Index {
-    /// The chunks by name.
+    /// Returns the chunks by name. Fails if this release cannot read their encoding.
     pub fn chunks(&self) -> Result<BTreeMap<ChunkName, ChunkRef>, StoreError> {
         if self.format != FORMAT {
             return Err(StoreError::Unreadable("a snapshot of this program's format"));
@@ -67,12 +69,12 @@ impl Index {
             .collect()
     }
 
-    /// Adds or replaces a chunk; returns the replaced one.
+    /// Adds or replaces a chunk. Returns the replaced chunk, if there was one.
     pub fn set(&mut self, name: ChunkName, chunk: ChunkRef) -> Option<ChunkRef> {
         self.chunks.insert(name.to_string(), chunk)
     }
 
-    /// Removes a chunk that has no rows left.
+    /// Removes a chunk that has no rows left. Returns the removed chunk.
     pub fn remove(&mut self, name: ChunkName) -> Option<ChunkRef> {
         self.chunks.remove(&name.to_string())
     }
@@ -87,8 +89,8 @@ struct PartItem {
 }
 
 impl Store {
-    /// The current head. An eventually consistent read costs half a unit: the price of knowing that nothing
-    /// has changed.
+    /// Reads the current head. Half a read unit, the cost of an eventually consistent read, is enough to
+    /// learn that the catalog has not changed.
     pub async fn catalog_head(&self, reads: Reads) -> Result<Option<Head>, StoreError> {
         self.get(&self.tables.catalog, keys::snapshot_head(), reads).await
     }
@@ -97,7 +99,7 @@ impl Store {
         self.get(&self.tables.catalog, keys::snapshot_index(&head.at), reads).await
     }
 
-    /// Reads chunks. `None` if one is missing: a newer snapshot has replaced it.
+    /// Reads chunks. Returns `None` if a chunk is missing, because a newer snapshot has replaced it.
     pub async fn catalog_chunks(
         &self,
         wanted: &[(ChunkName, ChunkRef)],
@@ -137,7 +139,7 @@ impl Store {
         Ok(Some(chunks))
     }
 
-    /// Stores a chunk under the partition `at`. Readers see it once an index lists it.
+    /// Stores a chunk in the partition `at`. Readers see the chunk once the current index lists it.
     pub async fn put_chunk(&self, at: &str, name: ChunkName, bytes: &[u8]) -> Result<ChunkRef, StoreError> {
         let mut parts = 0;
         for part in bytes.chunks(PART_BYTES) {
@@ -154,7 +156,8 @@ impl Store {
         Ok(ChunkRef { at: at.to_owned(), parts })
     }
 
-    /// Stores an index, then moves the head from `before` to it. Returns false if the head is not `before`.
+    /// Stores an index, then moves the head from `before` to this index. Returns false if the head is no
+    /// longer `before`.
     pub async fn publish_index(
         &self,
         before: Option<&Head>,
@@ -177,7 +180,8 @@ impl Store {
             .expression_attribute_names("#at", "at")
             .expression_attribute_values(":mine", text(at))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        // `#at = :mine`: the first attempt moved the head, its response was lost, and the SDK retried.
+        // `#at = :mine` holds if the first attempt moved the head, its response was lost, and the SDK retried
+        // the write.
         put = match before {
             None => put.condition_expression("attribute_not_exists(pk) OR #at = :mine"),
             Some(before) => put
@@ -187,8 +191,8 @@ impl Store {
         condition_held("PutItem", put.send().await)
     }
 
-    /// Sets an expiry on chunks that no index lists any more, and on the index of `old_head`. `end` leaves
-    /// time for functions that are still reading them.
+    /// Sets the expiry `end` on chunks that the current index no longer lists, and on the index of
+    /// `old_head`. Until `end`, functions that read the old snapshot can finish.
     pub async fn expire_chunks(
         &self,
         chunks: &[(ChunkName, ChunkRef)],

@@ -1,4 +1,4 @@
-//! One-time codes: one per phone and purpose, and the rate limit of a phone and of an address.
+//! One-time codes, one per phone and purpose, and the rate limits of phones and IP addresses.
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use chrono::serde::ts_milliseconds;
@@ -31,9 +31,9 @@ pub struct Issue<'a> {
 pub struct Attempt<'a> {
     pub phone: &'a Phone,
     pub purpose: Purpose,
-    /// The user, if the code belongs to one.
+    /// The user to whom the code must belong. `None` for a login code, which belongs to no user.
     pub user: Option<UserId>,
-    /// Identifies the attempt.
+    /// A text that identifies this attempt, so that a retried write is recognised.
     pub nonce: &'a str,
 }
 
@@ -77,7 +77,7 @@ pub struct StoredCode {
     used_by: Option<String>,
 }
 
-/// The codes of a `codes` item.
+/// The codes in a phone's `codes` item.
 #[derive(Debug, Deserialize)]
 struct Codes {
     login: Option<StoredCode>,
@@ -93,13 +93,14 @@ impl Codes {
     }
 }
 
-/// Holds if the code is the one that was compared, and no other request spent it. If this request spent it, the
-/// response to its first write was lost.
+/// A condition that holds if the stored code is the one that was compared, and no other request spent it.
+/// This request itself can have spent the code, if the response to its first write was lost.
 pub(super) const SPENDABLE: &str =
     "#code.issue = :issue AND (attribute_not_exists(#code.used_by) OR #code.used_by = :nonce)";
 
 impl Store {
-    /// Stores a code in place of the previous one, if the phone's rate limits allow another message.
+    /// Stores a code in place of the phone's previous code for the same purpose, if the phone's rate limits
+    /// allow another message.
     pub async fn issue_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), IssueError> {
         let Shift { set, mut condition, values } = rate_limit::admit(issue.limits, issue.id, now);
         let purpose = issue.request.purpose();
@@ -158,11 +159,11 @@ impl Store {
 
     /// Rolls back [`Store::issue_code`] when the message could not be sent.
     ///
-    /// The code becomes void and no longer counts against the rate limit. A verification that was pending
-    /// before stays pending.
+    /// The code becomes void and no longer counts against the rate limit. If the code was a resent one, its
+    /// verification stays pending.
     pub async fn withdraw_code(&self, issue: &Issue<'_>) -> Result<(), StoreError> {
-        // Nearly always, ours is still the newest code. If not, the failed condition returns the current
-        // state.
+        // Nearly always, our code is still the newest one. Otherwise, the failed condition returns the
+        // current state.
         let mut position = 0;
         let mut is_current = true;
         let mut retry = Retry::immediate("codes of a phone", rate_limit::release_attempts(issue.limits));
@@ -193,7 +194,7 @@ impl Store {
                 return Err(StoreError::from_sdk("UpdateItem", &error));
             };
             let Some(found) = rate_limit::request_ids(&item).iter().position(|id| id == issue.id) else {
-                // Removed already: the SDK retried our write.
+                // The id was removed already: the response to our write was lost and the SDK retried it.
                 return Ok(());
             };
             position = found;
@@ -204,9 +205,9 @@ impl Store {
         }
     }
 
-    /// Uses up one attempt at a code and returns the code for comparison.
+    /// Uses up one attempt to enter a code and returns the stored code for comparison.
     ///
-    /// The attempt counts before the comparison, so concurrent guesses cannot share one attempt.
+    /// The attempt is counted before the comparison, so that concurrent guesses cannot share one attempt.
     pub async fn reserve_attempt(
         &self,
         attempt: &Attempt<'_>,
@@ -252,7 +253,7 @@ impl Store {
         }
     }
 
-    /// Spends a login code. Of several concurrent requests with the right code, one succeeds.
+    /// Spends a login code. Of several concurrent requests with the right code, only one succeeds.
     pub async fn spend_code(
         &self,
         phone: &Phone,
@@ -293,11 +294,11 @@ impl Store {
             .expression_attribute_values(":nonce", text(nonce))
             .send()
             .await;
-        // The condition fails if the code was not spent, or if a newer one replaced it.
+        // The condition fails if this request did not spend the code, or if a newer code replaced it.
         condition_held("UpdateItem", restored).map(|_| ())
     }
 
-    /// Counts a message against an address's rate limit.
+    /// Counts a message against the rate limit of an IP address.
     pub async fn admit_address(
         &self,
         address: &Address,
@@ -357,7 +358,7 @@ impl Store {
                 return Err(StoreError::from_sdk("UpdateItem", &error));
             };
             let Some(found) = rate_limit::request_ids(&item).iter().position(|id| id == request_id) else {
-                // Removed already: the SDK retried our write.
+                // The id was removed already: the response to our write was lost and the SDK retried it.
                 return Ok(());
             };
             position = found;

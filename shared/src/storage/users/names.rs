@@ -18,19 +18,19 @@ pub(super) struct NameOwner {
 }
 
 impl Store {
-    /// Whether a username has an owner. Eventually consistent.
+    /// Returns whether a username has an owner. Eventually consistent.
     pub async fn is_username_taken(&self, name: &Username) -> Result<bool, StoreError> {
         Ok(self.user_named(name).await?.is_some())
     }
 
-    /// The owner of a username, eventually consistent.
+    /// Reads the owner of a username, eventually consistent.
     pub async fn user_named(&self, name: &Username) -> Result<Option<UserId>, StoreError> {
         let owner: Option<NameOwner> =
             self.get(&self.tables.users, keys::username_owner(name), Reads::Eventual).await?;
         Ok(owner.map(|owner| owner.user_id))
     }
 
-    /// The owners of up to 100 usernames, eventually consistent. Free names are left out.
+    /// Reads the owners of up to 100 usernames, eventually consistent. Names without an owner are left out.
     pub async fn users_named(&self, names: &[Username]) -> Result<HashMap<Username, UserId>, StoreError> {
         #[derive(Deserialize)]
         struct Owned {
@@ -47,7 +47,7 @@ impl Store {
         Ok(owners)
     }
 
-    /// The free names among up to 100 `names`, in order. Eventually consistent.
+    /// Returns those of up to 100 `names` that have no owner, in the order of `names`. Eventually consistent.
     pub async fn free_usernames(&self, names: Vec<Username>) -> Result<Vec<Username>, StoreError> {
         if names.is_empty() {
             return Ok(names);
@@ -63,7 +63,7 @@ impl Store {
             .send()
             .await
             .map_err(|error| StoreError::from_sdk("BatchGetItem", &error))?;
-        // Unprocessed names may be taken, so they are not offered.
+        // Names that DynamoDB left unprocessed may have owners, so they are not offered.
         let unprocessed = found
             .unprocessed_keys
             .iter()

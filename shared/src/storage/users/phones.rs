@@ -14,7 +14,8 @@ use crate::storage::item::{number, text, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
 
-/// The owner of a phone. It holds what a login returns, so a login needs one consistent read.
+/// The owner of a phone. It holds everything that a login returns about the user, so a login needs only one
+/// consistent read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PhoneOwner {
     pub user_id: UserId,
@@ -29,7 +30,7 @@ impl From<&User> for PhoneOwner {
     }
 }
 
-/// A change of a user's phone to a verified one.
+/// A change of a user's phone, with the code that verifies the new phone.
 #[derive(Debug)]
 pub struct ChangePhone<'a> {
     pub user: &'a User,
@@ -39,17 +40,19 @@ pub struct ChangePhone<'a> {
 }
 
 impl Store {
-    /// The owner of a phone. Strongly consistent, because it decides whom a code logs in.
+    /// Reads the owner of a phone. Strongly consistent, because the owner is the user whom a code logs in.
     pub async fn phone_owner(&self, phone: &Phone) -> Result<Option<PhoneOwner>, StoreError> {
         self.get(&self.tables.users, keys::phone_owner(phone), Reads::Consistent).await
     }
 
-    /// Adds a phone to the user's pending verifications, so that the next one can cancel it.
+    /// Adds a phone to those whose verification by the user is pending, so that the user's next verification
+    /// can cancel it.
     pub async fn add_pending_phone(&self, user: UserId, phone: &Phone) -> Result<(), StoreError> {
         self.update_pending_phones(user, "ADD", vec![phone.as_str().to_owned()]).await
     }
 
-    /// Cancels a user's verifications of these phones. Idempotent, also after a crash half-way.
+    /// Cancels a user's pending verifications of these phones. A retry after a crash completes the
+    /// cancellation.
     pub async fn cancel_verifications(&self, user: UserId, phones: &[&Phone]) -> Result<(), StoreError> {
         for phone in phones {
             let cancelled = self
@@ -103,7 +106,8 @@ impl Store {
         if write_that_failed_condition(&error, 1).is_some() {
             return Err(VerificationError::PhoneTaken.into());
         }
-        // A profile that changed since it was read counts as contention: the caller may retry.
+        // Any other failed condition means that the profile changed since it was read. Then the error allows
+        // a retry.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 

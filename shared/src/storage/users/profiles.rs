@@ -1,4 +1,4 @@
-//! Profiles: registration, changes, renames, teams.
+//! Profiles: registration, changes, renames and teams.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -53,7 +53,8 @@ pub struct ChosenTeam {
     pub at: DateTime<Utc>,
 }
 
-/// The primary team of a profile item. `None` in the oldest profiles, which lack the time.
+/// Reads the primary team from a profile item. Returns `None` if the user has not chosen a team, and for the
+/// oldest profiles, which lack the time of the choice.
 pub(in crate::storage) fn read_team(item: Item) -> Result<Option<ChosenTeam>, StoreError> {
     #[derive(Deserialize)]
     struct Choice {
@@ -95,7 +96,7 @@ pub struct NewUser<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
-    /// A concurrent login with the same phone registered first.
+    /// A concurrent login with the same phone registered a user first. Holds that user.
     #[error("the phone has an owner already")]
     PhoneOwned(PhoneOwner),
     #[error("the username is taken")]
@@ -112,7 +113,7 @@ pub struct Changes {
     pub date_of_birth: Option<NaiveDate>,
 }
 
-/// How often a user may rename themselves. Each rename keeps the old name reserved.
+/// How often a user may rename themselves. The number is limited, because each old name stays reserved.
 const MAX_RENAMES: u32 = 10;
 
 #[derive(Debug, thiserror::Error)]
@@ -127,12 +128,13 @@ pub enum RenameFailed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renamed {
     Now,
-    /// Another request renamed the user already. The other changes were not written.
+    /// Nothing was written, because the user has the new name already. The other changes were not written
+    /// either.
     Already,
 }
 
 impl Changes {
-    /// The `SET` part of an update and its values. Empty if nothing changes.
+    /// Returns the assignments of an update expression and their values. Both are empty if nothing changes.
     fn expression(&self) -> (String, Item) {
         let fields = [
             ("#name", ":name", self.name.as_ref().map(|name| text(name.as_str()))),
@@ -151,20 +153,20 @@ impl Changes {
 }
 
 impl Store {
-    /// A user.
+    /// Reads a user.
     pub async fn user(&self, id: UserId, reads: Reads) -> Result<Option<User>, StoreError> {
         let item: Option<ProfileItem> = self.get(&self.tables.users, keys::profile(id), reads).await?;
         Ok(item.map(User::from))
     }
 
-    /// The public profiles of up to 100 users, eventually consistent. Unknown ids are left out.
+    /// Reads the public profiles of up to 100 users, eventually consistent. Unknown ids are left out.
     pub async fn people(&self, users: &[UserId]) -> Result<HashMap<UserId, Person>, StoreError> {
         let keys = users.iter().map(|user| keys::profile(*user).into()).collect();
         let items = self.batch_get(&self.tables.users, keys, Reads::Eventual).await?;
         items.into_iter().map(|item| from_item(item).map(|person: Person| (person.id, person))).collect()
     }
 
-    /// Draws the next user id. An id that is not used leaves a gap, which is harmless.
+    /// Draws the next user id. If the caller does not use the id, a harmless gap remains.
     pub async fn draw_user_id(&self) -> Result<UserId, StoreError> {
         let drawn = self
             .client
@@ -228,7 +230,7 @@ impl Store {
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 
-    /// Changes a profile. `None` if there is no such user.
+    /// Changes a profile and returns the changed user. Returns `None` if there is no such user.
     pub async fn update_user(&self, id: UserId, changes: &Changes) -> Result<Option<User>, StoreError> {
         let (set, values) = changes.expression();
         if set.is_empty() {
@@ -272,7 +274,7 @@ impl Store {
         Ok(())
     }
 
-    /// Replaces the user's other teams.
+    /// Replaces the user's teams other than the primary team.
     pub async fn save_other_teams(&self, id: UserId, teams: &[u32]) -> Result<(), StoreError> {
         let teams = AttributeValue::L(teams.iter().map(number).collect());
         let saved = self.profile_update(id).update_expression("SET other_teams = :teams");
@@ -289,15 +291,15 @@ impl Store {
             .condition_expression("attribute_exists(pk)")
     }
 
-    /// The user's primary team, strongly consistent.
+    /// Reads the user's primary team, strongly consistent.
     pub async fn chosen_team(&self, id: UserId) -> Result<Option<ChosenTeam>, StoreError> {
         let profile: Option<Item> =
             self.get_item(&self.tables.users, keys::profile(id), Reads::Consistent).await?;
         Ok(profile.map(read_team).transpose()?.flatten())
     }
 
-    /// Locks a username before it appears in a room. Fails as contended if the username changed since it was
-    /// read.
+    /// Locks a username before it appears in a room. Fails with [`StoreError::Contended`] if the username
+    /// changed since it was read.
     pub async fn lock_username(&self, user: &User, now: DateTime<Utc>) -> Result<(), StoreError> {
         let locked = self
             .client
@@ -317,10 +319,10 @@ impl Store {
         }
     }
 
-    /// Renames a user and writes the other changes, in one transaction.
+    /// Renames a user and writes the other changes to the profile, in one transaction.
     ///
-    /// The old name stays reserved for the user. The chat network knows them by it: another owner of the name
-    /// would get their rooms there.
+    /// The old name stays reserved for the user. A chat account belongs to a username, so another owner of
+    /// the old name would get the user's chat account.
     pub async fn rename_user(
         &self,
         user: &User,
@@ -343,7 +345,8 @@ impl Store {
                 return Err(RenameError::Locked.into());
             }
         }
-        // A profile that changed since it was read counts as contention: the caller may retry.
+        // Any other failed condition means that the profile changed since it was read. Then the error allows
+        // a retry.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 
@@ -369,7 +372,8 @@ impl Store {
                 "SET username = :new{}{set} ADD renames :one",
                 if set.is_empty() { "" } else { ", " }
             ))
-            // `chat_since` is set with the first room. From then on the name is a chat identity.
+            // `chat_since` is set when the user first joins a room. From then on, the username is their
+            // identity in chat.
             .condition_expression(
                 "username = :old AND phone = :phone AND attribute_not_exists(chat_since) \
                  AND (attribute_not_exists(renames) OR renames < :max)",

@@ -19,13 +19,13 @@ pub struct Session {
     pub created_at: DateTime<Utc>,
     #[serde(with = "ts_milliseconds")]
     pub renewed_at: DateTime<Utc>,
-    /// Also the table's time to live.
+    /// When the session ends. DynamoDB deletes the item some time later.
     #[serde(with = "ts_seconds")]
     pub expires_at: DateTime<Utc>,
 }
 
 impl Session {
-    /// A session that begins now.
+    /// Creates a session that begins now and lasts for `lasting`.
     #[must_use]
     pub fn starting(device_id: String, lasting: TimeDelta, now: DateTime<Utc>) -> Self {
         Self { device_id, created_at: now, renewed_at: now, expires_at: now + lasting }
@@ -33,7 +33,8 @@ impl Session {
 }
 
 impl Store {
-    /// The session of a token. Retries a miss with a consistent read, because the login may be recent.
+    /// Reads the session of a token. Retries with a consistent read if an eventually consistent read finds
+    /// nothing, because the login may be recent.
     pub async fn session(&self, token: &Token) -> Result<Option<Session>, StoreError> {
         let key = keys::session(token.user(), &token.digest());
         match self.get(&self.tables.users, key.clone(), Reads::Eventual).await? {
@@ -54,7 +55,7 @@ impl Store {
         Ok(())
     }
 
-    /// Extends a session, unless it has ended.
+    /// Extends a session to `expires_at`, unless the session was deleted.
     pub async fn renew_session(
         &self,
         token: &Token,

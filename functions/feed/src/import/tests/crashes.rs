@@ -52,7 +52,7 @@ async fn a_crash_after_any_write_leaves_a_consistent_catalog() {
 
 /// The response of every first attempt is lost, so the SDK sends every write twice.
 #[tokio::test]
-async fn retried_writes_change_nothing() {
+async fn an_import_with_retried_writes_publishes_the_same_catalog() {
     let calm = app().await;
     run(&calm, &sample()).await;
     let app = app().await;
@@ -63,8 +63,9 @@ async fn retried_writes_change_nothing() {
     assert_eq!(bytes(&app).await, bytes(&calm).await);
 }
 
-/// The head moves, the response is lost, another import publishes on top, and then the SDK retries. The
-/// retry's condition fails, but the chunks are in use and must not expire.
+/// An import moves the head, but the response is lost. Another import publishes on top, and then the SDK
+/// retries the first import's write. The condition of the retry fails, but the chunks of the first import are
+/// in use and must not expire.
 #[tokio::test(flavor = "multi_thread")]
 async fn chunks_of_an_overtaken_snapshot_do_not_expire_while_in_use() {
     let app = Arc::new(app().await);
@@ -80,11 +81,11 @@ async fn chunks_of_an_overtaken_snapshot_do_not_expire_while_in_use() {
     app.faults.set(move |attempt| {
         if attempt.operation == "PutItem" && attempt.number == 1 {
             puts += 1;
-            // The room, the row, the chunk, the index, the head.
+            // The five writes are the room, the row, the chunk, the index and the head.
             return if puts == 5 { Fault::LoseResponse } else { Fault::None };
         }
         if attempt.operation == "PutItem" && attempt.number == 2 {
-            // Lets other tasks run on this thread meanwhile.
+            // `block_in_place` lets other tasks run while this thread waits.
             let _ = tokio::task::block_in_place(|| overtaken.recv_timeout(Duration::from_secs(5)));
         }
         Fault::None
@@ -100,7 +101,7 @@ async fn chunks_of_an_overtaken_snapshot_do_not_expire_while_in_use() {
         ..App::clone(&app)
     };
     while load_latest(&other.store, None).await.unwrap().unwrap().catalog.event(50).is_none() {
-        assert!(!first.is_finished(), "the lost response was not that of the head");
+        assert!(!first.is_finished(), "the fifth write must be the head");
         tokio::task::yield_now().await;
     }
     crate::handle(other, one_match(51, "04")).await.unwrap();
@@ -108,7 +109,7 @@ async fn chunks_of_an_overtaken_snapshot_do_not_expire_while_in_use() {
     assert_eq!(counts(&first.await.unwrap())[0], 1);
     app.faults.clear();
     assert_eq!(version().await, 3);
-    // Everything with an expiry is deleted.
+    // Delete every item that has an expiry, as DynamoDB would.
     let tables = &app.config.tables;
     let page = app.client().scan().table_name(&tables.catalog).send().await.unwrap();
     for item in page.items().iter().filter(|item| item.contains_key("expires_at")) {

@@ -41,13 +41,13 @@ async fn an_older_document_does_not_undo_a_newer_one() {
     assert_eq!(counts(&after)[1], 0, "{after}");
     assert_eq!(catalog(&app).await.event(2).unwrap().score.unwrap().home, 3);
 
-    // A newer document confirmed the score; one dated in between must not change it.
+    // A newer document confirms the score. A document with a date in between must not change the score.
     run(&app, &changed("2026-11-15T12:03:00Z", 1, "home_score", json!(3))).await;
     run(&app, &changed("2026-11-15T12:02:00Z", 1, "home_score", json!(2))).await;
     assert_eq!(catalog(&app).await.event(2).unwrap().score.unwrap().home, 3);
 }
 
-/// Dates are compared row by row: a document can hold a single match.
+/// Dates are compared row by row, because a document can contain a single match.
 #[tokio::test]
 async fn an_older_document_about_other_rows_is_applied() {
     let app = app().await;
@@ -68,7 +68,7 @@ async fn an_older_document_about_other_rows_is_applied() {
 }
 
 #[tokio::test]
-async fn a_match_with_its_own_date_is_ordered_by_it() {
+async fn a_match_with_an_older_last_updated_date_is_not_applied() {
     let app = app().await;
     let document = football_data();
     run(&app, &document).await;
@@ -115,7 +115,7 @@ async fn malformed_documents_are_rejected() {
 }
 
 #[tokio::test]
-async fn bad_rows_are_reported_and_the_others_applied() {
+async fn bad_rows_are_reported_and_the_other_rows_are_applied() {
     let app = app().await;
     let mut document = sample();
     let bad = [
@@ -150,7 +150,7 @@ async fn bad_rows_are_reported_and_the_others_applied() {
     assert_eq!(catalog(&app).await.events().count(), 4);
 }
 
-/// More rows than fit into one batch or one transaction.
+/// The document has more rows than fit into one batch or one transaction.
 #[tokio::test]
 async fn a_whole_season_is_imported_at_once() {
     let app = app().await;
@@ -169,11 +169,11 @@ async fn a_whole_season_is_imported_at_once() {
     assert_eq!(counts(&run(&app, &document).await), [0, 0, 402, 0]);
     let catalog = catalog(&app).await;
     let ids: std::collections::BTreeSet<u32> = catalog.events().map(|event| event.id).collect();
-    assert_eq!(ids, (1..=380).collect(), "sequential, without gaps");
+    assert_eq!(ids, (1..=380).collect(), "ids are sequential, without gaps");
 }
 
 #[tokio::test]
-async fn only_a_changed_result_gets_a_new_revision() {
+async fn only_a_changed_result_increases_the_revision() {
     let app = app().await;
     run(&app, &sample()).await;
     let revision = async || catalog(&app).await.event(3).unwrap().revision;

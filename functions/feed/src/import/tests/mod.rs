@@ -21,17 +21,17 @@ async fn run(app: &TestApp, document: &Value) -> Value {
     app.invoke(crate::handle, document.clone()).await
 }
 
-/// The published catalog.
+/// Reads the published catalog.
 async fn catalog(app: &TestApp) -> Arc<Catalog> {
     load_latest(&app.store, None).await.unwrap().unwrap().catalog
 }
 
-/// Created, updated, unchanged and rejected rows of a report.
+/// Returns the numbers of created, updated, unchanged and rejected rows in a report.
 fn counts(report: &Value) -> [u64; 4] {
     ["created", "updated", "unchanged", "rejected"].map(|name| report[name].as_u64().unwrap())
 }
 
-/// The sample document in our own format.
+/// Returns the sample document in our own format.
 fn sample() -> Value {
     serde_json::from_str(include_str!("../../../../../events/feed/touchline.json")).unwrap()
 }
@@ -44,7 +44,7 @@ fn openfootball() -> Value {
     serde_json::from_str(include_str!("../../../../../events/feed/openfootball.json")).unwrap()
 }
 
-/// The sample with one field of a match changed, under another date.
+/// Returns the sample with the date `at` and with one field changed, in the match at index `event`.
 fn changed(at: &str, event: usize, field: &str, value: Value) -> Value {
     let mut document = sample();
     document["as_of"] = json!(at);
@@ -52,7 +52,7 @@ fn changed(at: &str, event: usize, field: &str, value: Value) -> Value {
     document
 }
 
-/// The encoded bytes of every published chunk.
+/// Returns the encoded bytes of every published chunk.
 async fn bytes(app: &TestApp) -> Vec<(String, Vec<u8>)> {
     let catalog = catalog(app).await;
     catalog.chunks().iter().map(|(name, chunk)| (name.to_string(), chunk.encode().unwrap())).collect()

@@ -6,9 +6,9 @@ use touchline_testing::concurrently;
 
 use super::{app, catalog, changed, counts, openfootball, run, sample};
 
-/// Even if all results have the same date.
+/// All results have the same date.
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_results_get_a_revision_each() {
+async fn each_concurrent_result_gets_a_new_revision() {
     let app = Arc::new(app().await);
     run(&app, &sample()).await;
     concurrently(6, |n| {
@@ -16,11 +16,11 @@ async fn concurrent_results_get_a_revision_each() {
         async move { run(&app, &changed("2026-11-15T12:04:00Z", 2, "home_score", json!(n + 10))).await }
     })
     .await;
-    assert_eq!(catalog(&app).await.event(3).unwrap().revision, 7, "one before and six concurrent ones");
+    assert_eq!(catalog(&app).await.event(3).unwrap().revision, 7, "one before and six concurrent results");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_imports_keep_each_others_changes() {
+async fn concurrent_imports_lose_no_changes() {
     let app = Arc::new(app().await);
     run(&app, &sample()).await;
     concurrently(12, |n| {

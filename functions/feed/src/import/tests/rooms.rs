@@ -8,7 +8,7 @@ use touchline_testing::{Fault, HomeserverStandIn, TestApp, User};
 
 use super::{bytes, catalog, counts, run, sample};
 
-/// An app with a homeserver, and a user who searches for rooms.
+/// Starts an app with a homeserver, and a user who searches for rooms.
 async fn app() -> (TestApp, HomeserverStandIn, User) {
     let homeserver = HomeserverStandIn::start().await;
     let app = TestApp::serving(&[chat::router])
@@ -20,17 +20,17 @@ async fn app() -> (TestApp, HomeserverStandIn, User) {
     (app, homeserver, alice)
 }
 
-/// The id of a match's room on the homeserver.
+/// Returns the id of a match's room on the homeserver.
 fn room_of(event: u32) -> String {
     format!("!touchline-match-{event}:touchline.local")
 }
 
-/// The name of a match's room in our table.
+/// Reads the name of a match's room in our table.
 async fn stored_name(app: &TestApp, event: u32) -> String {
     app.store.room(&RoomId::parse(&room_of(event)).unwrap()).await.unwrap().unwrap().name
 }
 
-/// The names of the rooms that a search finds, after `tally` has processed the changes.
+/// Returns the names of the rooms that a search finds, after `tally` has processed the changes.
 async fn search(app: &TestApp, user: &User, text: &str) -> Vec<String> {
     let changes = app.changes(&app.config.tables.rooms).await;
     let processed = app.invoke(tally::handle, changes).await;
@@ -39,7 +39,8 @@ async fn search(app: &TestApp, user: &User, text: &str) -> Vec<String> {
     found.as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The state that an older version left: rooms are named by the id of their match, and rows have no hash.
+/// Restores the state that an older version left: rooms are named by the id of their match, and rows have no
+/// hash.
 async fn give_old_names(app: &TestApp, homeserver: &HomeserverStandIn) {
     let tables = &app.config.tables;
     for event in 1..=4 {
@@ -62,7 +63,7 @@ async fn give_old_names(app: &TestApp, homeserver: &HomeserverStandIn) {
     let _ = homeserver.take_requests();
 }
 
-/// The sample with another name for team 1.
+/// Returns the sample with another name for team 1.
 fn renamed_team() -> Value {
     let mut document = sample();
     document["as_of"] = json!("2026-11-15T12:00:00Z");
@@ -77,7 +78,7 @@ const NAMES: [&str; 4] = [
     "Northgate Rovers – Westport Albion",
 ];
 
-/// The DynamoDB calls of an import.
+/// Imports a document. Returns the DynamoDB operations that the import called.
 async fn calls(app: &TestApp, document: &Value) -> Vec<String> {
     let calls = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&calls);
@@ -103,7 +104,7 @@ async fn new_rooms_are_named_after_their_teams() {
 }
 
 #[tokio::test]
-async fn without_chat_matches_wait_and_the_next_import_creates_them_with_their_rooms() {
+async fn matches_rejected_while_the_homeserver_is_down_are_created_by_the_next_import() {
     let (app, homeserver, alice) = app().await;
     homeserver.set_down(true);
     let report = run(&app, &sample()).await;
@@ -142,7 +143,7 @@ async fn existing_rooms_are_renamed_by_the_next_import() {
         assert_eq!(stored_name(&app, event).await, name);
         assert_eq!(homeserver.name(&room_of(event)).as_deref(), Some(name));
     }
-    assert_eq!(app.store.room(&room).await.unwrap().unwrap(), before, "nothing else changed");
+    assert_eq!(app.store.room(&room).await.unwrap().unwrap(), before, "the room is the same as before");
     assert_eq!(search(&app, &alice, "northgate").await.len(), 3);
     assert_eq!(search(&app, &alice, "event").await, [""; 0], "the old name is gone");
     let about = alice.lists_rooms().about_event(1).search("northgate").await.expect_data(200);
@@ -173,7 +174,7 @@ async fn a_renamed_team_renames_the_rooms_of_all_its_matches() {
 }
 
 #[tokio::test]
-async fn while_the_homeserver_is_down_the_import_works_and_a_later_one_renames_the_rooms() {
+async fn while_the_homeserver_is_down_imports_succeed_and_a_later_import_renames_the_rooms() {
     let (app, homeserver, _) = app().await;
     run(&app, &sample()).await;
     homeserver.set_down(true);
@@ -200,7 +201,7 @@ async fn a_room_that_the_homeserver_does_not_have_is_renamed_in_our_table() {
     assert_eq!(stored_name(&app, 1).await, "Northgate United – São Miguel Atlético");
     let _ = homeserver.take_requests();
     run(&app, &renamed_team()).await;
-    assert_eq!(homeserver.take_requests(), [""; 0], "it is not tried again");
+    assert_eq!(homeserver.take_requests(), [""; 0], "the rename is not tried again");
 }
 
 /// The room exists on the homeserver under an older name, but the import that created it crashed.

@@ -44,7 +44,7 @@ async fn a_large_chunk_is_stored_in_parts() {
     let one = catalog(&app).await.event(1).unwrap().clone();
     let mut chunk = Chunk::default();
     for id in 1..=40_000_u32 {
-        // Hashes do not compress.
+        // Hashes do not compress, so the chunk stays large.
         let venue = format!("{:016x}", Key::of("venue", Kind::Event, &id.to_string()).0);
         chunk.matches.push(Match { id, venue: Some(venue.into()), ..one.clone() });
     }
@@ -57,11 +57,11 @@ async fn a_large_chunk_is_stored_in_parts() {
     index.set(name, store.put_chunk("2.large", name, &bytes).await.unwrap());
     assert!(store.publish_index(Some(&loaded.head), "2.large", &index).await.unwrap());
     let parts = app.dump().await.matches(&format!("S(\"{name}#")).count();
-    assert_eq!(parts, bytes.len().div_ceil(part) + 1, "plus the part of the chunk before");
+    assert_eq!(parts, bytes.len().div_ceil(part) + 1, "plus the one part of the replaced chunk");
     assert_eq!(catalog(&app).await.chunks()[&name].matches.len(), 40_000);
 }
 
-/// Any import rebuilds it, and so does `{"rebuild": true}`.
+/// Any import rebuilds the snapshot, and so does `{"rebuild": true}`.
 #[tokio::test]
 async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
     let app = app().await;
@@ -86,7 +86,7 @@ async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
         assert!(load_latest(&app.store, None).await.is_err());
     };
     spoil().await;
-    // Without a cache, as in a new process.
+    // The catalog cache is empty, as in a new process.
     let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
     crate::handle(fresh, json!({ "format": "touchline", "events": [] })).await.unwrap();
     assert_eq!(bytes(&app).await, before);

@@ -14,7 +14,7 @@ async fn sources_share_a_sport_with_the_same_slug() {
 }
 
 #[tokio::test]
-async fn a_source_cannot_take_the_id_of_another() {
+async fn a_source_cannot_take_an_id_from_another_source() {
     let app = app().await;
     run(&app, &sample()).await;
     let foreign = openfootball();
@@ -23,14 +23,14 @@ async fn a_source_cannot_take_the_id_of_another() {
     assert_eq!(catalog.events().count(), 7);
     let slugs: std::collections::HashSet<_> = catalog.teams().map(|team| team.slug.clone()).collect();
     assert_eq!(slugs.len(), catalog.teams().count(), "slugs are unique");
-    // The id of a foreign row.
+    // Match 5 is from the other source.
     let mut claim = sample();
     claim["events"][0]["id"] = json!(5);
     let report = run(&app, &claim).await;
     assert!(report["reasons"].to_string().contains("another source"), "{report}");
 }
 
-/// Two concurrent imports chose the same id: the second write fails.
+/// Two concurrent imports chose the same id. The second write must fail.
 #[tokio::test]
 async fn a_concurrent_source_cannot_overwrite_a_row() {
     let app = app().await;

@@ -7,7 +7,7 @@ fn football_data_teams() -> Value {
     serde_json::from_str(include_str!("../../../../../events/feed/football-data-teams.json")).unwrap()
 }
 
-/// Country, year and ground of a team.
+/// Returns the country, the founding year and the home ground of a team.
 async fn details(app: &TestApp, name: &str) -> (Option<String>, Option<i32>, Option<String>) {
     let catalog = catalog(app).await;
     let team = catalog.teams().find(|team| team.name == name).unwrap();
@@ -15,12 +15,12 @@ async fn details(app: &TestApp, name: &str) -> (Option<String>, Option<i32>, Opt
 }
 
 #[tokio::test]
-async fn teams_without_a_country_get_that_of_their_league() {
+async fn teams_without_a_country_get_the_country_of_their_league() {
     let app = app().await;
     run(&app, &football_data()).await;
     assert_eq!(details(&app, "Lakeside").await, (Some("Albion".into()), None, None));
     run(&app, &football_data_teams()).await;
-    assert_eq!(details(&app, "Lakeside").await, (Some("Cambria".into()), None, None), "its own is known now");
+    assert_eq!(details(&app, "Lakeside").await, (Some("Cambria".into()), None, None), "its own country");
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn a_list_of_matches_does_not_erase_the_details_of_teams() {
     assert_eq!(
         counts(&run(&app, &football_data_teams()).await),
         [0, 0, 4, 0],
-        "nor do the teams change again"
+        "a second import of the details changes nothing"
     );
 }
 
