@@ -121,7 +121,7 @@ fn actions(operation: &str, body: &Value) -> Vec<(String, String)> {
     }
 }
 
-/// Returns the action and the table that a PartiQL statement needs. `UPDATE "predictions" SET …` needs
+/// Returns the action and the table that a `PartiQL` statement needs. `UPDATE "predictions" SET …` needs
 /// `PartiQLUpdate` on `predictions`.
 fn partiql_action(statement: &str) -> (String, String) {
     let verb = statement.split_whitespace().next().unwrap_or_default().to_lowercase();
