@@ -31,9 +31,9 @@ pub fn request_id(at: DateTime<Utc>, nonce: u32) -> String {
     format!("{:013}-{nonce:08x}", at.timestamp_millis())
 }
 
-/// Returns an upper bound of the ids that are too old to count: those outside the window that ends at `now`.
+/// Returns a text that sorts after every id that is `window` or more older than `now`, and before all newer ids.
 ///
-/// `~` sorts after `-`, so an id exactly as old as the window is outside, whatever its nonce.
+/// An id is `<milliseconds>-<nonce>`. `~` sorts after `-`, so ids that are exactly `window` old are included.
 #[must_use]
 pub fn outside(window: TimeDelta, now: DateTime<Utc>) -> String {
     format!("{:013}~", (now - window).timestamp_millis())

@@ -40,12 +40,13 @@ pub struct Settlement {
     pub is_done: bool,
 }
 
-/// The progress of one shard, in the order of the sort keys. `settled` is the number of predictions that have
-/// their points. In `After`, these are all predictions up to that of the user `last`; in `Done`, all
-/// predictions of the shard.
+/// How far one shard is settled. Predictions are settled in the order of their sort keys. `settled` counts the
+/// predictions that have their points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
+    /// Every prediction up to and including that of the user `last` has its points.
     After { last: UserId, settled: u64 },
+    /// Every prediction of the shard has its points.
     Done { settled: u64 },
 }
 

@@ -1,8 +1,8 @@
 //! The `wallets` table: each user's balance, and a ledger with an entry for every movement of coins.
 //!
 //! One transaction writes the new balance and the ledger entry. The entry's key contains the idempotency key,
-//! so a retried movement is posted at most once. The transaction succeeds only if the stored balance is still
-//! the one that was read, so no two movements change the same balance.
+//! so a retried movement is posted at most once. The transaction succeeds only if the balance has not
+//! changed since it was read. So of two concurrent movements that read the same balance, only one succeeds.
 
 use aws_sdk_dynamodb::types::{
     Get, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactGetItem, TransactWriteItem, Update,

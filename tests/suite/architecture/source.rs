@@ -15,7 +15,7 @@ pub struct Named {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameKind {
-    /// A path in the code, or a `use` in an inline module.
+    /// A path in an expression or a type. A `use` inside an inline module counts as one too.
     Path,
     /// A `use` of the path. `name` is the name that it declares; `None` for a glob.
     Use { name: Option<String>, is_public: bool },

@@ -194,7 +194,7 @@ async fn the_cost_does_not_depend_on_the_number_of_predictions() {
         let _ = cost(&app.user(&format!("fan{n}")).await).await;
     }
     let bob = app.user("bob").await;
-    // The catalog is cached, so the two calls read the session and write the prediction.
+    // The catalog is cached, so each request makes two calls: one reads the session, one writes the prediction.
     assert_eq!(cost(&bob).await, "calls=2 rounds=2 rcu=0.5 wcu=2");
     assert_eq!(cost(&bob).await, "calls=2 rounds=2 rcu=0.5 wcu=1");
     assert!(alone.0.ends_with("wcu=2") && alone.1.ends_with("wcu=1"), "{alone:?}");
