@@ -1,4 +1,4 @@
-//! The application: what every handler gets.
+//! The state that every handler receives.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct App {
 }
 
 impl App {
-    /// Creates an app with the system's clock and random source, which connects to AWS over TLS.
+    /// Creates an app that uses the system's clock and random source and connects to AWS over TLS.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self::with_http_client(config, https_client())
@@ -51,8 +51,8 @@ impl App {
             chat: chat(&config.chat, &random),
             random,
             sms,
-            // Only the function `feed` has feed settings. Loading the system's certificates would slow the
-            // cold start of the other functions.
+            // `HyperWeb::new` loads the system's certificates, which slows the cold start. Only the function
+            // `feed` needs this client, and only that function has feed settings.
             web: match config.feed.is_some().then(HyperWeb::new).flatten() {
                 Some(web) => Arc::new(web),
                 None => Arc::new(NoWeb),

@@ -1,4 +1,5 @@
-//! Starts a Lambda function and passes its invocations to handlers. The `main` of every function calls this.
+//! Starts a Lambda function and passes its invocations to handlers. The `main` of every function
+//! calls [`run`] or [`serve`].
 
 use std::fmt::Display;
 use std::future::Future;
@@ -56,7 +57,7 @@ fn function_name() -> String {
 /// Lambda gives a function full CPU while it starts, so a connection that is opened here makes the first
 /// request faster.
 async fn start() -> Result<App, Error> {
-    // Rust prints an error from `main` in its `Debug` form, which is readable for a text.
+    // Rust prints the `Debug` form of an error from `main`. The `Debug` form of a string is readable.
     let config = Config::from_env().map_err(|error| error.to_string())?;
     telemetry::start(config.log_level);
     let app = App::new(config);

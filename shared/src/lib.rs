@@ -5,7 +5,7 @@
 //! lambda, telemetry    process entry, logs, metrics
 //! http                 router, caller identification, error responses
 //! flows                workflows that several functions share
-//! app, error           what handlers get; what can go wrong
+//! app, error           the dependencies of handlers; the reasons why a request fails
 //! storage, ports       DynamoDB; SMS, chat, clock, randomness, web
 //! api                  the table of endpoints, their inputs, outputs and error codes
 //! config               typed settings

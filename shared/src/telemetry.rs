@@ -34,7 +34,7 @@ pub const OURS: [&str; 14] = [
 
 /// Creates a filter that logs this workspace's crates at `level`, and other crates only at `ERROR`.
 ///
-/// At other levels than `ERROR`, some libraries log whole requests, with codes and phone numbers in them.
+/// At more verbose levels, some libraries log whole requests, with codes and phone numbers in them.
 fn filter(level: Level) -> Targets {
     Targets::new()
         .with_default(LevelFilter::ERROR)

@@ -1,8 +1,8 @@
 //! The structure of the code: layers, cycles between modules, and dependencies between crates.
 //!
-//! A module is a file. It imports another module when one of its paths leads there: a `use`, or a path such as
-//! `crate::domain::UserId` or `child::handle`. A path is followed through re-exports to the file that defines the item,
-//! so `crate::App` imports `app.rs` and not `lib.rs`. Three kinds of code do not count: tests (`#[cfg(test)]`), a
+//! A module is a file. It imports another module if it names an item of that module: in a `use`, or with a path such
+//! as `crate::domain::UserId` or `child::handle`. A path is followed through re-exports to the file that defines the
+//! item, so `crate::App` imports `app.rs` and not `lib.rs`. Three kinds of code do not count: tests (`#[cfg(test)]`), a
 //! parent's `pub use` of its own children, and macros called by their bare name.
 
 mod modules;
@@ -300,7 +300,7 @@ mod examples {
     }
 
     #[test]
-    fn a_parent_that_only_declares_and_re_exports_its_children_is_no_cycle() {
+    fn a_parent_that_only_declares_and_re_exports_its_children_is_not_part_of_a_cycle() {
         let example = modules(&[
             ("lib.rs", "mod api;"),
             ("api/mod.rs", "mod coins;\npub use coins::Deduct;\npub trait Endpoint {}"),

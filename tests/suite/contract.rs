@@ -153,7 +153,7 @@ fn the_template_gives_each_function_its_configuration() {
 }
 
 #[test]
-fn every_table_can_be_recovered_and_only_wallets_have_no_time_to_live() {
+fn every_table_can_be_recovered_and_every_table_except_wallets_has_a_time_to_live() {
     for table in stack().tables {
         let properties = &table.properties;
         assert_eq!(properties["KeySchema"][0]["AttributeName"], "pk", "{}", table.name);

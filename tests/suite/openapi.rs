@@ -18,7 +18,7 @@ const COMMITTED: &str = include_str!("../../docs/openapi.json");
 static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(COMMITTED).expect("docs/openapi.json is JSON"));
 
-/// The endpoint of the document itself, which cannot contain itself as an example.
+/// The endpoint that returns the document. The document cannot contain itself as an example.
 const ITSELF: &str = "GET /api/openapi.json";
 
 /// Cuts every list to two rows: enough for an example.

@@ -108,7 +108,7 @@ async fn every_feed_sample_gives_the_counts_in_the_readme() {
 }
 
 #[tokio::test]
-async fn every_other_sample_gives_the_result_in_the_readme() {
+async fn every_points_treasury_and_tally_sample_gives_the_result_in_the_readme() {
     let app = TestApp::serving(&[]).start().await;
     let league = include_str!("../../events/feed/touchline.json");
     app.invoke(feed::handle, serde_json::from_str(league).unwrap()).await;

@@ -35,7 +35,7 @@ struct UnderTest {
     deployed: Option<Deployed>,
 }
 
-/// A deployed stack. Its functions are invoked through the Lambda API, by their deployed names, with a signature.
+/// A deployed stack. Tests invoke its functions by their deployed names, with signed requests to the Lambda API.
 #[derive(Debug)]
 struct Deployed {
     /// The URL of the AWS APIs.
@@ -101,7 +101,8 @@ impl HttpApi {
         std::env::var("TOUCHLINE_TEST_HOMESERVER").ok()
     }
 
-    /// Returns whether the API is deployed, so that requests pass a gateway outside the local stack.
+    /// Returns whether the tests run on a deployed stack. Its gateway can treat requests differently from the
+    /// local stack's gateway.
     pub fn is_deployed() -> bool {
         under_test().deployed.is_some()
     }

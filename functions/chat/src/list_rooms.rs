@@ -19,7 +19,7 @@ const MAX_READ: usize = 1_000;
 pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<CursorPage<ListedRoom>>, Error> {
     let user = call.caller.user;
     let memberships = async { app.store.memberships(user).await.map_err(Error::from) };
-    // Without a catalog, rooms are listed without their matches.
+    // If the catalog is unavailable, rooms are listed without their matches.
     let catalog = async { Ok(app.catalog().await.ok()) };
     let (memberships, catalog) = try_join(memberships, catalog).await?;
     let mut page = Page::new(&app, &call.input, &memberships, catalog.as_deref());
@@ -31,7 +31,8 @@ pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<CursorPage<
 struct Page<'a> {
     app: &'a App,
     query: &'a RoomsQuery,
-    /// The text to search for. `None` without a search, and if the text has no searchable characters.
+    /// The text to search for. `None` if the request has no search text, or if the text has no searchable
+    /// characters.
     needle: Option<Needle>,
     own: Vec<&'a UserMembership>,
     joined: HashSet<&'a RoomId>,
@@ -93,8 +94,8 @@ impl<'a> Page<'a> {
             return Ok(None);
         }
         if self.remaining() == 0 {
-            // The page is full, and it has the last of the caller's own rooms. The next page continues after
-            // that room, with the first room of the directory.
+            // The page is full and ends with the last of the caller's own rooms. The cursor points after that
+            // room, so the next page starts with the directory.
             return Ok(self.rooms.last().map(|room| RoomsPosition::Own(room.room_id.clone())));
         }
         self.add_from_directory(after).await
@@ -137,8 +138,8 @@ impl<'a> Page<'a> {
         &mut self,
         mut after: Option<String>,
     ) -> Result<Option<RoomsPosition>, Error> {
-        // A search within a match reads the rooms of the match and filters them: they are fewer than all
-        // rooms with a matching name.
+        // A search within a match reads the rooms of the match and filters them by name. One match usually
+        // has fewer rooms than the search would find among all rooms.
         let (directory, filter) = match (self.query.event_id, self.needle.clone()) {
             (Some(event), needle) => (Directory::About(event.0), needle),
             (None, Some(needle)) => (Directory::Named(needle), None),

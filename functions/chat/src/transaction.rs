@@ -17,8 +17,8 @@ const CONCURRENT_WRITES: usize = 16;
 
 /// Stores membership changes and activity from the homeserver.
 ///
-/// The homeserver retries a transaction until it succeeds, and only then sends the next transaction. So only
-/// failures of our own may fail a transaction: malformed events and events of unknown rooms and users are
+/// The homeserver retries a transaction until it succeeds, and only then sends the next transaction. A bad
+/// event must therefore not fail its transaction: malformed events and events of unknown rooms and users are
 /// ignored.
 pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, Error> {
     let id = digest(&[&call.path.txn_id.0]);
@@ -115,7 +115,7 @@ async fn set_membership(
     to: Membership,
     at: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    // Lock the username before the membership is stored, because other members then see the username.
+    // Lock the username first: other members see it as soon as the membership is stored.
     if to == Membership::Join
         && let Some(user) = app.store.user(user, Reads::Eventual).await?
     {

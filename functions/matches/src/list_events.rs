@@ -179,7 +179,7 @@ mod tests {
         app.clock.advance(TimeDelta::seconds(2));
         let mut reads = 0;
         app.faults.set(move |attempt| {
-            // The first read is the session's, and it succeeds. The second reads the head of the catalog.
+            // The first read gets the session and succeeds. The second read, of the catalog's head, fails.
             reads += u32::from(attempt.operation == "GetItem" && attempt.number == 1);
             if attempt.operation == "GetItem" && reads > 1 { Fault::Throttle } else { Fault::None }
         });

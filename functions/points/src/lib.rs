@@ -31,7 +31,7 @@ struct Report {
 
 #[derive(Debug, thiserror::Error)]
 pub enum PointsError {
-    #[error("the payload must be {{}} or {{\"event_id\": n}}: {0}")]
+    #[error("the payload must be {{}}, {{\"event_id\": n}} or {{\"event_id\": n, \"again\": true}}: {0}")]
     InvalidPayload(String),
     #[error("cannot award points for the matches {0:?}; see the log")]
     Failed(Vec<u32>),
@@ -41,12 +41,12 @@ pub enum PointsError {
     Store(#[from] StoreError),
 }
 
-/// How long a result waits before a scheduled run settles the match, in addition to the maximum age of a
-/// cached catalog. In this time, a request that saw the match as open may still write its prediction: the
-/// import publishes within seconds, and requests end within 10 seconds.
+/// A scheduled run settles a match this long after the import queued it, plus the maximum age of a cached
+/// catalog. Until then, a request whose catalog shows the match as open may still write a prediction. The
+/// import publishes the new catalog within seconds, and a request ends within 10 seconds.
 const SETTLING: TimeDelta = TimeDelta::seconds(20);
 
-/// A run starts no new work within this time before its deadline, so that the work under way can finish.
+/// A run stops starting new work this long before its deadline, so that work in progress can finish.
 const RESERVE: TimeDelta = TimeDelta::seconds(20);
 
 /// Handles one invocation. Lambda stops the invocation at `deadline`.

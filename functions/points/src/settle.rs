@@ -1,4 +1,4 @@
-//! Settles one match: shard by shard, page by page, in batches.
+//! Settles one match. The shards are settled concurrently, each page by page, in batches.
 //!
 //! A settlement can stop after any write and resume, run concurrently with itself, and be repeated for a
 //! corrected result.
@@ -118,7 +118,8 @@ async fn settle_shard(
             _ => Progress::Done { settled },
         };
         let is_current = app.store.save_progress(event.id, event.revision, shard, progress).await?;
-        // If the result was corrected, the settlement of the correction awards all rows.
+        // If the progress is not current, the result was corrected. The settlement of the corrected result
+        // updates the points of all predictions.
         if is_done || !is_current {
             return Ok(ShardResult { settled, is_done });
         }

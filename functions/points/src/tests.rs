@@ -20,7 +20,7 @@ const SHARDS: u8 = 4;
 
 type Guess = (Pick, Option<(u16, u16)>);
 
-/// The predictions of the users, from user 1 on, each with its points for the results 2-1 and 1-1.
+/// The guesses that the users make in turn. Each has its points for the results 2-1 and 1-1.
 const GUESSES: [(Guess, u32, u32); 8] = [
     ((Pick::Home, Some((2, 1))), 4, 0),
     ((Pick::Home, Some((3, 2))), 3, 0),
@@ -194,7 +194,7 @@ async fn a_postponed_match_awards_no_points() {
     assert_points(&app, |_| None).await;
 }
 
-/// During the wait, a request that saw the match as open can still write its prediction.
+/// A request that saw the match as open can still write its prediction shortly after the result arrives.
 #[tokio::test]
 async fn a_scheduled_run_settles_a_result_only_after_a_wait() {
     let app = app().await;
@@ -259,7 +259,7 @@ async fn a_run_that_crashes_between_any_two_writes_is_resumed() {
             });
             let finished = try_run_for_match(&app).await.is_ok();
             app.faults.clear();
-            // `tally` can process the changes of an unfinished run.
+            // `tally` may run between the crash and the next run.
             records(&app).await;
             let revision = 1 + u32::from(correction);
             let report = run(&app).await;
@@ -373,9 +373,9 @@ async fn a_superseded_run_does_not_overwrite_newer_points() {
     assert_points(&app, FOR_ONE_ONE).await;
 }
 
-/// The user changes the prediction after the run read it. The points come from the changed prediction.
+/// The user changes the prediction after a run read it. The next run awards points for the changed prediction.
 #[tokio::test]
-async fn an_award_for_a_changed_prediction_is_not_written() {
+async fn an_award_for_an_outdated_prediction_is_not_written() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     let store = &app.store;

@@ -52,12 +52,12 @@ pub async fn fan(app: &TestApp, id: u32) -> User {
     User::from_login(app, &json!({ "user": user, "token": token.as_str() }))
 }
 
-/// Delivers every change of the tables to `tally`, also those of earlier calls. `tally` must not count them
-/// twice.
+/// Delivers every change of the tables to `tally`, including changes that an earlier call delivered. `tally`
+/// must not count these again.
 pub async fn tally_all(app: &TestApp) {
     let tables = &app.config.tables;
-    // `rooms` comes twice: the first run copies picks into memberships, and the second run counts these
-    // changes.
+    // `rooms` is delivered twice: the first delivery copies picks into memberships, and the second delivery
+    // counts these copies.
     for table in [&tables.predictions, &tables.rooms, &tables.rooms] {
         let report = app.invoke(tally::handle, app.changes(table).await).await;
         assert_eq!(report["batchItemFailures"], json!([]));

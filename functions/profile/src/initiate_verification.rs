@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_message_starts_no_verification() {
+    async fn no_verification_starts_if_the_sms_cannot_be_sent() {
         let (app, alice) = alice().await;
         app.sns.reject();
         alice.initiates_verification(NEW_PHONE).await.expect_error(503, "sms_unavailable");

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_phone_replaced_by_another_is_no_longer_pending() {
+    async fn no_code_is_resent_for_a_replaced_verification() {
         let (app, alice) = alice().await;
         for phone in [PHONE, LATER_PHONE] {
             alice.initiates_verification(phone).await.expect(200);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_message_leaves_the_verification_pending() {
+    async fn the_verification_stays_pending_if_the_sms_cannot_be_sent() {
         let (app, alice) = alice().await;
         alice.initiates_verification(PHONE).await.expect(200);
         app.sns.reject();

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_of_phone_ends_no_session_of_the_user() {
+    async fn a_change_of_phone_keeps_all_sessions_of_the_user() {
         let (app, alice, code) = alice_with_code().await;
         let other_session = app.sign_in(&alice.phone).await;
         alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_phone_taken_by_another_user_in_the_meantime_is_rejected() {
+    async fn a_phone_taken_by_another_user_after_the_code_was_sent_is_rejected() {
         let (app, alice, code) = alice_with_code().await;
         assert_eq!(app.sign_in(NEW_PHONE).await.id, 2, "a new user");
         alice.verifies_phone(NEW_PHONE, &code).await.expect_error(422, "phone_taken");

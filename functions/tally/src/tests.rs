@@ -112,19 +112,27 @@ async fn unreadable_records_are_stored_once_and_do_not_block_the_batch() {
 }
 
 #[tokio::test]
-async fn counter_changes_and_empty_batches_are_accepted_and_malformed_batches_are_errors() {
+async fn changes_of_counter_items_are_accepted() {
     let app = app().await;
     let tally = json!({ "dynamodb": {
         "Keys": { "pk": { "S": "event#9" }, "sk": { "S": "tally" } },
         "NewImage": { "predictions": { "N": "1" } }, "SequenceNumber": "1",
     } });
     assert_eq!(deliver(&app, "a", &[tally]).await, None);
-    assert_eq!(deliver(&app, "a", &[]).await, None);
-    assert!(app.try_invoke(crate::handle, json!("x")).await.is_err());
+}
+
+#[tokio::test]
+async fn an_empty_batch_is_accepted() {
+    assert_eq!(deliver(&app().await, "a", &[]).await, None);
+}
+
+#[tokio::test]
+async fn a_malformed_batch_is_an_error() {
+    assert!(app().await.try_invoke(crate::handle, json!("x")).await.is_err());
 }
 
 /// The Lambda event has a shard id only if the event source mapping has a tumbling window. Without a shard
-/// id, the partition key of a record stands in for it.
+/// id, `tally` uses the partition key of the record instead.
 #[tokio::test]
 async fn a_redelivered_batch_without_a_shard_id_counts_once() {
     let app = app().await;
@@ -135,10 +143,10 @@ async fn a_redelivered_batch_without_a_shard_id_counts_once() {
     assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 1);
 }
 
-/// A counter item stores its position in each stream shard. DynamoDB replaces a shard every few hours, so the
-/// item would grow without limit if the positions in old shards were kept.
+/// A counter item stores its position in each stream shard: the last sequence number that it has counted.
+/// DynamoDB replaces a shard every few hours, so the item would grow without limit if it kept all positions.
 #[tokio::test]
-async fn positions_in_ended_shards_are_removed() {
+async fn positions_in_old_shards_are_removed() {
     let app = app().await;
     for n in 0..100_u32 {
         let records = [record(u64::from(n) + 1, 9, n, None, Some(HOME))];
@@ -160,7 +168,7 @@ async fn concurrent_redeliveries_of_a_batch_count_once() {
     let records = Arc::new(records);
     concurrently(16, |n| {
         let (app, records) = (app.clone(), Arc::clone(&records));
-        // A redelivery can end at an earlier record.
+        // A redelivery can end at an earlier record than the original delivery.
         async move { deliver(&app, "a", &records[..20 - n]).await }
     })
     .await;

@@ -72,7 +72,7 @@ impl Report {
         self.entries += entries as u64;
         self.faulty += u64::from(!faults.is_empty());
         for fault in &faults {
-            // Each fault is logged at once, because an audit whose process is killed returns no report.
+            // Each fault is logged immediately, because an audit whose process is killed returns no report.
             tracing::error!(user = user.0, %fault, "a wallet has a fault");
         }
         let room = LISTED - self.faults.len().min(LISTED);
@@ -141,7 +141,7 @@ async fn audit_segment(
             return Ok((report, position_after(safe)));
         }
         let (items, next) = match app.store.wallet_items(segment, segments, from).await {
-            // The report so far is useful. The next audit resumes after the last complete wallet.
+            // Returns what was audited so far. The next audit resumes after the last complete wallet.
             Err(error @ StoreError::Busy { .. }) => {
                 tracing::warn!(%error, segment, "the audit of a segment stops early");
                 return Ok((report, position_after(safe)));

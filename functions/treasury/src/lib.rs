@@ -39,7 +39,7 @@ struct Granted {
     transaction_id: String,
     amount: i64,
     balance: i64,
-    /// Whether an earlier grant to the user had the same reference id. Then this one grants nothing.
+    /// Whether an earlier grant to the user had the same reference id. If so, this grant adds no coins.
     replayed: bool,
 }
 
@@ -47,7 +47,7 @@ struct Granted {
 pub enum TreasuryError {
     #[error(
         "the payload must be {{\"grant\": {{\"user_id\", \"amount\", \"reason\", \"reference_id\"}}}} \
-         or {{\"audit\": {{\"user_id\"}}}} or {{\"audit\": {{}}}}: {0}"
+         or {{\"audit\": {{\"user_id\"}}}} or {{\"audit\": {{\"resume\"}}}} or {{\"audit\": {{}}}}: {0}"
     )]
     BadOrder(String),
     #[error("{field} {problem}")]
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_reference_id_is_granted_once_to_each_user() {
+    async fn a_reference_id_grants_coins_once_per_user() {
         let app = app().await;
         let first = app.invoke(handle, grant(1, 50, "promo")).await;
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Records the DynamoDB calls of each function as the actions and resources that an IAM role allows. The console shows
-//! them for each request. `--note-calls` writes them to a file, which a test compares with the roles.
+//! Records the DynamoDB calls of each function as IAM actions and resources. The console shows the calls of each
+//! request. `--note-calls` writes the calls to a file, which a test compares with the functions' IAM roles.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;

@@ -1,4 +1,4 @@
-//! The functions of the product, adapted to the host.
+//! Wraps the product's functions as handlers that `Host` can invoke.
 
 use std::fmt;
 use std::future::Future;

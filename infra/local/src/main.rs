@@ -46,7 +46,7 @@ fn report_usage(error: &clap::Error) -> ExitCode {
 }
 
 async fn run(options: &Options) -> ExitCode {
-    // Requests have their own output. The log shows only problems.
+    // The gateway prints a line for each request, so the log contains only warnings and errors.
     touchline::telemetry::start(tracing::Level::WARN);
     let stack = match LocalStack::start(options).await {
         Ok(stack) => stack,
@@ -75,7 +75,7 @@ fn print_banner(stack: &LocalStack, options: &Options) {
     };
     println!("Touchline is running. Press Ctrl-C to stop.");
     if !options.host.is_loopback() {
-        println!("Every device on this network can reach it, including the login codes and DynamoDB.");
+        println!("Every device on this network can reach the API, the login codes and DynamoDB.");
     }
     println!();
     println!("  Console    http://{api}");

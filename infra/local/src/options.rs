@@ -87,7 +87,8 @@ pub enum Command {
         #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:3000")]
         url: String,
     },
-    /// Print the demo league as of now, as a payload for the `feed` function of any stack.
+    /// Print the demo league, with matches around the current time, as a payload for the `feed` function of any
+    /// stack.
     DemoLeague,
 }
 

@@ -85,8 +85,7 @@ impl LocalStack {
             tokio::spawn(gateway.serve(listener, stopped)),
         ];
 
-        // The API already serves requests. Only match lists depend on this import, and only while the store
-        // has no matches.
+        // The API already serves requests. A new store contains no teams and matches until this import is done.
         if !options.no_demo && host.contains("feed") {
             import_demo_league(&host, &Store::new(client, tables)).await?;
             streams.deliver_pending().await;
@@ -117,8 +116,8 @@ impl LocalStack {
     }
 }
 
-/// Starts the embedded DynamoDB, unless the options contain the URL of another DynamoDB. The last value is
-/// the URL of the DynamoDB in use.
+/// Starts the embedded DynamoDB, unless the options contain the URL of another DynamoDB. The returned
+/// `String` is the URL of the DynamoDB in use.
 async fn open_store(
     options: &Options,
 ) -> Result<(Option<DataFolder>, Option<EmbeddedStore>, String), StartError> {
@@ -173,7 +172,8 @@ fn host_functions(
     Ok(HostedFunctions { host, stores, aws, tables })
 }
 
-/// Imports the demo league, with the results of matches that an earlier import left unfinished.
+/// Imports the demo league. Includes older matches that are still unfinished in the store, so that they get
+/// their results.
 async fn import_demo_league(host: &Host, store: &Store) -> Result<(), StartError> {
     // If the catalog cannot be read, the import rebuilds it.
     let loaded = touchline::storage::catalog::load_latest(store, None).await.ok().flatten();

@@ -57,7 +57,7 @@ fn response(status: u16, codes: &[ErrorCode]) -> Value {
                 "allOf": [
                     { "$ref": "#/components/schemas/Error" },
                     { "type": "object", "properties": {
-                        "code": { "type": "string", "enum": codes, "description": "The codes of this response." },
+                        "code": { "type": "string", "enum": codes, "description": "The possible codes at this status." },
                     } },
                 ],
             },
@@ -87,7 +87,7 @@ fn matrix_response() -> Value {
     })
 }
 
-/// Returns one example for each error code that has this API's format.
+/// Returns one example for each error code that can appear in this API's own error format.
 pub fn examples() -> Map<String, Value> {
     let mut examples = touchline::http::examples();
     // Only the homeserver's endpoints have this code, and their errors have Matrix's format.
@@ -111,7 +111,7 @@ fn error_schema() -> Value {
         "required": ["message", "code"],
         "properties": {
             "message": { "type": "string", "description": "A sentence for the user." },
-            "code": { "type": "string", "description": "A stable word for programs." },
+            "code": { "type": "string", "description": "Identifies the error for programs. A code never changes." },
             "errors": {
                 "type": "object",
                 "description": "Only on 422: sentences for each invalid field.",

@@ -28,7 +28,7 @@ pub struct Function {
 pub struct Table {
     pub logical_id: String,
     pub name: String,
-    /// `Properties` as CloudFormation defines them. Names and structure are those of DynamoDB's API.
+    /// `Properties` in the template. CloudFormation uses the names and the structure of DynamoDB's API.
     pub properties: Value,
 }
 
@@ -88,8 +88,8 @@ impl StreamMapping {
     }
 }
 
-/// Compares as Lambda's event filtering does: an object matches field by field, and a list is a choice of
-/// values.
+/// Returns whether a value matches a pattern of Lambda's event filtering. An object pattern matches if all
+/// its fields match. A list pattern matches if one of its elements matches.
 fn matches(pattern: &Value, value: &Value) -> bool {
     match pattern {
         Value::Object(fields) => fields.iter().all(|(name, pattern)| matches(pattern, &value[name])),

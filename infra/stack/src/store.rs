@@ -55,7 +55,7 @@ impl EmbeddedStore {
         let (stop, stopped) = oneshot::channel();
         let expiry = delete_expired_items(database.clone());
         let server = tokio::spawn(dynoxide::server::serve_with_shutdown(listener, database, async {
-            // `stopped` also ends when the sender is dropped together with the store.
+            // `stopped` completes when its sender is dropped: in `stop`, or together with the store.
             tokio::select! {
                 _ = stopped => {}
                 () = expiry => {}

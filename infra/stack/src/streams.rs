@@ -83,8 +83,8 @@ impl StreamReader {
         Ok(page.records.unwrap_or_default())
     }
 
-    /// Builds the event that Lambda sends for a batch of one shard's records, if the mapping has a tumbling
-    /// window.
+    /// Builds the event for a batch of one shard's records, in the format that Lambda uses for mappings with
+    /// a tumbling window.
     #[must_use]
     pub fn event(&self, stream: &str, shard: &str, records: &[Record]) -> Value {
         json!({

@@ -1,4 +1,4 @@
-//! The vocabulary of the tests: an app on a real store, personas, and verbs.
+//! Test support: an app on a real store, personas that send requests, and verbs that build the requests.
 //!
 //! ```ignore
 //! let app = TestApp::serving(&[crate::router]).start().await;
@@ -10,8 +10,9 @@
 //! ```
 //!
 //! **The app.** [`TestApp`] runs the routers that it is given, on a store of its own. It derefs to `touchline::App`:
-//! `app.store`, `app.config`. `app.clock` moves when told to, `app.sns` holds the text messages, `app.faults` injects
-//! faults into the store. `app.invoke(feed::handle, payload)` invokes a background function. A clone is the same app.
+//! `app.store`, `app.config`. `app.clock` stands still until a test advances it, `app.sns` holds the text messages,
+//! `app.faults` injects faults into the store. `app.invoke(feed::handle, payload)` invokes a background function. All
+//! clones share the same store, clock and faults.
 //!
 //! **Personas** send requests:
 //!
@@ -21,15 +22,15 @@
 //! | `app.user("alice").id(7).await` | the same, with an id of your choice |
 //! | `app.sign_in(phone).await` | a [`User`] who logs in through the API; `.username("alice")` for a first login |
 //! | `app.anonymous()` | a caller without a token |
-//! | `app.with_token("tl_1_x")` | a caller with any token |
+//! | `app.with_token("tl_1_x")` | a caller with this token, which may be invalid |
 //! | `app.homeserver()` | the chat network's homeserver |
 //!
-//! **Verbs** are methods of personas, one file for each function in [`verbs`]. A verb gives a [`Request`]; awaiting it
-//! sends it and gives a [`Response`]. What is optional is a method of the request:
+//! **Verbs** are methods of personas. [`verbs`] has one file for each group of endpoints. A verb returns a [`Request`].
+//! Awaiting the request sends it and returns a [`Response`]. Methods of the request set its options:
 //!
 //! | verb | options |
 //! |---|---|
-//! | `requests_code(phone)`, `receives_code(phone)` (gives the code) | |
+//! | `requests_code(phone)`, `receives_code(phone)` (returns the code) | |
 //! | `verifies_code(phone, code)`, `logs_in(phone, code)` | `.username(name)` |
 //! | `logs_out()`, `checks_username(name)`, `generates_usernames(base)` | `.include_numbers(true)` |
 //! | `views_profile()`, `updates_profile()` | `.name(…)` `.email(…)` `.date_of_birth(…)` `.username(…)` |
@@ -52,14 +53,15 @@
 //! that the verb's own options do not allow: `alice.deducts(1).field("amount", "ten")`. A request can be cloned and
 //! sent again.
 //!
-//! **Responses.** `.expect(200)` gives the body and `.expect_data(200)` its `data`. `.expect_error(409, "code")` also
-//! checks the shape that all errors share; `.expect_invalid(&["amount"])` is a 422 `validation_error` that names these
-//! fields only. `.room_id()` is for created rooms, `.is_replay()` for idempotent requests. `status`, `headers` and
-//! `body` are public.
+//! **Responses.** `.expect(200)` returns the body and `.expect_data(200)` its `data`. `.expect_error(409, "code")` also
+//! checks the shape that all errors share. `.expect_invalid(&["amount"])` expects a 422 `validation_error` that names
+//! only these fields. `.room_id()` is for created rooms, `.is_replay()` for idempotent requests. `status`, `headers`
+//! and `body` are public.
 //!
-//! **Races**: `concurrently(20, |n| alice.deducts(1).reference(format!("order-{n}"))).await` gives 20 responses.
+//! **Races**: `concurrently(20, |n| alice.deducts(1).reference(format!("order-{n}"))).await` returns 20 responses.
 //!
-//! The HTTP suite in `tests/suite` has the same personas and verbs, over real HTTP: both implement [`Api`].
+//! The HTTP suite in `tests/suite` uses the same personas and verbs over real HTTP. Its `HttpApi` implements [`Api`],
+//! as [`TestApp`] does.
 
 mod api;
 mod app;

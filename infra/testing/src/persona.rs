@@ -100,7 +100,7 @@ impl<A: Api> User<A> {
     }
 }
 
-/// A login that is still to come. Awaiting it requests a code, reads the code from the text message, logs in
+/// A login that has not started yet. Awaiting it requests a code, reads the code from the text message, logs in
 /// and returns the [`User`].
 #[derive(Debug)]
 #[must_use = "nobody signs in until this is awaited"]

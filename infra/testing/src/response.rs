@@ -12,7 +12,7 @@ pub struct Response {
 }
 
 /// The fields that error bodies can have beside `message`, `code` and `errors`, each with the error code that
-/// it belongs to. `retry_after` is not in the list, because it belongs to statuses.
+/// it belongs to. `retry_after` is not in the list, because it depends on the status, not on the code.
 const FACTS: [(&str, &str); 3] = [
     ("balance", "insufficient_balance"),
     ("required", "insufficient_balance"),
@@ -130,7 +130,7 @@ impl Response {
 }
 
 /// Checks that `errors` has a list of sentences for each field, and that the message is the first sentence of
-/// a field. It should be the first field, but parsing loses the order of JSON fields.
+/// any field. The API uses the first field, but a parsed JSON object does not keep the order of its fields.
 fn check_sentences(errors: &Value, message: &str) -> Result<(), String> {
     let fields = errors.as_object().filter(|fields| !fields.is_empty()).ok_or("errors has no fields")?;
     for (field, sentences) in fields {

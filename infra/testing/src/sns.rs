@@ -57,7 +57,7 @@ impl SnsStandIn {
         self.lock().mode = Mode::Throttle(times);
     }
 
-    /// Accepts every message from now on, as in the beginning.
+    /// Accepts every message from now on. This is the initial mode.
     pub fn accept(&self) {
         self.lock().mode = Mode::Accept;
     }

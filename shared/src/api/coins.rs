@@ -59,8 +59,8 @@ impl Field for ReasonWord {
     }
 }
 
-/// A position in a wallet's history, which lists the newest entry first. The next page has the entries with
-/// lower sequence numbers than this one.
+/// A position in a wallet's history: the sequence number of an entry. The history lists the newest entry first,
+/// so the next page has the entries with lower sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BelowEntry(pub u64);
 
@@ -147,7 +147,7 @@ pub struct CoinsView {
     pub balance: i64,
     /// How many days in a row the daily coins were claimed; 0 once a day was missed.
     pub streak_days: u32,
-    /// When the next daily coins can be claimed: the time of this response if that is now.
+    /// From when on the next daily coins can be claimed. The time of this response, if they can be claimed now.
     pub next_claim_at: Timestamp,
     /// The movements of coins on this page, the newest first.
     pub entries: Vec<EntryView>,
@@ -171,7 +171,7 @@ impl CoinsView {
 pub struct EntryView {
     /// The id of the movement.
     pub transaction_id: String,
-    /// What moved the coins: a deduction, the daily coins, or a grant by an operator.
+    /// The kind of movement: a deduction, the daily coins, or a grant by an operator.
     #[serde(rename = "type")]
     pub kind: EntryKind,
     /// The change of the balance, in coins; negative for a deduction.

@@ -136,7 +136,8 @@ impl Route {
         use ErrorCode as E;
         let body: &[_] =
             if self.has_body() { &[E::MalformedJson, E::BodyTooLarge, E::UnsupportedMediaType] } else { &[] };
-        // A body must be a JSON object even if the endpoint has no fields, so every body can be invalid.
+        // A body must be a JSON object even if the endpoint has no fields. Every endpoint with a body can
+        // therefore respond with `validation_error`.
         let has_input = self.has_body() || !self.fields.is_empty() || self.idempotency_header.is_some();
         let input: &[_] = if has_input { &[E::ValidationError] } else { &[] };
         [self.caller_errors, body, input, self.own_errors, &[E::Busy, E::Internal]]

@@ -6,7 +6,7 @@ use std::fmt;
 /// Declares the codes: `Name = "code", status, "meaning";`.
 macro_rules! error_codes {
     ($($name:ident = $code:literal, $status:literal, $meaning:literal;)*) => {
-        /// The kind of an error, as a stable word for programs: the `code` of an error response.
+        /// The `code` of an error response: a stable, machine-readable name for the kind of error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ErrorCode {
             $(#[doc = $meaning] $name),*
@@ -59,7 +59,7 @@ error_codes! {
     TeamNotFound = "team_not_found", 404, "No team has this id.";
     UserNotFound = "user_not_found", 404, "No user has this id or username.";
     AlreadyAMember = "already_a_member", 409, "The user is already a member of the room.";
-    UsernameLocked = "username_locked", 409, "The username is in use in chat rooms, or was changed ten times.";
+    UsernameLocked = "username_locked", 409, "The username cannot change: the user is known by it in chat rooms, or has changed it ten times.";
     BodyTooLarge = "body_too_large", 413, "The body exceeds the size limit.";
     UnsupportedMediaType = "unsupported_media_type", 415, "The `Content-Type` is not JSON.";
     ValidationError = "validation_error", 422, "One or more fields are invalid; `errors` has a sentence for each.";

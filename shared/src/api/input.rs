@@ -105,7 +105,8 @@ impl Input for NoInput {
     }
 }
 
-/// Declares an input: a struct. Each of its fields is parsed from the request's field with the same name.
+/// Declares a struct that implements [`Input`]. Each of its fields is parsed from the request's field with the
+/// same name.
 macro_rules! input {
     ($(#[$meta:meta])* $name:ident { $($(#[doc = $doc:literal])* $field:ident: $kind:ty),* $(,)? }) => {
         $(#[$meta])*

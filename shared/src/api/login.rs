@@ -90,7 +90,8 @@ pub struct CodeSent {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LoggedIn {
-    /// A sentence for the user. Only present without chat credentials, or if the username was taken.
+    /// A sentence for the user. Only present if `matrix_credentials` is null, or if another user already has the
+    /// requested username.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     #[serde(flatten)]

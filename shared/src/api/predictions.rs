@@ -1,4 +1,4 @@
-//! Makes predictions, and lists the predictions of the caller, of a match or of a room.
+//! Predictions: make one, or list those of the caller, of a match or of a room.
 
 use std::collections::HashMap;
 
@@ -178,7 +178,7 @@ pub struct OwnPrediction {
 
 impl OwnPrediction {
     /// Describes a prediction with its match. Returns `None` if the catalog does not have the match. Imports
-    /// never remove matches.
+    /// never remove matches, so only an outdated catalog can lack the match.
     #[must_use]
     pub fn of(row: &Prediction, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         let event = EventView::of(catalog.event(row.event_id)?, catalog, predictions_count)?;

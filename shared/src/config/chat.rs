@@ -53,7 +53,7 @@ fn homeserver(vars: &Variables<'_>) -> Result<Option<Homeserver>, ConfigError> {
     Ok(Some(Homeserver { url, as_token }))
 }
 
-/// Reads a token. It must be long enough to be secret, and must fit in a header.
+/// Reads a token. It must be too long to guess and valid in an HTTP header.
 fn token(vars: &Variables<'_>, variable: &'static str) -> Result<Option<Secret>, ConfigError> {
     match vars.get(variable) {
         Some(token) if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {

@@ -7,9 +7,9 @@ use std::str::FromStr;
 #[error("{variable} {problem}. Set it to {expected}.")]
 pub struct ConfigError {
     pub variable: &'static str,
-    /// What is wrong, as it follows the name of the variable: `is not set`.
+    /// What is wrong, worded to follow the name of the variable. Example: `is not set`.
     pub problem: String,
-    /// What to set, as it completes "Set it to …": `a whole number from 1 to 40`.
+    /// The valid values, worded to complete "Set it to …". Example: `a whole number from 1 to 40`.
     pub expected: String,
 }
 

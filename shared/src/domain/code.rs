@@ -36,7 +36,7 @@ impl Purpose {
     }
 }
 
-/// What a code is requested for.
+/// The step of login or phone verification that requests a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeRequest {
     Login,

@@ -97,7 +97,7 @@ pub enum EntryKey {
     Grant(ReferenceId),
 }
 
-/// What moved the coins.
+/// The kind of a movement of coins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -168,7 +168,7 @@ pub enum CoinError {
 pub struct DailyRules {
     /// Coins that every claim gives.
     pub base: u32,
-    /// Coins that each day of a streak after the first day adds.
+    /// Extra coins for each day of a streak after the first day.
     pub streak_step: u32,
     /// The most coins that a streak adds.
     pub max_streak_bonus: u32,
@@ -177,7 +177,7 @@ pub struct DailyRules {
 /// What a claim of daily coins gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
-    /// The length of the streak with this claim, in days.
+    /// The length of the streak in days, including this claim.
     pub streak_days: u32,
     /// The part of `coins` that the streak adds.
     pub bonus: u32,
@@ -201,8 +201,8 @@ impl Wallet {
         Ok(left)
     }
 
-    /// Calculates the daily coins of `today`, which can be claimed once. Clocks differ, so the last claim can
-    /// be later than `today`. Then `today` counts as already claimed.
+    /// Calculates the daily coins of `today`. They can be claimed once. Server clocks differ, so the day of
+    /// the last claim can be after `today`. Then `today` counts as already claimed.
     pub fn claim(&self, rules: DailyRules, today: NaiveDate) -> Result<Claim, CoinError> {
         let streak_days = match self.claimed_on {
             Some(last) if last >= today => {
@@ -215,7 +215,7 @@ impl Wallet {
         Ok(Claim { streak_days, bonus, coins: rules.base.saturating_add(bonus) })
     }
 
-    /// Returns the length of the streak in days, or 0 after a missed day.
+    /// Returns the length of the streak in days; 0 if the last claim was before yesterday or there is none.
     #[must_use]
     pub fn streak(&self, today: NaiveDate) -> u32 {
         match self.claimed_on {

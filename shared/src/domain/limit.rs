@@ -31,7 +31,7 @@ pub fn request_id(at: DateTime<Utc>, nonce: u32) -> String {
     format!("{:013}-{nonce:08x}", at.timestamp_millis())
 }
 
-/// Returns a text that sorts after every id that is `window` or more older than `now`, and before all newer ids.
+/// Returns a text that sorts after every id whose age is at least `window`, and before all newer ids.
 ///
 /// An id is `<milliseconds>-<nonce>`. `~` sorts after `-`, so ids that are exactly `window` old are included.
 #[must_use]

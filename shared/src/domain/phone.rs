@@ -23,7 +23,7 @@ impl Phone {
     /// The length of the longest text that [`Self::parse`] accepts, in characters.
     pub const MAX_LENGTH: usize = 40;
 
-    /// Matches exactly the texts that [`Self::parse`] accepts, but does not check [`Self::MAX_LENGTH`].
+    /// Matches exactly the texts that [`Self::parse`] accepts, apart from the limit [`Self::MAX_LENGTH`].
     ///
     /// The trunk prefix can follow the first, second or third digit: a country code has 1 to 3 digits.
     pub const PATTERN: &str =

@@ -1,4 +1,4 @@
-//! The points of a prediction. The rules are data with a version number: to change them, add a version.
+//! The points of a prediction. The rules have a version number: increase it whenever the rules change.
 
 use super::catalog::Score;
 use super::prediction::{Forecast, Pick};

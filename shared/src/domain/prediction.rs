@@ -1,4 +1,4 @@
-//! Predictions: one per user and match, until kick-off.
+//! Predictions: one per user and match. A user can change a prediction until kick-off.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ impl Forecast {
     }
 }
 
-/// The predicted score means another outcome than the pick.
+/// The predicted score has a different outcome than the pick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the score contradicts the pick")]
 pub struct ScoreContradictsPick {
@@ -236,8 +236,8 @@ impl Match {
         if is_to_come && now < self.start { Ok(()) } else { Err(PredictionsClosed) }
     }
 
-    /// Returns whether play has begun or never will. From then on, every user can see the picks of other
-    /// users.
+    /// Returns whether the match has kicked off or will never be played. From then on, every user can see the
+    /// picks of other users.
     #[must_use]
     pub fn has_kicked_off(&self, now: DateTime<Utc>) -> bool {
         match self.status {
@@ -247,7 +247,7 @@ impl Match {
         }
     }
 
-    /// Returns the score of a finished match after 90 minutes. Other matches have no result that earns
+    /// Returns the score after 90 minutes, if the match is finished. Other matches have no result and earn no
     /// points.
     #[must_use]
     pub fn result(&self) -> Option<Score> {

@@ -12,7 +12,7 @@ use super::{Field, Phone, Raw, Reason, Username, text, time};
 /// The minimum age of a user, in years.
 const MIN_AGE: u32 = 13;
 
-/// A user's id. Ids are small and sequential, because some clients read 32-bit integers.
+/// A user's id. Ids are small and sequential, because some clients read ids as 32-bit integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UserId(pub u32);
@@ -59,7 +59,8 @@ pub struct User {
     pub pending_phones: BTreeSet<Phone>,
     pub primary_team: Option<u32>,
     pub other_teams: Vec<u32>,
-    /// When the username was locked: at the user's first chat room, because its members know the username.
+    /// When the username was locked. Creating or joining the first chat room locks the username, because the
+    /// members of the room see it.
     pub username_locked_at: Option<DateTime<Utc>>,
 }
 
@@ -154,7 +155,7 @@ impl fmt::Debug for Email {
     }
 }
 
-/// A date of birth. Whether the user is old enough depends on the current date.
+/// A date of birth. [`Self::accepted_on`] checks the age of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BirthDate(NaiveDate);
 

@@ -7,14 +7,14 @@ use sha2::{Digest, Sha256};
 
 use super::UserId;
 
-/// The time after a renewal from which the next request renews the session again. Renewing on every request
-/// would cost a write each time.
+/// A request renews the session only if the last renewal was at least this long ago. Renewing on every
+/// request would cost a write each time.
 pub const RENEW_AFTER: TimeDelta = TimeDelta::days(1);
 
 /// A bearer token: `tl_<user id>_<64 hex digits>`.
 ///
-/// Secret scanners recognise the prefix `tl_`. With the user id, one read finds the session. The digits are
-/// 256 random bits. Only the SHA-256 of the token is stored.
+/// Secret scanners recognise the prefix `tl_`. The user id is part of the session's key, so one read
+/// finds the session. The digits are 256 random bits. Only the SHA-256 of the token is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     user: UserId,

@@ -1,7 +1,7 @@
 //! Counters of rows. They are updated with every change of a row.
 //!
-//! A change adds a difference to the counters: what the new row counts for minus what the old row counted
-//! for. Adding the difference of every change once gives the same counts as counting all rows.
+//! A change adds a difference to the counters: the counts of the new row minus the counts of the old row. If
+//! every difference is added exactly once, the counters equal a count of all rows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::prediction::{Pick, Prediction};
 use super::room::{Day, Member};
 
-/// Declares a struct of counters that is stored by the names of its fields.
+/// Declares a struct of counters. Each counter is stored under the name of its field.
 macro_rules! counters {
     ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident),* $(,)? }) => {
         $(#[$meta])*
@@ -46,8 +46,8 @@ macro_rules! counters {
 
 /// A set of counters that can be added up and stored.
 pub trait Counters: Clone + Default + PartialEq + AddAssign + Sub<Output = Self> {
-    /// Returns the value of each counter with the name that it is stored under. A counter that is not stored
-    /// is zero.
+    /// Returns the name and the value of each counter. The counter is stored in the attribute of that name. A
+    /// missing attribute means zero.
     fn fields(&self) -> Vec<(Cow<'static, str>, i64)>;
 }
 
@@ -136,8 +136,9 @@ impl RoomCounts {
         }
     }
 
-    /// Returns whether `name` is the stored counter of a day that [`Self::active`] no longer needs. Such a
-    /// counter is kept for one more week, because clocks differ and changes can be delivered late.
+    /// Returns whether `name` is the stored counter of a day that is old enough to remove. [`Self::active`]
+    /// needs the last seven days. Counters are kept for one more week, because clocks differ and changes can
+    /// be delivered late.
     #[must_use]
     pub fn is_outdated(name: &str, today: Day) -> bool {
         let day = name.strip_prefix(Self::DAY).and_then(|day| day.parse().ok()).map(Day);

@@ -24,8 +24,8 @@ pub async fn send(
     }
     let now = app.clock.now();
     let id = limit::request_id(now, app.random.number());
-    // The limit of the address is checked first, in a separate write: a caller over that limit must not
-    // replace the code that is stored for the phone number.
+    // Check the rate limit of the caller's network first, in a separate write: a caller over that limit must
+    // not replace the code that is stored for the phone number.
     if let Some(address) = address {
         app.store.admit_address(address, settings.per_address, &id, now).await?;
     }
@@ -76,7 +76,7 @@ pub async fn send(
 /// Logs a failed write whose failure does not change the response.
 fn log_failure(result: Result<(), StoreError>) {
     if let Err(error) = result {
-        tracing::error!(%error, "a write after sending a code failed");
+        tracing::error!(%error, "a write that belongs to a code request failed");
     }
 }
 

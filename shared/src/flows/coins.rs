@@ -167,7 +167,7 @@ impl Request {
                 },
             };
             let posted = match app.store.post(&wallet, &movement).await {
-                // The write can have succeeded although its response was lost. Without this check, the caller
+                // The write may have succeeded although its response was lost. Without this check, the caller
                 // would get 503 and retry, and a movement without an idempotency key would happen twice.
                 Err(error @ StoreError::Busy { .. }) => match app.store.entry(self.user, key).await {
                     Ok(Some(entry)) if entry.request_id == self.id => Posted::Applied(entry),

@@ -1,4 +1,4 @@
-//! Checks before a user reads or enters a room.
+//! Steps before a user reads or joins a room: the access check and the username lock.
 
 use crate::domain::room::{Member, Room};
 use crate::domain::{User, UserId};

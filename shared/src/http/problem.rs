@@ -25,7 +25,8 @@ pub(super) struct Problem {
     pub facts: Facts,
 }
 
-/// Further fields for programs. Each field is present only with the error codes or statuses that it names.
+/// Further fields of the body, for programs. The comment of each field starts with the error codes or
+/// statuses that have the field.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Facts {
     /// `insufficient_balance`: the coins in the wallet.

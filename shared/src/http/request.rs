@@ -49,8 +49,8 @@ fn is_json(headers: &HeaderMap) -> bool {
         || kind.to_ascii_lowercase().strip_prefix("application/").is_some_and(|rest| rest.ends_with("+json"))
 }
 
-/// Reads the idempotency key from `header`. A value that is not visible ASCII counts as empty, which is
-/// invalid.
+/// Reads the idempotency key from `header`. A value that is not visible ASCII is rejected like an empty
+/// value.
 pub(super) fn idempotency_key(headers: &HeaderMap, header: &str) -> Result<Option<ReferenceId>, Error> {
     let Some(value) = headers.get(header) else { return Ok(None) };
     let key = ReferenceId::parse(value.to_str().unwrap_or_default());

@@ -37,7 +37,7 @@ pub struct Call<E: Endpoint> {
     pub address: Option<Address>,
 }
 
-/// The outcome and the cost of a request, for metrics. Each response carries its report as an extension.
+/// The outcome and the cost of a request, for metrics. The response of an endpoint has it as an extension.
 #[derive(Debug, Clone)]
 pub struct RequestReport {
     pub method: Method,
@@ -69,7 +69,7 @@ pub struct Router {
 
 /// The endpoints with the same path: one per HTTP method.
 struct PathEndpoints {
-    /// The path with numbers instead of parameter names.
+    /// The path with numbers instead of parameter names, as [`shape`] returns it.
     shape: String,
     methods: Vec<(Route, Handler)>,
 }

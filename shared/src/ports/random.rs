@@ -23,8 +23,8 @@ impl dyn Random {
 
     /// Returns a random number below `bound`. All numbers are equally likely.
     pub fn below(&self, bound: u32) -> u32 {
-        // `complete` is a multiple of `bound`. Numbers from `complete` on would make small results more
-        // likely.
+        // `complete` is a multiple of `bound`. Numbers from `complete` on are discarded, because they would
+        // make small results more likely.
         let complete = u32::MAX - u32::MAX % bound;
         loop {
             let number = self.number();

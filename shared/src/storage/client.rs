@@ -43,8 +43,8 @@ pub fn connect(aws: &Aws, http: impl HttpClient + 'static) -> Client {
     Client::from_conf(config.build())
 }
 
-/// Retries conflicts between a transaction and another write, which the SDK does not retry. Does not retry a
-/// transaction in which a condition failed.
+/// Retries conflicts between a transaction and another write, and throttled transactions. The SDK retries
+/// neither. Does not retry a transaction in which a condition failed.
 #[derive(Debug)]
 struct TransactionConflicts;
 

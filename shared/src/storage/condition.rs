@@ -20,7 +20,7 @@ pub(super) fn condition_held<T, E: ProvideErrorMetadata>(
     }
 }
 
-/// Returns the stored item if the update's condition failed: an empty item if nothing is stored under the
+/// Returns the stored item if the update's condition failed. The item is empty if nothing is stored under the
 /// key. Returns `None` for any other error.
 pub(super) fn item_that_failed_condition(error: &SdkError<UpdateItemError>) -> Option<Item> {
     match error.as_service_error()? {
@@ -31,9 +31,9 @@ pub(super) fn item_that_failed_condition(error: &SdkError<UpdateItemError>) -> O
     }
 }
 
-/// Returns the stored item if the condition of the transaction's write at `index` failed: an empty item if
-/// nothing is stored under the key. Returns `None` for any other error.
-pub(super) fn write_that_failed_condition(
+/// Returns the stored item if a transaction failed because the condition on its write at `index` was false. The
+/// item is empty if nothing is stored under the key of the write. Returns `None` for any other error.
+pub(super) fn item_that_failed_in_transaction(
     error: &SdkError<TransactWriteItemsError>,
     index: usize,
 ) -> Option<Item> {

@@ -19,8 +19,8 @@ use super::store::Store;
 use crate::domain::catalog::fold;
 use crate::domain::room::{Room, RoomId};
 
-/// The maximum length of a folded name, in characters. Longer names are cut. Folding can turn one character
-/// into several.
+/// The maximum length of a folded name, in characters. Folding can turn one character into several, so longer
+/// names are possible. They are cut.
 const MAX_NAME: usize = 300;
 
 /// Which public rooms to list, and in which order.
@@ -44,7 +44,7 @@ impl Directory {
         }
     }
 
-    /// Returns the prefix that the sort keys of a search have in common.
+    /// Returns the prefix of the sort keys that a search by name reads. `None` for the other directories.
     fn prefix(&self) -> Option<&str> {
         match self {
             Self::All | Self::About(_) => None,
@@ -76,8 +76,8 @@ pub struct DirectoryPage {
     pub next: Option<String>,
 }
 
-/// The maximum number of entries that a search reads per page, rounded up to whole queries. Without it, rooms
-/// whose names repeat a text many times would make searches for the text expensive.
+/// The maximum number of entries that a search reads per page, rounded up to whole queries. Without this
+/// limit, rooms whose names repeat a text many times would make searches for the text expensive.
 const MAX_EXAMINED: usize = 500;
 
 /// A text to search for in room names. It is folded, and never empty.
@@ -130,8 +130,8 @@ impl DirectoryEntry {
 }
 
 impl Store {
-    /// Reads up to `limit` entries of a directory after a position. The page can hold fewer, although more
-    /// follow, if many entries are skipped.
+    /// Reads up to `limit` entries of a directory after a position. A search by name can return fewer entries
+    /// and still have a next page, because a page ends after `MAX_EXAMINED` entries.
     pub async fn directory_page(
         &self,
         directory: &Directory,

@@ -1,7 +1,6 @@
 //! The format of every key, grouped by table. No other file formats keys.
 //!
-//! Stored items have keys in these formats, so the formats never change, even where a function was renamed
-//! since.
+//! Stored items have keys in these formats, so a format never changes, even if its function is renamed.
 
 #[cfg(test)]
 mod tests;

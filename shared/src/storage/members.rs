@@ -26,7 +26,8 @@ use crate::domain::{Prediction, UserId};
 /// The index of memberships by user and room.
 const BY_USER: &str = "by_user";
 
-/// The index of a shard's joined members by standing, which is their ranking key.
+/// The index that sorts the joined members of a shard by their standing. The standing is the key that ranks
+/// them.
 const BY_STANDING: &str = "by_standing";
 
 /// The attribute `entry` identifies the request by which a member joined. This value stands for a join with
@@ -127,7 +128,7 @@ impl Store {
             update = update.expression_attribute_values(":private", AttributeValue::Bool(true));
         }
         if to != Membership::Join {
-            // Only joined members have a standing. `entry` and `since` describe a join that has ended.
+            // Only joined members have these attributes.
             set.push_str(" REMOVE standing, entry, since");
         }
         update.update_expression(set)
@@ -168,8 +169,9 @@ impl Store {
         let Some(member) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        // A member who is not joined here left according to a newer homeserver event. The homeserver sends
-        // its events in order, and one of them reports this join, so its last event decides.
+        // A stored membership other than `join` comes from a homeserver event that is newer than this request.
+        // The user has joined, and the homeserver will report the join too. It sends events in order, so its
+        // last event leaves the correct membership in the row.
         let joined_before = has_text(&member, "membership", Membership::Join.as_str())
             && !has_text(&member, "entry", request_id);
         Ok(if joined_before { Joined::Already } else { Joined::Now })

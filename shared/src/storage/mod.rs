@@ -1,7 +1,7 @@
 //! DynamoDB: keys, items, conditional writes. One file or folder per table or part of a table.
 //!
-//! DynamoDB types stay inside this module. The function that sets a condition turns its failure into a domain
-//! result. Every other failure becomes a [`StoreError`].
+//! DynamoDB types stay inside this module. A function that makes a conditional write turns a failed condition
+//! into a domain result. Every other failure becomes a [`StoreError`].
 
 mod batch;
 pub mod catalog;

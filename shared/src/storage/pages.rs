@@ -19,7 +19,7 @@ pub(super) struct PageQuery {
     pub limit: usize,
     /// An estimate of the number of rows in all shards. It decides how many shards are read concurrently.
     pub estimated_total: usize,
-    /// Whether the page leaves out rows that the caller does not want.
+    /// Whether the `is_wanted` of [`page`] can reject rows.
     pub is_filtered: bool,
 }
 

@@ -13,7 +13,8 @@ use chrono::{DateTime, Utc};
 use super::item::{Item, text};
 use crate::domain::limit::{self, Limit};
 
-/// The value of a position that holds no request id. It sorts before every request id.
+/// The value of an unused attribute of the window. It sorts before every request id, so it counts as older than
+/// every request.
 const NEVER: &str = "0";
 
 /// A change of the window: the parts of a conditional update.
@@ -63,8 +64,8 @@ pub(super) fn release(limits: &[Limit], position: usize, request_id: &str) -> Sh
     }
 }
 
-/// Returns the maximum number of attempts to release an id. Meanwhile each concurrent admission or release
-/// can move the id by one position, and then the attempt fails.
+/// Returns the maximum number of attempts to release an id. An attempt fails if a concurrent admission or
+/// release has moved the id by one position.
 pub(super) fn release_attempts(limits: &[Limit]) -> u32 {
     u32::try_from(2 * limit::depth(limits) + 1).unwrap_or(u32::MAX)
 }
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_closes_the_gap_in_the_window() {
+    fn a_release_moves_the_older_ids_up() {
         assert_eq!(release(&LIMITS, 1, "x").set, "m1 = if_not_exists(m2, :never), m2 = :never");
         assert_eq!(release(&LIMITS, 2, "x").set, "m2 = :never");
     }

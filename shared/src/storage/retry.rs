@@ -31,7 +31,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Allows up to `attempts` attempts without waits. `what` names the contended thing in the error.
+    /// Allows up to `attempts` attempts without waits. `what` names the contended resource in the error.
     #[must_use]
     pub fn immediate(what: &'static str, attempts: u32) -> Self {
         Self::doubling(what, attempts, Duration::ZERO)

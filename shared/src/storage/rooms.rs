@@ -12,7 +12,7 @@ use futures_util::future::try_join_all;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::condition::{condition_held, write_that_failed_condition};
+use super::condition::{condition_held, item_that_failed_in_transaction};
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text, to_item};
 use super::keys;
@@ -30,10 +30,10 @@ const PUSH_KEPT: TimeDelta = TimeDelta::days(7);
 /// The creation of a room, in progress or finished.
 #[derive(Debug, Clone, Deserialize)]
 pub struct RoomCreation {
-    /// A text that is the same for every attempt to create this room, so that the chat network recognises the
-    /// room.
+    /// A text that is the same for every attempt to create this room, so that a retry does not create a
+    /// second room in the chat network.
     pub nonce: String,
-    /// A digest of the room's properties, as the first request gave them.
+    /// A digest of the room's properties in the first request.
     pub content: String,
     /// The room's id, if an earlier request created the room.
     pub room_id: Option<RoomId>,
@@ -180,8 +180,8 @@ impl Store {
         };
         let room_item = to_item(keys::room(&room.room_id), room)?;
         let mut member = to_item(keys::member(&room.room_id, room.shards, creator.user_id), creator)?;
-        // With `entry` and `since`, the creator joined by a request of ours. The homeserver's join event
-        // keeps both.
+        // `entry` and `since` record that the creator joined by a request of ours. The homeserver's join
+        // event does not overwrite them.
         member.insert("entry".into(), text(request.digest));
         member.insert("since".into(), number(room.created_at.timestamp_millis()));
         let creation = keys::room_creation(request.user, request.digest);
@@ -204,7 +204,7 @@ impl Store {
         ];
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => Ok(true),
-            Err(error) if write_that_failed_condition(&error, 0).is_some() => Ok(false),
+            Err(error) if item_that_failed_in_transaction(&error, 0).is_some() => Ok(false),
             Err(error) => Err(StoreError::from_sdk("TransactWriteItems", &error)),
         }
     }

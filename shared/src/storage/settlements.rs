@@ -156,9 +156,9 @@ impl Store {
         condition_held("DeleteItem", removed).map(|_| ())
     }
 
-    /// Begins the settlement of a revision of a match result. If the settlement of this revision or a later
-    /// one has begun already, returns that settlement. With `restart`, this revision begins anew; predictions
-    /// keep the points that they have.
+    /// Begins the settlement of a revision of a match result. If the settlement of a later revision has begun
+    /// already, returns that settlement. If the settlement of this revision has begun already, returns it, or
+    /// starts it over if `restart` is true. Starting over does not remove points from predictions.
     pub async fn begin_settlement(
         &self,
         event: u32,

@@ -98,7 +98,7 @@ impl Store {
         // The clock of another instance may be ahead of ours, so an entry may be dated tomorrow.
         let newest = filter.before.as_ref().and_then(LogPosition::day).unwrap_or(today + Days::new(1));
         let days: Vec<NaiveDate> = match filter.date {
-            // DynamoDB deletes expired items late, so older entries may still exist. They are not listed.
+            // DynamoDB deletes expired entries late, so they may still exist. They are not listed.
             Some(day) if day < oldest => Vec::new(),
             Some(day) => vec![day],
             None => oldest.iter_days().take_while(|day| *day <= newest).take(9).collect(),

@@ -17,7 +17,8 @@ use crate::domain::{Prediction, UserId};
 /// One stream record.
 #[derive(Debug)]
 pub struct Record {
-    /// The sequence number as it arrived. The report of a failed record to Lambda quotes this text.
+    /// The sequence number as it arrived. If the record fails, this text identifies it in our response to
+    /// Lambda.
     pub number: String,
     pub sequence: Sequence,
     /// The stream shard of the record. The records of a shard arrive in the order of their sequence numbers.
@@ -25,8 +26,8 @@ pub struct Record {
     pub change: Change,
 }
 
-/// Which item changed. `old` and `new` are the item before and after the change: `None` before it was created
-/// and after it was deleted.
+/// Which item changed. `old` is the item before the change, or `None` if the change created the item. `new`
+/// is the item after the change, or `None` if the change deleted the item.
 #[derive(Debug)]
 pub enum Change {
     Prediction {
@@ -42,7 +43,7 @@ pub enum Change {
         old: Option<Room>,
         new: Option<Room>,
     },
-    /// A user's record over all matches changed.
+    /// A change of the counters that sum up a user's predictions.
     UserRecord {
         user: UserId,
         record: VersionedRecord,
@@ -161,8 +162,8 @@ impl Record {
         Ok(Self {
             sequence: Sequence::parse(&raw.sequence_number).ok_or_else(unreadable)?,
             number: raw.sequence_number,
-            // Without a shard id, the partition key takes its place, because the changes of a partition are
-            // ordered as long as DynamoDB keeps the partition in one shard.
+            // Without a shard id, use the partition key. The changes of a partition arrive in order as long
+            // as DynamoDB keeps the partition in one stream shard.
             shard: shard
                 .map_or(pk, |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned()),
             change,

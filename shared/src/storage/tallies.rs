@@ -65,7 +65,8 @@ impl Aggregate {
         }
     }
 
-    /// Returns the name and value of the id attribute, by which readers of many items tell them apart.
+    /// Returns the name and value of the id attribute. A batch read returns items in any order, and its
+    /// caller identifies them by this attribute.
     fn id_attribute(&self) -> (&'static str, AttributeValue) {
         match self {
             Self::Event(event) => ("event_id", number(event)),
@@ -76,8 +77,8 @@ impl Aggregate {
 }
 
 impl Store {
-    /// Adds what the records of one stream shard add to an aggregate, each exactly once. `additions` are in
-    /// the order of their sequence numbers.
+    /// Adds the counts of records from one stream shard to an aggregate, each record exactly once.
+    /// `additions` are in the order of their sequence numbers.
     pub async fn fold<C: Counters>(
         &self,
         aggregate: &Aggregate,
@@ -87,9 +88,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         let position = format!("{POSITION}{shard}");
         let mut open = additions;
-        // A failed condition returns the current position, from which the next attempt continues. A second
-        // failure means that another invocation folds the same shard at the same time. The conflict ends with
-        // the last record of the other invocation.
+        // A failed condition returns the current position, and the next attempt continues after it. If the
+        // condition fails again, another invocation is folding the same shard concurrently. The conflicts end
+        // when that invocation has folded its last record.
         let mut retry = Retry::immediate("position in a stream shard", 10);
         loop {
             let (run, fields) = longest_run(open);
@@ -236,8 +237,8 @@ const MAX_FIELDS: usize = 200;
 
 type Fields = Vec<(Cow<'static, str>, i64)>;
 
-/// Returns a run of additions, from the first one on, that fits into one write, and what the run adds to each
-/// counter. Tries all additions, then the first half, and so on.
+/// Returns the additions for the next write, and their sum for each counter. Tries all additions, then the
+/// first half, then the first quarter and so on, until they fit into one write.
 fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Fields) {
     let mut run = additions;
     loop {
@@ -263,7 +264,7 @@ fn position_in(item: &Item, attribute: &str) -> Option<u128> {
 fn is_old_shard(shard: &str, now: DateTime<Utc>) -> bool {
     let created = shard.split_once('-').and_then(|(created, _)| created.parse::<i64>().ok());
     created.is_some_and(|created| {
-        // As a timestamp, a smaller number would be before the year 2001, so it is no creation time.
+        // A smaller number is not a creation time: it would be in 2001 or earlier.
         created > 1_000_000_000_000 && created < (now - POSITIONS_KEPT).timestamp_millis()
     })
 }

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Deserialize;
 
-use super::condition::{item_that_failed_condition, write_that_failed_condition};
+use super::condition::{item_that_failed_condition, item_that_failed_in_transaction};
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text, to_item};
 use super::keys;
@@ -132,7 +132,7 @@ impl Store {
         }
     }
 
-    /// Posts a movement to the wallet, if the wallet is still the one that was read as `from`.
+    /// Posts a movement to the wallet, if the wallet has not changed since it was read as `from`.
     pub async fn post(&self, from: &Wallet, movement: &Movement) -> Result<Posted, StoreError> {
         let Movement { key, entry, claimed } = movement;
         let mut set = "SET balance = :balance, entries = :entries, user_id = :user".to_owned();
@@ -166,7 +166,7 @@ impl Store {
         let written = self
             .client
             .transact_write_items()
-            // The SDK would generate a token from a random source that is not meant for idempotency keys.
+            // The SDK's default tokens come from a random number generator that is not cryptographically secure.
             .client_request_token(format!("{}-{}", entry.request_id, entry.sequence))
             .transact_items(
                 TransactWriteItem::builder().update(balance.update_expression(set).build()?).build(),
@@ -175,13 +175,13 @@ impl Store {
             .send()
             .await;
         let Err(error) = written else { return Ok(Posted::Applied(entry.clone())) };
-        if let Some(item) = write_that_failed_condition(&error, 1) {
+        if let Some(item) = item_that_failed_in_transaction(&error, 1) {
             let found: Entry = from_item(item)?;
             // If the entry has our own request id, the response to our write was lost and the SDK retried it.
             let is_ours = found.request_id == entry.request_id;
             return Ok(if is_ours { Posted::Applied(found) } else { Posted::Duplicate(found) });
         }
-        match write_that_failed_condition(&error, 0) {
+        match item_that_failed_in_transaction(&error, 0) {
             Some(item) => Ok(Posted::WalletChanged(from_item(item)?)),
             None => Err(StoreError::from_sdk("TransactWriteItems", &error)),
         }

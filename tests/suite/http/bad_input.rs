@@ -13,7 +13,7 @@ fn posts() -> impl Iterator<Item = &'static api::Route> {
 }
 
 #[tokio::test]
-async fn bodies_that_are_not_json_or_too_large_fail_at_every_endpoint() {
+async fn malformed_oversized_and_non_json_bodies_fail_at_every_endpoint() {
     let alice = HttpApi::under_test().user("alice").await;
     let before = alice.views_profile().await.expect(200);
     let deep = format!("{}1{}", "[".repeat(1_000), "]".repeat(1_000));

@@ -1,5 +1,5 @@
-//! Tests of chat rooms. They run on the local chat port, which carries no messages, and on a real homeserver,
-//! whose Matrix events arrive asynchronously.
+//! Tests of chat rooms. They run with `LocalChat`, which carries no messages, and with a real homeserver, whose
+//! Matrix events arrive asynchronously.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, Utc};
@@ -84,7 +84,7 @@ async fn a_private_room_is_visible_to_invited_users_only() {
 }
 
 #[tokio::test]
-async fn joins_messages_and_leaves_in_a_matrix_client_appear_in_the_room_list() {
+async fn the_room_list_reflects_activity_in_a_matrix_client() {
     let (alice, bob) = two_users().await;
     let name = unique_name();
     let room = alice.creates_room(&name).await.room_id();
@@ -99,7 +99,7 @@ async fn joins_messages_and_leaves_in_a_matrix_client_appear_in_the_room_list() 
         |room: &Value| room["last_activity"].as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
     let before = last_activity(&seen);
     let write = async || {
-        // The list shows whole seconds, so only a message in a later second changes it.
+        // The list shows times in whole seconds, so `last_activity` changes only in a later second.
         client.writes(&room, "Goal!").await;
         last_activity(&listed(&alice, &name).await)
     };
@@ -134,7 +134,7 @@ async fn a_member_who_was_away_is_active_again_after_a_message() {
 }
 
 #[tokio::test]
-async fn a_homeserver_transaction_is_applied_once_even_after_invalid_requests() {
+async fn a_homeserver_transaction_is_applied_once_even_after_rejected_pushes_with_its_id() {
     let app = HttpApi::under_test();
     let (alice, bob) = two_users().await;
     let (name, transaction) = (unique_name(), unique_name());
@@ -213,7 +213,7 @@ async fn invalid_query_parameters_of_the_room_list_are_422() {
 }
 
 #[tokio::test]
-async fn a_username_cannot_change_after_the_first_room() {
+async fn a_username_cannot_change_after_the_user_creates_a_room() {
     let alice = HttpApi::under_test().user("alice").await;
     alice.updates_profile().username(&unique_name()).await.expect(200);
     alice.creates_room(&unique_name()).await.expect(201);
@@ -221,7 +221,7 @@ async fn a_username_cannot_change_after_the_first_room() {
 }
 
 #[tokio::test]
-async fn new_chat_credentials_are_for_the_same_device() {
+async fn new_chat_credentials_have_the_user_and_device_of_the_login() {
     let alice = HttpApi::under_test().user("alice").await;
     let fresh = alice.requests_chat_credentials().await.expect_data(200);
     for field in ["user_id", "device_id"] {

@@ -39,7 +39,7 @@ async fn wrong_and_used_codes_are_401() {
 }
 
 #[tokio::test]
-async fn a_username_is_available_until_it_is_taken_and_others_are_suggested() {
+async fn a_taken_username_is_unavailable_and_others_are_suggested() {
     let app = HttpApi::under_test();
     let wanted = unique_name();
     let free = app.anonymous().checks_username(&wanted).await.expect(200);

@@ -121,7 +121,7 @@ async fn a_kick_or_a_ban_by_a_moderator_ends_the_membership() {
     bob.joins(&room).await.expect_error(403, "not_allowed");
 }
 
-/// Returns our chat port, connected to the homeserver at this URL.
+/// Returns the production Matrix client for the homeserver at this URL, with the token from the registration file.
 fn chat(url: &str) -> MatrixChat {
     chat_with(url, None)
 }

@@ -120,8 +120,8 @@ async fn the_next_request_resumes_a_creation_that_failed_half_way() {
             failures += 1;
             first.expect(500);
             let rooms = |dump: &str| dump.matches("S(\"Corner\")").count();
-            // If the store carried out the last write, the first room exists, and the next request creates a
-            // second room.
+            // If the store carried out the last write, the room of the failed request exists, and the next
+            // request creates a second room.
             let created = rooms(&app.dump().await);
             assert!(created == 0 || fault == Fault::FailAfter);
             request.await.expect(201);

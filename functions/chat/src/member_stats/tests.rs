@@ -25,7 +25,7 @@ async fn ends(app: &TestApp, event: u32, home: u32, away: u32) {
 }
 
 #[tokio::test]
-async fn members_can_join_predict_and_choose_a_team_in_any_order() {
+async fn joins_predictions_and_team_choices_count_in_any_order() {
     let (app, [alice, bob, carol]) = app().await;
     app.clock.advance(-TimeDelta::hours(1));
     supports(&alice, 1).await;
@@ -58,7 +58,7 @@ async fn members_can_join_predict_and_choose_a_team_in_any_order() {
 }
 
 #[tokio::test]
-async fn the_keys_of_teams_are_snake_case_whatever_form_the_feed_uses() {
+async fn team_keys_are_snake_case_whatever_slugs_the_feed_sends() {
     let (app, [alice, ..]) = app().await;
     let room = alice.creates_room("Stand").about_event(1).await.room_id();
     let mut league = league();

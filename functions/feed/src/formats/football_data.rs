@@ -140,8 +140,8 @@ fn event(
     event.checked(home, away)
 }
 
-/// Returns the score after 90 minutes. `fullTime` includes extra time and penalties, and a match that had
-/// either also has `regularTime`, the score after 90 minutes.
+/// Returns the score after 90 minutes. `fullTime` includes extra time and penalties. A match with extra time
+/// or penalties has the score after 90 minutes in `regularTime`.
 fn after_ninety_minutes(score: &Value) -> Result<(Option<i64>, Option<i64>), String> {
     let part = |name: &str| -> Result<(Option<i64>, Option<i64>), String> {
         Ok((integer(&score[name], "home")?, integer(&score[name], "away")?))

@@ -74,7 +74,7 @@ fn event(row: &Value, league: &str, timezone: Tz) -> Result<NewEvent, String> {
     };
     let event = NewEvent {
         label: format!("{home} - {away}"),
-        // The round and the teams stay the same when the date changes.
+        // The reference does not contain the date, so a match keeps its id when its date changes.
         reference: Reference::External(format!("{league}|{round}|{home}|{away}")),
         tournament: Reference::External(league.to_owned()),
         home: Reference::External(home),
@@ -102,8 +102,8 @@ fn after_ninety_minutes(row: &Value) -> Result<(Option<i64>, Option<i64>), Strin
     }
 }
 
-/// Returns the kick-off. Without a time, this is the beginning of the day, so that predictions do not stay
-/// open too long.
+/// Returns the kick-off, which is when predictions close. A match without a time starts at the beginning of
+/// its day, so that predictions do not close too late.
 fn start(row: &Value, timezone: Tz) -> Result<DateTime<Utc>, String> {
     let (date, time) = (text(row, "date")?, optional_text(row, "time")?);
     let day = parse_date(&date).map_err(|reason| format!("date {date:?} {reason}"))?;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_without_a_time_starts_with_its_day_even_if_the_day_has_no_midnight() {
+    fn a_match_without_a_time_starts_at_the_beginning_of_its_day_even_without_a_midnight() {
         let document =
             json!({ "name": "Liga", "matches": [{ "date": "2026-09-06", "team1": "A", "team2": "B" }] });
         let read = read(&document, Some("America/Santiago")).unwrap();

@@ -59,7 +59,8 @@ pub fn changed_chunks(catalog: &Catalog, rows: &Rows) -> BTreeMap<ChunkName, Opt
     replace(&mut base.tournaments, &rows.tournaments);
     next.insert(ChunkName::Base, base);
 
-    // The matches of a month are one chunk. Includes the months that matches move out of.
+    // The matches of a month are one chunk. A match that moves to another month changes the chunks of both
+    // months.
     let touched: BTreeSet<ChunkName> = catalog
         .events()
         .filter(|event| rows.events.get(&event.id).is_some_and(|row| row != *event))

@@ -55,8 +55,8 @@ impl Import<'_> {
             };
             if row.room.is_empty() {
                 let name = match_room_name(home, away);
-                // Once the homeserver was unavailable, it is not asked again: a homeserver that hangs costs
-                // two seconds for each match.
+                // Once a call fails because the homeserver is unavailable, the import makes no further calls.
+                // Otherwise a homeserver that hangs would cost two seconds for each match.
                 let room = match chat_error.clone() {
                     None => self.app.chat.match_room(id, &name).await,
                     Some(error) => Err(error),
@@ -105,8 +105,8 @@ impl Import<'_> {
             last_activity: self.now,
         };
         row.room = room.room_id.as_str().into();
-        // The room may exist already, under another name, because an import crashed. `rename_rooms` then
-        // renames it.
+        // An earlier import may have stored the room under another name and then crashed. In this case the
+        // hash stays 0, so that `rename_rooms` sets the current name.
         if self.app.store.put_room(&room).await? {
             row.room_name_hash = hash;
         }

@@ -81,7 +81,7 @@ pub async fn rebuild(app: &App) -> Result<Report, FeedError> {
     Ok(Report { unchanged, ..Report::default() })
 }
 
-/// One import, from its document to its report.
+/// The state of one import.
 struct Import<'a> {
     app: &'a App,
     now: DateTime<Utc>,

@@ -28,7 +28,8 @@ pub async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), St
         }
         let mut index = base.index();
         let head = base.head();
-        // Each attempt has a unique name: concurrent imports must not overwrite each other's chunks.
+        // Each attempt stores its chunks under a unique name, so that concurrent imports do not overwrite
+        // each other's chunks.
         let at = format!("{}.{}", head.map_or(0, |head| head.version) + 1, app.random.word(8));
         let (mut replaced, mut ours) = (Vec::new(), Vec::new());
         for (name, chunk) in changed {
@@ -51,8 +52,8 @@ pub async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), St
         // A concurrent import moved the head. Build on its snapshot, with the stored state of our rows.
         base = Base::load(app).await?;
         if let Base::Snapshot(loaded) = &base {
-            // Our write may have moved the head although its response was lost, and the other import may have
-            // built on our snapshot. Then our chunks are in use.
+            // Our write may have moved the head, with a lost response, before the other import moved it. Then
+            // the other import's snapshot can still list chunks of ours, which must not expire.
             ours.retain(|(name, chunk)| !loaded.lists(*name, chunk));
         }
         app.store.expire_chunks(&ours, None, end).await?;

@@ -22,11 +22,11 @@ struct Rename {
 }
 
 impl Import<'_> {
-    /// Renames the match rooms whose names differ from the names of their teams, because a team got another
-    /// name or an older version of this program named rooms differently.
+    /// Renames the match rooms that are not named after the current names of their teams. Either a team was
+    /// renamed, or an older version of this program named the rooms differently.
     ///
-    /// The match's row has a hash of the room's name, which is written last. After a crash, or while the
-    /// homeserver is down, the row still has the old hash, and the next import tries again.
+    /// The match's row has a hash of the room's name. A rename writes the hash last. After a crash, or while
+    /// the homeserver is down, the row still has the old hash, and the next import tries again.
     pub async fn rename_rooms(&mut self) -> Result<(), StoreError> {
         let wrong = wrong_names(&self.catalog, &self.rows, self.now, MAX_RENAMES);
         let mut renamed = 0;

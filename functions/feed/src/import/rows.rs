@@ -54,8 +54,8 @@ impl Import<'_> {
                     }
                     Decision::Reject(reason) => {
                         self.rejected.insert((T::KIND, id));
-                        // The id belongs to a row of another source. Without the release, every later import
-                        // would get this id again.
+                        // The id belongs to a row of another source. Release the id, so that the next import
+                        // assigns another one.
                         self.app.store.release_id(T::KIND, row.key(), id).await?;
                         self.reject(label, reason);
                     }
@@ -123,8 +123,8 @@ fn decide<T: Row>(
     let settled = settle(Some(stored), wanted.clone());
     let changed = settled.clone().dated(stored.as_of()) != *stored;
     // A dated document that confirms a row moves the row's date forward, so that an older document cannot
-    // change the row. A document without a date has the time of the import as its date, so it would rewrite
-    // every row on every run.
+    // change the row. An undated document does not move the date: it has the time of the import as its date,
+    // so every run would rewrite every row.
     if changed || (is_dated && wanted.as_of() > stored.as_of()) {
         Decision::Write { row: settled, changed }
     } else {

@@ -182,7 +182,7 @@ async fn a_limit_of_one_allows_one_code() {
 }
 
 #[tokio::test]
-async fn requests_that_send_nothing_do_not_count_towards_the_limit_of_the_address() {
+async fn requests_that_send_nothing_do_not_count_towards_the_limit_of_the_ip_address() {
     let app = TestApp::serving(&[crate::router]).variable("CODES_PER_ADDRESS_PER_HOUR", "6").start().await;
     let request = |phone: &str| app.anonymous().requests_code(phone).from_address(ADDRESS);
     app.sns.reject();
@@ -237,7 +237,8 @@ async fn a_retried_write_does_not_overwrite_a_newer_code() {
     while !app.dump().await.contains("\"m0\"") {
         tokio::task::yield_now().await;
     }
-    // The newer request uses a store without faults, because the plan of the faults waits for this request.
+    // The newer request uses a store without faults, because the fault closure blocks until this request is
+    // done.
     let mut without_faults = App::clone(&app);
     without_faults.store = Store::new(app.client(), app.config.tables.clone());
     codes::send(&without_faults, &Phone::parse(PHONE).unwrap(), CodeRequest::Login, None).await.unwrap();

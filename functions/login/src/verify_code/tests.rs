@@ -181,9 +181,9 @@ async fn twenty_concurrent_requests_spend_a_code_once() {
     assert_eq!(spent.iter().filter(|is_spent| **is_spent).count(), 1);
 }
 
-/// Each comparison with the code first reserves an attempt, in the stored item of the code.
+/// Each guess reserves an attempt in the item of the code before it is compared with the code.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_hundred_concurrent_guesses_five_are_compared_with_the_code() {
+async fn only_five_of_a_hundred_concurrent_guesses_are_compared_with_the_code() {
     let (app, caller) = anonymous().await;
     let code = caller.receives_code(PHONE).await;
     let right: usize = code.parse().unwrap();

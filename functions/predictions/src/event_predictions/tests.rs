@@ -61,7 +61,7 @@ async fn filters_apply_to_the_rows_and_not_to_the_totals() {
 }
 
 #[tokio::test]
-async fn pages_of_every_size_hold_every_prediction_once() {
+async fn the_pages_together_hold_every_prediction_once_for_any_page_size() {
     let (app, alice) = app().await;
     for user in 2..=90 {
         let pick = ["home", "draw", "away"][user as usize % 3];

@@ -33,7 +33,7 @@ async fn own_predictions_are_newest_first_with_their_matches_and_points() {
 }
 
 #[tokio::test]
-async fn pages_hold_every_prediction_once() {
+async fn the_pages_together_hold_every_prediction_once() {
     let (app, alice) = app().await;
     let events: Vec<Value> = (100..130)
         .map(|id| {

@@ -139,7 +139,7 @@ async fn a_score_that_contradicts_the_pick_is_explained_with_the_names_of_the_te
     assert_eq!(counted(&app, 1).await, 0);
 }
 
-/// The sentence says "the home team" instead of the name of the team.
+/// The error message then says "the home team" instead of the name of the team.
 #[tokio::test]
 async fn a_score_that_contradicts_the_pick_is_reported_even_if_the_match_is_unknown() {
     let (_, alice) = app().await;

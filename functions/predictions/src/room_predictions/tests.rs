@@ -89,7 +89,7 @@ async fn members_are_listed_whether_they_join_or_predict_first() {
 }
 
 #[tokio::test]
-async fn pages_of_a_match_room_hold_every_member_once() {
+async fn the_pages_of_a_match_room_together_hold_every_member_once() {
     let (app, alice) = app().await;
     let id = RoomId::parse("!match1:touchline.local").unwrap();
     let room = app.store.room(&id).await.unwrap().unwrap();

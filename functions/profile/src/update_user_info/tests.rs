@@ -51,7 +51,7 @@ async fn a_former_username_stays_reserved_for_its_user() {
     let (app, alice) = alice().await;
     let is_taken =
         async |name: &str| app.anonymous().checks_username(name).await.expect(200)["available"] == false;
-    // In the second request the username is the current one already.
+    // The second request sends the username that the user already has.
     for _ in 0..2 {
         let data = alice.updates_profile().username("Ada").name("Ada").await.expect_data(200);
         assert_eq!(data["name"], "Ada");
@@ -84,7 +84,7 @@ async fn one_of_fifty_concurrent_users_gets_the_username_that_all_want() {
 }
 
 #[tokio::test]
-async fn after_a_crash_between_any_two_calls_the_same_change_of_username_succeeds() {
+async fn a_change_of_username_can_be_retried_after_a_crash_between_any_two_calls() {
     for calls_before_crash in 0..5 {
         let (app, alice) = alice().await;
         let mut calls = 0;

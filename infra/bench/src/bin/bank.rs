@@ -1,8 +1,11 @@
 //! Runs many schedules of the bank test: `bank [schedules] [first seed]`, by default 100,000 schedules
 //! from seed 0.
 //!
-//! It prints the seed of the first schedule that fails. `bank 1 <seed>` runs only this schedule. At the end
-//! the program removes each safeguard of the product in turn and expects that a schedule fails each time.
+//! A seed determines a schedule: the clients' orders, the faults and the crashes. The program prints the seed of
+//! the first schedule that fails. `bank 1 <seed>` runs only the schedule with this seed.
+//!
+//! If all schedules pass, the program removes each safeguard of the product in turn. Without a safeguard, at least
+//! one schedule must fail.
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 #![expect(clippy::disallowed_methods, reason = "measures time")]

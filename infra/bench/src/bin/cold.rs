@@ -1,8 +1,8 @@
 //! Measures cold starts: the time from the start of a process to its first response, as Lambda's Runtime API sees it.
-//! It compares functions of the product with a function that does nothing.
+//! It compares functions of the product with a function that does nothing and, if NODE is given, with a Node function.
 //!
 //! Usage: `cold-start FOLDER [NODE]`. FOLDER contains the release binaries. NODE is the folder
-//! `infra/bench/node`, after `npm ci` in it.
+//! `infra/bench/node`. Run `npm ci` there first.
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 
@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use touchline_bench::StoreProcess;
 
-/// How often each candidate starts. The candidates alternate.
+/// How many times each candidate starts. The candidates alternate.
 const ROUNDS: usize = 40;
 
 /// Each of these two Lambda events causes one read of the store, as most requests do.

@@ -14,7 +14,8 @@ const SECONDS: u64 = 300;
 const WRITES_PER_SECOND: u64 = 1_000;
 const EVENT: u32 = 64;
 
-/// Returns the number of predictions in a second, counted from 0. The sum over all seconds is `PREDICTIONS`.
+/// Returns the number of predictions in the given second. The first second is 0. The sum over all seconds is
+/// `PREDICTIONS`.
 type Arrivals = fn(u64) -> u64;
 
 /// Lets the rate grow linearly until kick-off. The last second has twice the mean rate.
@@ -45,7 +46,7 @@ struct Outcome {
     throttled: u64,
 }
 
-/// Simulates the last five minutes. Throttled writes are not retried.
+/// Simulates the last five minutes before kick-off. Throttled writes are not retried.
 fn simulate(arrivals: Arrivals, shards: u8) -> Outcome {
     let mut outcome = Outcome { partitions: 0, peak: 0, throttled: 0 };
     let mut user = 0_u32;
@@ -55,7 +56,7 @@ fn simulate(arrivals: Arrivals, shards: u8) -> Outcome {
             *writes = 0;
         }
         for _ in 0..arrivals(second) {
-            // Steps of a large prime visit each user once, in scattered order.
+            // The step and the number of users are coprime, so each user predicts once, in scattered order.
             user = (user + 2_147_483) % u32::try_from(PREDICTIONS).unwrap_or(u32::MAX);
             *writes_by_partition.entry(keys::prediction(EVENT, shards, UserId(user + 1)).pk).or_default() +=
                 1;

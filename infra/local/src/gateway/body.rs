@@ -29,7 +29,8 @@ pub(super) async fn read(body: Body) -> Result<Bytes, BodyError> {
 }
 
 /// Reads a body; returns `None` if the body is too large. The rest of such a body is read and dropped, up to
-/// a limit, because a client that is still sending would miss the response.
+/// a limit. Otherwise the connection would close while the client is still sending, and the client would get
+/// a connection error instead of the response.
 async fn read_limited(body: Body) -> Option<Bytes> {
     let mut parts = body.into_data_stream();
     let (mut bytes, mut length) = (Vec::new(), 0);

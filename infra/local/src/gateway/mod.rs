@@ -1,4 +1,4 @@
-//! The HTTP API: converts a request to an event, and a payload to a response.
+//! The HTTP API: converts a request to a Lambda event, and the function's result to a response.
 
 mod body;
 mod lambda_api;
@@ -87,7 +87,8 @@ impl Gateway {
         } else {
             return (response::message(StatusCode::NOT_FOUND, "Not Found"), Vec::new());
         };
-        // A client of the local stack sees all effects of its writes in its next request.
+        // Deliver the stream records before the response, so that the client's next request sees all effects
+        // of this one.
         self.streams.deliver_pending().await;
         result
     }

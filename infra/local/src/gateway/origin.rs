@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_requests_of_other_sites_are_cross_site() {
+    fn only_requests_from_other_origins_are_cross_site() {
         let from = |name: &'static str, value: &'static str| {
             let headers =
                 HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static(value))]);

@@ -105,8 +105,8 @@ impl Evaluator<'_> {
                 .ok_or_else(|| TemplateError::Unsupported(format!("an open brace in {text:?}")))?;
             done.push_str(before);
             match target.split_once('.') {
-                // Attributes of resources, such as ARNs, do not exist here. Their names, such as
-                // `Things.Arn`, replace them.
+                // Attributes of resources, such as ARNs, have no value here. `${Things.Arn}` becomes the text
+                // `Things.Arn`.
                 Some(_) => done.push_str(target),
                 None => done.push_str(&self.reference(target)?),
             }

@@ -10,8 +10,8 @@ use super::order::{Order, Outcome};
 #[derive(Debug)]
 pub struct History {
     pub outcomes: Vec<(Order, Outcome)>,
-    /// How many of the outcomes, from the first on, belong to the concurrent part of the schedule. Concurrent
-    /// outcomes have no order in time.
+    /// The number of outcomes in the concurrent part of the schedule. They come first in `outcomes`. Their
+    /// positions do not show which order ran first.
     pub concurrent: usize,
 }
 
@@ -52,8 +52,8 @@ fn check_references(entries: &[Entry]) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that every outcome is true. A reported movement must be in the ledger, and at most one client may
-/// get it as new. A rejection must have had its reason.
+/// Checks that every outcome agrees with the ledger. A reported movement must be in the ledger, and at most
+/// one client may get it as new. The ledger must confirm the reason for a rejection.
 fn check_outcomes(history: &History, entries: &[Entry]) -> Result<(), String> {
     let mut new = BTreeSet::new();
     for (index, (order, outcome)) in history.outcomes.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! The bank test: clients move coins on a network with faults, through processes that crash.
 //!
-//! A schedule follows from its seed. It runs in one thread, on a paused clock, with the store in the same process, so
-//! the same seed gives the same schedule, call by call. Afterwards the ledger must be sound, and every response that
-//! a client got must be true.
+//! A seed determines a schedule: the clients' orders, the faults and the crashes. The schedule runs in one thread, on
+//! a paused clock, with the store in the same process, so the same seed gives the same schedule, call by call.
+//! Afterwards the ledger must be consistent, and every response to a client must agree with it.
 //!
 //! - `faults`, `network`, `process`: what can go wrong, independent of coins
 //! - `world`: the product on that network
@@ -29,7 +29,7 @@ pub use sabotage::Sabotage;
 use world::World;
 
 /// How many schedules share a world. Each schedule has its own wallet, so schedules do not affect each other.
-/// A new world keeps the store small and fast.
+/// Later schedules get a new world, which keeps the store small and fast.
 const SCHEDULES_PER_WORLD: u64 = 2_000;
 
 /// Plays one schedule for each seed; stops at the first schedule that fails.

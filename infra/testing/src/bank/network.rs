@@ -19,7 +19,7 @@ use super::process::Process;
 use super::sabotage::Sabotage;
 
 /// The simulated network between the simulated processes and the store. The SDK uses it as its HTTP client.
-/// The store is part of this process.
+/// The store runs inside the test's process.
 #[derive(Clone)]
 pub struct Network {
     store: Arc<Mutex<Database>>,

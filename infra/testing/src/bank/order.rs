@@ -47,7 +47,8 @@ impl Order {
                 }
                 3 => Self::DeductWithoutReference { amount: 1 + dice.below(10) },
                 4 => Self::Grant { reference: dice.below(2), amount: amounts[0] },
-                // Claims happen around midnight, by clocks that differ.
+                // Claims happen within 3 ms of midnight. Each claim has its own clock, so a claim that runs later
+                // can have an earlier time.
                 _ => {
                     let at = midnight + TimeDelta::days(i64::from(dice.below(3)))
                         - TimeDelta::milliseconds(3)

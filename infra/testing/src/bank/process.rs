@@ -72,7 +72,7 @@ impl Process {
         (!is_crash || self.hazards == Hazards::FaultsAndCrashes).then_some(fault)
     }
 
-    /// Lets other processes run first, a random number of times below `bound`.
+    /// Yields to other processes a random number of times, fewer than `bound`.
     pub async fn wait(&self, bound: u32) {
         for _ in 0..self.dice.below(bound) {
             tokio::task::yield_now().await;

@@ -13,7 +13,7 @@ use super::report::Played;
 use super::world::World;
 use crate::SeededRandom;
 
-/// Orders for one wallet, and what happens while they are executed. All of it follows from the seed.
+/// Orders for one wallet, and the faults and crashes during their execution. The seed determines all of them.
 struct Schedule {
     app: App,
     user: UserId,

@@ -1,4 +1,5 @@
-//! What personas do, one file for each function. Every verb is one request.
+//! The verbs: methods of a persona, each for one request to the API. Each file covers one Lambda function;
+//! `homeserver` covers the requests that the homeserver sends.
 
 pub mod chat;
 pub mod coins;

@@ -154,7 +154,7 @@ fn the_reference_id_schema_and_parser_accept_the_same_texts() {
     schema_and_parser_agree::<ReferenceId>();
 }
 
-/// This holds for a body. In a query, the parser also accepts a space instead of the plus.
+/// This test reads the texts from a body. In a query, the parser also accepts a space instead of the plus.
 #[test]
 fn the_phone_schema_and_parser_accept_the_same_texts() {
     for_texts_of::<Phone>(|schema, text| {
@@ -195,7 +195,8 @@ fn the_username_base_schema_and_parser_accept_the_same_ascii_texts() {
         .unwrap();
 }
 
-/// The schema accepts more texts than the parser, because a pattern cannot tell which texts are positions.
+/// The schema accepts more texts than the parser, because a pattern cannot tell which texts encode a
+/// position in a list.
 #[test]
 fn the_cursor_schema_accepts_every_cursor_that_the_parser_accepts() {
     fn check<P: Position>() {
@@ -245,7 +246,8 @@ proptest! {
         assert_round_trip(&owner, &log);
     }
 
-    /// The schema of e-mail addresses has a format instead of a pattern, so this checks only the parser.
+    /// The schema of e-mail addresses has a format instead of a pattern, so this test checks only the
+    /// parser.
     #[test]
     fn the_parser_accepts_plain_email_addresses(
         address in "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,30}(\\.[a-z0-9]{1,10}){0,2}@([a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?\\.){1,3}[a-z]{2,10}",

@@ -1,6 +1,7 @@
 use super::{ChunkName, ShownStatus};
 
-/// The fields of a match that lists filter and sort by, close together in memory.
+/// A compact copy of the fields by which match lists are filtered and sorted, so that a scan of all matches
+/// reads little memory.
 #[derive(Debug, Clone, Copy)]
 pub struct ListedMatch {
     /// Kick-off, in seconds since 1970.

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Team;
 
-/// The statistics key of members who support none of the listed teams.
+/// The statistics key of members who support none of the teams that have a key.
 pub const NEUTRAL: &str = "neutral";
 
 /// The longest name of a chat room, in characters.
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_in_snake_case_for_any_form_of_slug() {
+    fn slugs_become_keys_in_snake_case() {
         for (slug, key) in [
             ("northgate-rovers", "northgate_rovers"),
             ("FC-Sample.City", "fc_sample_city"),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn room_name_hashes_differ_and_are_not_0() {
+    fn a_room_name_hash_depends_on_the_name_and_is_not_0() {
         assert_ne!(room_name_hash("event 1"), room_name_hash("Strandby IF – Aalhavn SK"));
         assert_ne!(room_name_hash(""), 0);
     }

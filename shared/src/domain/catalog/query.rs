@@ -109,7 +109,7 @@ mod tests {
             tournament_id in 1_u32..4,
             home in 1_u32..6,
             away in 1_u32..6,
-            // Kick-off is often at midnight or one second before it, where the date filter can go wrong.
+            // Most kick-offs are at midnight or one second before, to test the date filter's boundaries.
             start in prop_oneof![
                 Just(MIDNIGHT), Just(MIDNIGHT - 1), Just(MIDNIGHT + 86_399), Just(MIDNIGHT + 86_400),
                 MIDNIGHT - 300_000..MIDNIGHT + 5_000_000,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn teams_are_found_in_any_case_and_without_accents() {
+    fn team_search_ignores_case_and_accents() {
         let teams = vec![
             team(1, "Ñuñoa Unido", 1),
             team(2, "Bayern", 1),

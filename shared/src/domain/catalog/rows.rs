@@ -101,7 +101,7 @@ pub struct Match {
     pub score: Option<Score>,
     /// The Matrix id of the match's chat room.
     pub room: Box<str>,
-    /// The hash of the chat room's name. 0 if the room may have a name that is not made from the team names.
+    /// The hash of the chat room's name; 0 if the name is unknown.
     #[serde(default, with = "appended")]
     pub room_name_hash: u32,
     /// The number of DynamoDB partitions that hold the predictions for the match. The first import of the

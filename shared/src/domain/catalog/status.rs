@@ -18,7 +18,8 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns whether the match was cancelled, abandoned or decided by a ruling, so that it earns no points.
+    /// Returns whether the match was cancelled, abandoned or decided by a ruling. Predictions for such a
+    /// match earn no points.
     #[must_use]
     pub fn is_void(self) -> bool {
         matches!(self, Self::Cancelled | Self::Abandoned | Self::Awarded)

@@ -84,8 +84,8 @@ impl From<ErrorResponse> for ChatError {
     }
 }
 
-/// The homeserver's response, which can be an error response; or, as the outer error, why there is no
-/// response.
+/// The inner result is the homeserver's response: the body, or an error response. The outer error says why
+/// there is no response.
 type Response = Result<Result<Value, ErrorResponse>, ChatError>;
 
 impl MatrixChat {
@@ -224,15 +224,17 @@ impl MatrixChat {
             Ok(Ok(response)) => room_id(&response),
             Ok(Err(error)) if error.is("M_ROOM_IN_USE") => self.room_with_alias(creator, alias, name).await,
             Ok(Err(error)) => Err(error.into()),
-            // If only the response was lost, the room exists.
+            // The homeserver may have created the room although its response was lost.
             Err(error) => self.room_with_alias(creator, alias, name).await.map_err(|_| error),
         };
         created.map_err(unavailable)
     }
 
-    /// Finds the room that an earlier attempt created, by its alias. Fails if the room has no name: the
-    /// homeserver sets the alias first and the name late, so such a room is incomplete. Renames the room if
-    /// it has another name.
+    /// Finds the room that an earlier attempt created, by its alias. Renames the room if its name is not
+    /// `name`.
+    ///
+    /// Fails if the room has no name. The homeserver sets the alias of a new room before the name, so such a
+    /// room is incomplete.
     async fn room_with_alias(
         &self,
         creator: Option<&Username>,

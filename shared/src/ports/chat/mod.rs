@@ -37,8 +37,7 @@ pub enum ChatError {
 #[derive(Debug, Clone, Copy)]
 pub struct NewRoom<'a> {
     pub creator: &'a Username,
-    /// A text that is the same for every attempt to create this room, so that the homeserver recognises the
-    /// room.
+    /// A text that is the same for every attempt to create this room, so that a retry returns the same room.
     pub nonce: &'a str,
     pub name: &'a str,
     pub topic: &'a str,
@@ -82,8 +81,8 @@ pub trait Chat: Debug + Send + Sync {
     /// Creates a room with its creator as the only member. A retry with the same nonce returns the same room.
     fn create_room<'a>(&'a self, new: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>>;
 
-    /// Joins a user to a room. `is_invited` is what our tables say; a real homeserver ignores it and checks
-    /// its own invitations.
+    /// Joins a user to a room. For a private room, `is_invited` says whether our tables hold an invitation.
+    /// [`MatrixChat`] ignores the argument, because the homeserver checks its own invitations.
     fn join<'a>(
         &'a self,
         room: &'a Room,

@@ -13,7 +13,7 @@ use crate::storage::store::{Reads, Store};
 /// The maximum number of attempts to read a snapshot. An attempt fails if the head moves meanwhile.
 const ATTEMPTS: u32 = 5;
 
-/// The contended thing in the error, if the head moves faster than its chunks can be read.
+/// What could not be read, for the error after the last failed attempt.
 const SNAPSHOT: &str = "catalog snapshot";
 
 /// A catalog, with the head and the index from which it was loaded.

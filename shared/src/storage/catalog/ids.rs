@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::{Put, TransactWriteItem, Update};
 use serde::Deserialize;
 
 use crate::domain::catalog::{Key, Kind};
-use crate::storage::condition::{condition_held, write_that_failed_condition};
+use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
 use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number};
 use crate::storage::keys;
@@ -74,7 +74,8 @@ impl Store {
                 Ok(_) => assigned.extend(ids),
                 // A concurrent import moved the counter or assigned one of the keys.
                 Err(error)
-                    if (0..=missing.len()).any(|at| write_that_failed_condition(&error, at).is_some()) =>
+                    if (0..=missing.len())
+                        .any(|at| item_that_failed_in_transaction(&error, at).is_some()) =>
                 {
                     retry.again().await?;
                     assigned.extend(self.known_ids(kind, &missing).await?);

@@ -125,8 +125,8 @@ impl Store {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let put = match read {
             None => put.condition_expression("attribute_not_exists(pk)"),
-            // Two versions of a row differ in `as_of` or, if a result was corrected under the same `as_of`,
-            // in the revision.
+            // A new version of a row has a new `as_of`. If a result was corrected under the same `as_of`, the
+            // new version has a new revision.
             Some(read) => put
                 .condition_expression(
                     "#key = :key AND as_of = :as_of AND (attribute_not_exists(revision) OR revision = :revision)",

@@ -89,8 +89,8 @@ struct PartItem {
 }
 
 impl Store {
-    /// Reads the current head. Half a read unit, the cost of an eventually consistent read, is enough to
-    /// learn that the catalog has not changed.
+    /// Reads the current head. An eventually consistent read costs half a read unit. If the head has not
+    /// changed, the catalog has not changed either.
     pub async fn catalog_head(&self, reads: Reads) -> Result<Option<Head>, StoreError> {
         self.get(&self.tables.catalog, keys::snapshot_head(), reads).await
     }

@@ -93,8 +93,8 @@ impl Codes {
     }
 }
 
-/// A condition that holds if the stored code is the one that was compared, and no other request spent it.
-/// This request itself can have spent the code, if the response to its first write was lost.
+/// A condition that holds if no newer code replaced the code since it was read, and no other request spent it.
+/// It also holds if this request spent the code: the SDK retries a write whose response was lost.
 pub(super) const SPENDABLE: &str =
     "#code.issue = :issue AND (attribute_not_exists(#code.used_by) OR #code.used_by = :nonce)";
 
@@ -162,8 +162,8 @@ impl Store {
     /// The code becomes void and no longer counts against the rate limit. If the code was a resent one, its
     /// verification stays pending.
     pub async fn withdraw_code(&self, issue: &Issue<'_>) -> Result<(), StoreError> {
-        // Nearly always, our code is still the newest one. Otherwise, the failed condition returns the
-        // current state.
+        // The first attempt assumes that our code is still the newest one, as it nearly always is. If it is
+        // not, the condition fails and the error contains the current item.
         let mut position = 0;
         let mut is_current = true;
         let mut retry = Retry::immediate("codes of a phone", rate_limit::release_attempts(issue.limits));

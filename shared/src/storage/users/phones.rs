@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::codes::{ReserveError, SPENDABLE, StoredCode};
 use crate::domain::code::{VerificationError, WrongCode};
 use crate::domain::{Phone, Purpose, User, UserId, Username};
-use crate::storage::condition::{condition_held, write_that_failed_condition};
+use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
 use crate::storage::error::StoreError;
 use crate::storage::item::{number, text, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
 
-/// The owner of a phone. It holds everything that a login returns about the user, so a login needs only one
-/// consistent read.
+/// The owner of a phone, with all the user's fields that a login returns. So a login needs only one consistent
+/// read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PhoneOwner {
     pub user_id: UserId,
@@ -45,8 +45,8 @@ impl Store {
         self.get(&self.tables.users, keys::phone_owner(phone), Reads::Consistent).await
     }
 
-    /// Adds a phone to those whose verification by the user is pending, so that the user's next verification
-    /// can cancel it.
+    /// Adds a phone to the user's `pending_phones`. When the user starts to verify another phone, the
+    /// verification of this phone is cancelled.
     pub async fn add_pending_phone(&self, user: UserId, phone: &Phone) -> Result<(), StoreError> {
         self.update_pending_phones(user, "ADD", vec![phone.as_str().to_owned()]).await
     }
@@ -100,14 +100,14 @@ impl Store {
         let writes = self.phone_change_writes(change)?;
         let changed = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
         let Err(error) = changed else { return Ok(()) };
-        if write_that_failed_condition(&error, 0).is_some() {
+        if item_that_failed_in_transaction(&error, 0).is_some() {
             return Err(WrongCode.into());
         }
-        if write_that_failed_condition(&error, 1).is_some() {
+        if item_that_failed_in_transaction(&error, 1).is_some() {
             return Err(VerificationError::PhoneTaken.into());
         }
-        // Any other failed condition means that the profile changed since it was read. Then the error allows
-        // a retry.
+        // Any other failed condition means that the profile changed since it was read. `from_sdk` classifies
+        // the error as retryable.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 

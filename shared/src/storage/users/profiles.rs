@@ -16,7 +16,9 @@ use super::phones::PhoneOwner;
 use super::sessions::Session;
 use crate::domain::profile::{Person, RenameError};
 use crate::domain::{Email, Name, Phone, Token, User, UserId, Username};
-use crate::storage::condition::{condition_held, item_that_failed_condition, write_that_failed_condition};
+use crate::storage::condition::{
+    condition_held, item_that_failed_condition, item_that_failed_in_transaction,
+};
 use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys;
@@ -128,8 +130,7 @@ pub enum RenameFailed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renamed {
     Now,
-    /// Nothing was written, because the user has the new name already. The other changes were not written
-    /// either.
+    /// The user has the new name already. Nothing was written, so the caller must write the other changes.
     Already,
 }
 
@@ -221,10 +222,10 @@ impl Store {
         }
         let created = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
         let Err(error) = created else { return Ok(user) };
-        if let Some(owner) = write_that_failed_condition(&error, 0) {
+        if let Some(owner) = item_that_failed_in_transaction(&error, 0) {
             return Err(RegisterError::PhoneOwned(from_item(owner)?));
         }
-        if write_that_failed_condition(&error, 1).is_some() {
+        if item_that_failed_in_transaction(&error, 1).is_some() {
             return Err(RegisterError::NameTaken);
         }
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
@@ -332,10 +333,10 @@ impl Store {
         let writes = self.rename_writes(user, to, changes)?;
         let written = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
         let Err(error) = written else { return Ok(Renamed::Now) };
-        if write_that_failed_condition(&error, 0).is_some() {
+        if item_that_failed_in_transaction(&error, 0).is_some() {
             return Err(RenameError::Taken.into());
         }
-        if let Some(profile) = write_that_failed_condition(&error, 1) {
+        if let Some(profile) = item_that_failed_in_transaction(&error, 1) {
             let current = profile.get("username").and_then(|name| name.as_s().ok());
             if current.is_some_and(|name| name == to.as_str()) {
                 return Ok(Renamed::Already);
@@ -345,8 +346,8 @@ impl Store {
                 return Err(RenameError::Locked.into());
             }
         }
-        // Any other failed condition means that the profile changed since it was read. Then the error allows
-        // a retry.
+        // Any other failed condition means that the profile changed since it was read. `from_sdk` classifies
+        // the error as retryable.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 

@@ -67,7 +67,7 @@ async fn an_import_with_retried_writes_publishes_the_same_catalog() {
 /// retries the first import's write. The condition of the retry fails, but the chunks of the first import are
 /// in use and must not expire.
 #[tokio::test(flavor = "multi_thread")]
-async fn chunks_of_an_overtaken_snapshot_do_not_expire_while_in_use() {
+async fn chunks_of_a_superseded_snapshot_do_not_expire_while_in_use() {
     let app = Arc::new(app().await);
     run(&app, &sample()).await;
     let one_match = |id: u32, month: &str| {

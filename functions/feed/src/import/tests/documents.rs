@@ -152,7 +152,7 @@ async fn bad_rows_are_reported_and_the_other_rows_are_applied() {
 
 /// The document has more rows than fit into one batch or one transaction.
 #[tokio::test]
-async fn a_whole_season_is_imported_at_once() {
+async fn a_whole_season_is_imported_in_one_run() {
     let app = app().await;
     let team = |n: usize| format!("Club {n} {}", "of a long name ".repeat(n % 5));
     let matches: Vec<Value> = (0..20)

@@ -6,7 +6,7 @@ use touchline_testing::concurrently;
 
 use super::{app, catalog, changed, counts, openfootball, run, sample};
 
-/// All results have the same date.
+/// All results have the same date, so no result is older than the stored row.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_concurrent_result_gets_a_new_revision() {
     let app = Arc::new(app().await);

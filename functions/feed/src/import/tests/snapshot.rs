@@ -25,7 +25,7 @@ async fn an_empty_document_publishes_no_snapshot() {
 async fn a_match_can_move_to_another_month() {
     let app = app().await;
     run(&app, &sample()).await;
-    // The document has no other match in the month that this one leaves.
+    // The document contains only the moved match, and no other match of its old month.
     let moved = json!({ "format": "touchline", "as_of": "2026-11-15T12:01:00Z", "events": [{
         "id": 1, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
         "start_time": "2027-02-01T15:00:00Z", "status": "scheduled",

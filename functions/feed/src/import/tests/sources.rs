@@ -23,7 +23,7 @@ async fn a_source_cannot_take_an_id_from_another_source() {
     assert_eq!(catalog.events().count(), 7);
     let slugs: std::collections::HashSet<_> = catalog.teams().map(|team| team.slug.clone()).collect();
     assert_eq!(slugs.len(), catalog.teams().count(), "slugs are unique");
-    // Match 5 is from the other source.
+    // Match 5 was imported from openfootball.
     let mut claim = sample();
     claim["events"][0]["id"] = json!(5);
     let report = run(&app, &claim).await;
@@ -32,7 +32,7 @@ async fn a_source_cannot_take_an_id_from_another_source() {
 
 /// Two concurrent imports chose the same id. The second write must fail.
 #[tokio::test]
-async fn a_concurrent_source_cannot_overwrite_a_row() {
+async fn a_concurrent_import_of_another_source_cannot_overwrite_a_row() {
     let app = app().await;
     run(&app, &sample()).await;
     let mut other = app.store.catalog_rows::<Team>(&[1]).await.unwrap().remove(&1).unwrap();
@@ -50,6 +50,10 @@ async fn matches_of_a_rejected_team_are_rejected() {
     run(&app, &foreign).await;
     // The document uses the ids of the foreign teams, and new ids for everything else.
     let mut document = sample();
+    document["sports"][0]["id"] = json!(900);
+    for team in document["teams"].as_array_mut().unwrap() {
+        team["sport_id"] = json!(900);
+    }
     document["tournaments"][0]["id"] = json!(900);
     for event in document["events"].as_array_mut().unwrap() {
         event["tournament_id"] = json!(900);
