@@ -98,7 +98,8 @@ fn metrics(function: &str, environment: Environment, report: &RequestReport) -> 
 
 /// Starts logging to standard output.
 pub fn start(level: Level) {
-    // Later calls fail and change nothing. The tests start several functions in one process.
+    // The tests start several functions in one process. Only the first call sets the subscriber. Later calls
+    // fail and change nothing.
     let _ = tracing::subscriber::set_global_default(subscriber(level, std::io::stdout));
 }
 

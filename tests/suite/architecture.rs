@@ -164,7 +164,7 @@ fn crates() -> Vec<(PathBuf, Kind)> {
         names.sort();
         crates.extend(names.into_iter().map(|name| (Path::new(folder).join(name), kind)));
     }
-    // `infra` also has a folder of scripts.
+    // `infra` also contains a folder of scripts, which is not a crate.
     crates.retain(|(folder, _)| root().join(folder).join("Cargo.toml").exists());
     crates
 }

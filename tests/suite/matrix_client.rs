@@ -1,5 +1,5 @@
-//! A user's Matrix client. Without a real homeserver, the client pushes to the API the Matrix events that a
-//! homeserver would push.
+//! A user's Matrix client. If there is no real homeserver, the client itself pushes the Matrix events to our
+//! API.
 
 use chrono::TimeDelta;
 use reqwest::{Client, Method};

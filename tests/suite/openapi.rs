@@ -93,7 +93,7 @@ fn the_document_has_exactly_the_endpoints_of_the_api() {
     assert_eq!(described, declared);
 }
 
-/// Calls `visitor` with every object of the document, except in examples, and the path to the object.
+/// Calls `visitor` with the path and the content of every object in the document. Skips examples.
 fn visit(value: &Value, path: &str, visitor: &mut dyn FnMut(&str, &serde_json::Map<String, Value>)) {
     match value {
         Value::Array(values) => {
@@ -175,7 +175,7 @@ fn every_success_has_an_example_that_matches_its_schema() {
     }
 }
 
-/// Checks that the document has the status of a response, and that the body matches the schema.
+/// Checks a response against the document: the endpoint has this status, and the body matches its schema.
 #[track_caller]
 pub fn check(method: &str, path: &str, status: u16, body: &Value) {
     let path = path.split('?').next().unwrap_or_default();

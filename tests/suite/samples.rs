@@ -38,7 +38,8 @@ fn every_sample_is_in_the_readme_and_every_function_has_a_sample() {
     }
 }
 
-/// `sam local invoke` reads only those variables of `events/env.json` that the template declares.
+/// The variables in `events/env.json` must give every function a valid configuration. The template must declare
+/// each of these variables, because `sam local invoke` ignores all others.
 #[test]
 fn the_variables_for_sam_local_are_complete() {
     let text = std::fs::read_to_string(root().join("events/env.json")).unwrap();

@@ -107,7 +107,7 @@ async fn use_everything(app: &TestApp) -> Secrets {
 }
 
 #[tokio::test]
-async fn secrets_are_not_stored_in_clear_and_secrets_phones_and_emails_are_not_logged() {
+async fn secrets_are_neither_stored_in_clear_nor_logged_and_phones_and_emails_are_not_logged() {
     let log = Log::default();
     // The level is the most verbose one. The subscriber is global, so the log also has lines of other tests.
     tracing::subscriber::set_global_default(telemetry::subscriber(Level::TRACE, log.clone()))

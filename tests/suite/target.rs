@@ -23,7 +23,7 @@ use crate::store::StoreUnderTest;
 
 static UNDER_TEST: OnceLock<UnderTest> = OnceLock::new();
 
-/// What all tests of one run share.
+/// The addresses and the token of the API under test. All tests of one run share them.
 #[derive(Debug)]
 struct UnderTest {
     /// The URL of the API.

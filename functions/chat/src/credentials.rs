@@ -5,8 +5,8 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
 
-/// Logs the caller in to the homeserver, for clients whose login succeeded while the homeserver was down. The
-/// credentials belong to the device of the session.
+/// Logs the caller in to the homeserver, for clients that logged in to our API while the homeserver was down.
+/// The credentials belong to the device of the session.
 pub async fn handle(app: App, call: Call<ChatCredentials>) -> Result<Reply<Data<Credentials>>, Error> {
     let user = lookup::caller(&app, call.caller.user).await?;
     let data = app.chat.log_in(&user.username, &call.caller.device_id).await?;

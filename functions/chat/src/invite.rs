@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unknown_users_are_404_and_an_invitation_has_either_an_id_or_a_username() {
+    async fn an_invitation_must_name_one_existing_user_by_either_id_or_username() {
         let (_app, [alice, bob, _]) = app().await;
         let room = alice.creates_room("Den").private().await.room_id();
         let invites = alice.invites_to(&room);

@@ -17,7 +17,7 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
     match app.store.member(&room, user.id, Reads::Consistent).await?.map(|member| member.membership) {
         Some(Membership::Join | Membership::Invite) => {
             match app.chat.leave(&room.room_id, &user.username).await {
-                // On the homeserver, the user is not in the room, or the room does not exist.
+                // The errors mean that the homeserver has no such room, or that the user is not in it.
                 Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -11,7 +11,7 @@ use touchline::storage::directory::{Directory, Needle};
 use touchline::storage::members::UserMembership;
 use touchline::{App, Call, Error, Reply};
 
-/// The maximum number of directory entries that a search in the rooms of a match reads for one page.
+/// The maximum number of directory entries read for one page of a search among the rooms of a match.
 const MAX_READ: usize = 1_000;
 
 /// With `joined`, lists all rooms that the caller has joined. Otherwise lists the private rooms that the

@@ -45,7 +45,7 @@ async fn top_predictors(app: &App, room: &Room) -> Result<Vec<PredictorView>, Er
 }
 
 /// Counts the members by team. The teams are the two teams of the room's match or, without a match, all teams
-/// that members support. All other members count as neutral.
+/// that members support. Members who support none of these teams count as neutral.
 fn distribution(room: &Room, counts: &RoomCounts, catalog: &Catalog) -> BTreeMap<String, i64> {
     let ids: Vec<u32> = match room.event_id.and_then(|event| catalog.event(event)) {
         Some(event) => vec![event.home_team_id, event.away_team_id],

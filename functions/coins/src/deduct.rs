@@ -172,7 +172,7 @@ mod tests {
         let order = |n| alice.deducts(1).reference(format!("order-{n}"));
         let mut responses = concurrently(200, order).await;
         for (n, response) in responses.iter_mut().enumerate() {
-            // A 503 tells the client to retry, which it does with the same reference id.
+            // After a 503, the client retries with the same reference id.
             if response.status == 503 {
                 *response = order(n).await;
             }

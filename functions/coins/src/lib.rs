@@ -1,4 +1,4 @@
-//! Coins: deductions, the daily bonus, balance and history.
+//! Coins: deductions, the daily coins, the balance and the history.
 
 mod balance;
 mod claim_daily;

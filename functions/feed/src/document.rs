@@ -11,7 +11,7 @@ pub const OWN_SOURCE: &str = "touchline";
 #[derive(Debug, Clone, Default)]
 pub struct Document {
     pub source: String,
-    /// The document's date. A match can have a date of its own.
+    /// The time as of which the document is current. A match can have its own `as_of`.
     pub as_of: Option<DateTime<Utc>>,
     pub sports: Vec<NewSport>,
     pub teams: Vec<NewTeam>,

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failing_server_is_retried() {
+    async fn a_fetch_that_fails_with_503_is_retried() {
         let requests = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&requests);
         let web = WebStandIn::start(move |_| {

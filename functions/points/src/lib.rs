@@ -19,7 +19,8 @@ use settle::settle;
 #[derive(Debug, Default, Deserialize)]
 struct Payload {
     event_id: Option<u32>,
-    /// Reads all predictions of the match again, to find those that were stored after the first settlement.
+    /// Whether to read all predictions of the match again, to find those that were stored after the first
+    /// settlement.
     #[serde(default, rename = "again")]
     restart: bool,
 }
@@ -41,9 +42,9 @@ pub enum PointsError {
     Store(#[from] StoreError),
 }
 
-/// A scheduled run settles a match this long after the import queued it, plus the maximum age of a cached
-/// catalog. Until then, a request whose catalog shows the match as open may still write a prediction. The
-/// import publishes the new catalog within seconds, and a request ends within 10 seconds.
+/// How long a match must be queued before a scheduled run settles it. [`handle`] adds the maximum age of a
+/// cached catalog. During this time, a request with an old catalog may see the match as open and store a
+/// prediction. The import publishes the new catalog within seconds, and a request ends within 10 seconds.
 const SETTLING: TimeDelta = TimeDelta::seconds(20);
 
 /// A run stops starting new work this long before its deadline, so that work in progress can finish.

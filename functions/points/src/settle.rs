@@ -1,7 +1,8 @@
-//! Settles one match. The shards are settled concurrently, each page by page, in batches.
+//! Settles one match. The shards are settled concurrently. Each shard is read page by page, and the points of a
+//! page are written in batches.
 //!
-//! A settlement can stop after any write and resume, run concurrently with itself, and be repeated for a
-//! corrected result.
+//! A run can stop after any write, and a later run resumes the settlement. Several runs can settle the same
+//! match concurrently. After a correction of the result, the match is settled again.
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
@@ -46,7 +47,7 @@ pub async fn settle(
     let Some(row) = app.store.catalog_rows::<Match>(&[event]).await?.remove(&event) else { return Ok(None) };
     let revision = row.revision;
     let mut settled = Settled { event_id: event, revision, scored: 0, finished: true };
-    // The match never had a result: there are no points to award or to remove.
+    // At revision 0, the match never had a result. There are no points to award or to remove.
     if revision == 0 {
         return Ok(Some(settled));
     }

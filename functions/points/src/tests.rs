@@ -20,7 +20,7 @@ const SHARDS: u8 = 4;
 
 type Guess = (Pick, Option<(u16, u16)>);
 
-/// The guesses that the users make in turn. Each has its points for the results 2-1 and 1-1.
+/// The guesses, each with its points for a result of 2-1 and for 1-1. The users cycle through the list.
 const GUESSES: [(Guess, u32, u32); 8] = [
     ((Pick::Home, Some((2, 1))), 4, 0),
     ((Pick::Home, Some((3, 2))), 3, 0),
@@ -94,7 +94,7 @@ async fn run(app: &TestApp) -> Value {
     app.invoke(crate::handle, json!({})).await
 }
 
-/// Runs `points` for the match.
+/// Runs `points` only for the match `EVENT`.
 async fn run_for_match(app: &TestApp) -> Value {
     try_run_for_match(app).await.unwrap()
 }
@@ -285,7 +285,7 @@ async fn a_run_stops_before_its_deadline_and_the_next_run_resumes() {
     app.clock.advance(TimeDelta::seconds(21));
     let mut runs = 0;
     loop {
-        // Every query takes 10 seconds. The run has 60 seconds, of which 20 are its reserve.
+        // Every query takes 10 seconds. The run has 60 seconds and starts no new work in the last 20.
         let clock = Arc::clone(&app.clock);
         app.faults.set(move |attempt| {
             if attempt.operation == "Query" {

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn login_codes_verification_codes_and_resent_codes_share_the_limit_of_a_phone() {
+    async fn all_codes_for_a_phone_share_one_rate_limit() {
         let (_app, alice) = alice().await;
         alice.initiates_verification(NEW_PHONE).await.expect(200);
         for _ in 0..2 {

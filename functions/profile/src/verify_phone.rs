@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_crash_between_any_two_calls_leaves_the_user_with_one_phone() {
+    async fn a_crash_between_any_two_store_calls_leaves_the_user_with_one_phone() {
         for calls_before_crash in 0..6 {
             let (app, alice, code) = alice_with_code().await;
             let mut calls = 0;

@@ -3,10 +3,10 @@
 //! A membership has copies of the member's team, of their record and of their prediction for the room's
 //! match. With these copies, the members of a room can be counted and ranked.
 //!
-//! A join and a change of the copied data can be processed in any order. The one that is processed later sees
-//! the other: a prediction looks up the user's rooms, and a join looks up the user's prediction. So the same
-//! copy may be written several times. This is safe, because each copy has a version, and an older version
-//! never overwrites a newer version.
+//! A join and a change of the copied data can be processed in any order. A join looks up the user's current
+//! data, and a change looks up the user's memberships, so the later of the two writes the copy. Sometimes
+//! both write it. This is safe, because each copy has a version, and an older version never overwrites a newer
+//! version.
 
 use std::collections::HashMap;
 
@@ -22,11 +22,11 @@ use touchline::storage::tallies::VersionedRecord;
 use touchline::storage::users::ChosenTeam;
 use touchline::storage::{Reads, StoreError};
 
-/// The maximum number of concurrent writes.
+/// The maximum number of groups of records that are processed concurrently.
 pub const CONCURRENT_WRITES: usize = 16;
 
-/// The maximum number of concurrent writes to one user's memberships. Up to `CONCURRENT_WRITES` users are
-/// processed concurrently, and each write needs a connection.
+/// The maximum number of concurrent writes to one user's memberships. It is small, because each write needs a
+/// connection, and up to `CONCURRENT_WRITES` users are processed concurrently.
 const CONCURRENT_MEMBERSHIPS: usize = 4;
 
 /// Propagates the changes of all records. Returns the index of the first record that failed.
@@ -71,9 +71,9 @@ async fn propagate_change(app: &App, change: &Change) -> Result<(), StoreError> 
     match change {
         Change::Prediction { old, new: Some(new) } => {
             let version = |row: &Prediction| (row.edits, row.revision);
-            // Only an edit or new points change the version. New points do not change the pick, but copy it
-            // again: the first copy may have missed a membership, because the index of memberships lags
-            // behind joins.
+            // Only an edit or new points change the version. New points do not change the pick. It is copied
+            // again anyway, because the first copy may have missed a membership: the index of memberships
+            // lags behind joins.
             if old.as_ref().is_some_and(|old| version(old) == version(new)) {
                 return Ok(());
             }

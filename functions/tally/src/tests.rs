@@ -86,7 +86,8 @@ async fn predictions_edits_and_points_are_counted() {
     assert_eq!(app.store.prediction_counts(&[9, 10]).await.unwrap(), BTreeMap::from([(9, 2)]));
 }
 
-/// The sequence number must be stored although the sum is zero: a redelivery may have only the second record.
+/// The two changes leave the counter unchanged, but the counter item must still store the sequence number. A
+/// redelivery may contain only the second change.
 #[tokio::test]
 async fn redelivered_changes_that_cancel_out_are_not_counted_again() {
     let app = app().await;
@@ -279,7 +280,7 @@ impl Schedule {
 async fn counters_equal_a_recount_after_redeliveries_and_failed_writes() {
     const SCHEDULES: u32 = 2_000;
     let app = app().await;
-    // One write in five fails: half of them before the store carries out the write, half after.
+    // One write in five fails. Half of these writes fail before the store carries them out, half fail after.
     let faults = SeededRandom::new(7);
     app.faults.set(move |attempt| {
         let random: &dyn Random = &faults;

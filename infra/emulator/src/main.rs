@@ -109,7 +109,8 @@ fn megabytes(binary: &Path) -> Result<f64, String> {
         .map_err(|_| format!("{} does not exist; tests/build builds it", binary.display()))
 }
 
-/// Invokes a function with a sample on a new store. If `before` is given, that sample is invoked first.
+/// Invokes the function of `sample` with its payload, on a new store. If `before` is given, first invokes the
+/// function of `before` with its payload.
 async fn run_sample(
     options: &Options,
     stack: &Stack,

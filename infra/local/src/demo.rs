@@ -157,7 +157,8 @@ mod tests {
         }
     }
 
-    /// Without a result after the restart, a match that was live when the stack stopped would stay live forever.
+    /// A match that was live when the stack stopped must get a result after the restart. Otherwise it would stay
+    /// live forever.
     #[test]
     fn matches_left_unfinished_by_an_earlier_run_are_finished_after_a_restart() {
         let at = |days: i64| DateTime::from_timestamp(1_794_744_000 + days * 86_400, 0).unwrap();

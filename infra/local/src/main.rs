@@ -9,7 +9,7 @@ use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::SystemRandom;
 use touchline_local::{Command, LocalStack, Options, demo_league, registration};
 
-/// How long a stop waits for requests in progress.
+/// The maximum time that the stack waits for requests in progress when it stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 const NO_HOMESERVER: &str = "rooms without messages; docs/chat.md explains how to add a homeserver";

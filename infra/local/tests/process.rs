@@ -90,7 +90,7 @@ fn logins_and_pending_codes_survive_a_crash() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_stack_uses_less_than_60_mb() {
+fn the_stack_uses_less_than_60_mb_of_memory() {
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path());
     for _ in 0..5 {

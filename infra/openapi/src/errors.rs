@@ -90,7 +90,7 @@ fn matrix_response() -> Value {
 /// Returns one example for each error code that can appear in this API's own error format.
 pub fn examples() -> Map<String, Value> {
     let mut examples = touchline::http::examples();
-    // Only the homeserver's endpoints have this code, and their errors have Matrix's format.
+    // Only endpoints that the homeserver calls return this code. Their errors have Matrix's format.
     examples.retain(|example| example.code != ErrorCode::NotTheHomeserver);
     let object = |code: ErrorCode, body| json!({ "summary": code.meaning(), "value": body });
     examples

@@ -28,7 +28,7 @@ pub struct Function {
 pub struct Table {
     pub logical_id: String,
     pub name: String,
-    /// `Properties` in the template. CloudFormation uses the names and the structure of DynamoDB's API.
+    /// The table's `Properties` in the template. Their names and structure are the same as in DynamoDB's API.
     pub properties: Value,
 }
 

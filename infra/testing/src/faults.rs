@@ -42,7 +42,7 @@ pub struct Attempt<'a> {
 
 type Plan = Box<dyn FnMut(Attempt<'_>) -> Fault + Send>;
 
-/// Decides for each attempt what happens to it.
+/// An HTTP client that injects faults. Its plan chooses the fault for each attempt.
 #[derive(Clone)]
 pub struct Faults {
     inner: SharedHttpClient,

@@ -55,8 +55,9 @@
 //!
 //! **Responses.** `.expect(200)` returns the body and `.expect_data(200)` its `data`. `.expect_error(409, "code")` also
 //! checks the shape that all errors share. `.expect_invalid(&["amount"])` expects a 422 `validation_error` that names
-//! only these fields. `.room_id()` is for created rooms, `.is_replay()` for idempotent requests. `status`, `headers`
-//! and `body` are public.
+//! only these fields. `.room_id()` returns the id of a created room. `.is_replay()` returns whether the response
+//! repeats the result of an earlier request with the same idempotency key. `status`, `headers` and `body` are
+//! public.
 //!
 //! **Races**: `concurrently(20, |n| alice.deducts(1).reference(format!("order-{n}"))).await` returns 20 responses.
 //!

@@ -56,7 +56,7 @@ fn json(body: impl Serialize) -> Value {
     serde_json::to_value(body).expect("the body can be written as JSON")
 }
 
-/// A persona with an account: alice, bob and the others.
+/// A persona with an account, such as alice or bob.
 #[derive(Debug, Clone)]
 pub struct User<A> {
     persona: Persona<A>,
@@ -64,7 +64,8 @@ pub struct User<A> {
     pub username: String,
     pub phone: String,
     pub token: String,
-    /// The `matrix_credentials` of the login. A user who was stored without a login has no access token.
+    /// The `matrix_credentials` of the login response. They contain no access token if the user was stored
+    /// without a login.
     pub credentials: Value,
 }
 

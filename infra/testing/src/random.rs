@@ -7,7 +7,7 @@ use touchline::ports::random::Random;
 pub struct SeededRandom(AtomicU64);
 
 impl SeededRandom {
-    /// Starts the numbers at a seed. Different seeds give different numbers.
+    /// Creates a generator from a seed. Different seeds give different numbers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(AtomicU64::new(seed.wrapping_mul(0xd134_2543_de82_ef95)))

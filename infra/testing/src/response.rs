@@ -44,7 +44,8 @@ impl Response {
         self.expect_error_shape();
     }
 
-    /// Checks for a 422 `validation_error` that names these fields, in alphabetical order, and no others.
+    /// Checks for a 422 `validation_error` with errors for exactly these fields. The caller lists the fields in
+    /// alphabetical order.
     #[track_caller]
     pub fn expect_invalid(&self, fields: &[&str]) {
         self.expect_error(422, "validation_error");
@@ -130,7 +131,8 @@ impl Response {
 }
 
 /// Checks that `errors` has a list of sentences for each field, and that the message is the first sentence of
-/// any field. The API uses the first field, but a parsed JSON object does not keep the order of its fields.
+/// one of the fields. The API uses the first field, but the parsed JSON object does not keep the order of the
+/// fields.
 fn check_sentences(errors: &Value, message: &str) -> Result<(), String> {
     let fields = errors.as_object().filter(|fields| !fields.is_empty()).ok_or("errors has no fields")?;
     for (field, sentences) in fields {

@@ -24,7 +24,8 @@ struct State {
     messages: Vec<Message>,
 }
 
-/// A server that stands in for SNS behind the real SDK. It keeps the messages, and can be told to reject them.
+/// A server that replaces SNS in tests. The code under test calls it through the real SDK. It stores the
+/// messages that it accepts. A test can make it reject or throttle messages.
 #[derive(Debug, Clone)]
 pub struct SnsStandIn {
     url: String,

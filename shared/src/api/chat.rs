@@ -124,7 +124,7 @@ impl PathParameter for RoomId {
 /// A position in the list of rooms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoomsPosition {
-    /// In the caller's own rooms, after this room.
+    /// In the rooms that the caller has joined or is invited to, after this room.
     Own(RoomId),
     /// In the directory of public rooms, after the room with this sort key.
     Directory(String),
@@ -281,7 +281,8 @@ pub struct MemberStatsView {
     pub active_members: i64,
     /// How many members have predicted the room's match.
     pub predictions_made: i64,
-    /// The number of members by primary team: the team's slug in snake case, or `neutral` without a team.
+    /// The number of members for each primary team. The key is the team's slug in snake case. `neutral` counts the
+    /// members without a team and, in a match room, the supporters of other teams.
     pub team_distribution: BTreeMap<String, i64>,
     /// The members with the best prediction records over all matches, at most 10.
     pub top_predictors: Vec<PredictorView>,

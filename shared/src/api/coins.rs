@@ -11,7 +11,7 @@ endpoint! {
     ///
     /// `reference_id` is the idempotency key: a retry with the same values returns the first result with
     /// `Idempotency-Replayed: true` and deducts nothing. Without `reference_id`, the header `Idempotency-Key`
-    /// is the idempotency key. Without both, every request deducts coins.
+    /// is the idempotency key. If a request has neither, it always deducts coins.
     Deduct: POST "/api/auth/coins/deduct", in "coins", by SignedIn, DeductInput => Message<Deduction>,
         errors [InsufficientBalance, ReferenceReused], idempotent by "Idempotency-Key"
 }
@@ -147,7 +147,8 @@ pub struct CoinsView {
     pub balance: i64,
     /// How many days in a row the daily coins were claimed; 0 once a day was missed.
     pub streak_days: u32,
-    /// From when on the next daily coins can be claimed. The time of this response, if they can be claimed now.
+    /// The time at which the next daily coins become available. If they are available now, it is the time of this
+    /// response.
     pub next_claim_at: Timestamp,
     /// The movements of coins on this page, the newest first.
     pub entries: Vec<EntryView>,

@@ -30,7 +30,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// Returns a sentence for the documentation that says when the code occurs.
+            /// Returns a sentence that says when the code occurs, for the documentation.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {
@@ -44,7 +44,7 @@ macro_rules! error_codes {
 error_codes! {
     MalformedJson = "malformed_json", 400, "The body is not valid JSON.";
     EventStarted = "event_started", 400, "The match has started, is over, or is cancelled.";
-    InsufficientBalance = "insufficient_balance", 400, "The wallet holds fewer coins than the call needs.";
+    InsufficientBalance = "insufficient_balance", 400, "The wallet holds fewer coins than the request needs.";
     AlreadyClaimed = "already_claimed", 400, "The daily coins of this UTC day are already claimed.";
     TokenMissing = "token_missing", 401, "The request has no `Authorization: Bearer` header.";
     TokenInvalid = "token_invalid", 401, "The token is unknown, or its session was logged out.";

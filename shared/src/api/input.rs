@@ -133,7 +133,7 @@ macro_rules! input {
 }
 pub(crate) use input;
 
-/// The unparsed fields of a request, and those that [`Fields::read`] found to be invalid so far.
+/// The unparsed fields of a request, and the invalid fields found so far.
 #[derive(Debug)]
 pub struct Fields<'a> {
     values: std::collections::BTreeMap<&'a str, Raw<'a>>,

@@ -112,7 +112,7 @@ impl<const DEFAULT: usize> Field for PerPage<DEFAULT> {
     }
 }
 
-/// A position in a list, which a [`Cursor`] contains.
+/// A position in a list. A [`Cursor`] contains one.
 pub trait Position: Sized {
     /// The name of the list. A cursor of one list is invalid in another.
     const LIST: &'static str;

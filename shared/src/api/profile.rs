@@ -13,7 +13,7 @@ use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Timestamp, User,
 endpoint! {
     /// Read the caller's own record
     ///
-    /// The user with their favourite teams.
+    /// Returns the user with their favourite teams.
     Me: GET "/api/auth/me", in "profile", by SignedIn, NoInput => Data<WholeUser>,
         errors [NoCatalogue]
 }

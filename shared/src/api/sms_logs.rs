@@ -59,7 +59,7 @@ pub struct SmsLogView {
     /// The provider's error. Only present for failed messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The time of the attempt, whether the message was sent or not.
+    /// When the message was handed to the provider.
     pub created_at: Timestamp,
     /// When the code expires. Only present for sent messages.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -99,7 +99,7 @@ fn the_error_for_an_unknown_feed_format_lists_the_known_formats() {
 }
 
 #[test]
-fn a_homeserver_url_requires_an_as_token_and_debug_output_hides_it() {
+fn a_homeserver_url_requires_an_as_token_and_debug_output_hides_the_token() {
     let url = ("CHAT_HOMESERVER_URL", "https://chat.example.org");
     let error = read(&[url]).unwrap_err();
     assert_eq!(error.variable, "CHAT_AS_TOKEN");

@@ -12,7 +12,7 @@ pub struct Reason(Text);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Text {
     Sentence(Cow<'static, str>),
-    /// Completes "The field <name> …".
+    /// The end of a sentence that starts with "The field <name>".
     AboutField(&'static str),
 }
 
@@ -75,7 +75,7 @@ impl<'a> Raw<'a> {
     pub fn integer(self) -> Result<i64, Reason> {
         match self {
             Self::Text(text) => text.parse().ok(),
-            // Some clients write whole numbers as 32.0, which is the same number in JSON.
+            // Some clients write the integer 32 as 32.0. In JSON, both are the same number.
             Self::Json(value) => value.as_i64().or_else(|| whole(value.as_f64()?)),
         }
         .ok_or(Reason::about_field("must be an integer."))
@@ -114,7 +114,8 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Converts a float without a fraction, within the range where floats hold every integer.
+/// Converts a float to an integer. Returns `None` if the float has a fraction, or is so large that it may
+/// have been rounded.
 fn whole(number: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "the number is whole and in range")]

@@ -23,20 +23,20 @@ impl Phone {
     /// The length of the longest text that [`Self::parse`] accepts, in characters.
     pub const MAX_LENGTH: usize = 40;
 
-    /// Matches exactly the texts that [`Self::parse`] accepts, apart from the limit [`Self::MAX_LENGTH`].
+    /// The regular expression of the texts that [`Self::parse`] accepts. It does not check [`Self::MAX_LENGTH`].
     ///
     /// The trunk prefix can follow the first, second or third digit: a country code has 1 to 3 digits.
     pub const PATTERN: &str =
         r"^[ ()-]*\+[ ()-]*[1-9](?:(?:[ ()-]|\(0\))*[0-9]){3}(?:[ ()-]*[0-9]){3,11}[ ()-]*$";
 
-    /// Matches the texts that [`Self::as_str`] returns.
+    /// The regular expression of the texts that [`Self::as_str`] returns.
     pub const CANONICAL_PATTERN: &str = r"^\+[1-9][0-9]{6,14}$";
 
     /// Reads a number as people write it. Spaces, dashes and brackets are stripped.
     ///
     /// A `(0)` after the country code is the national trunk prefix, which is not part of the international
-    /// number. It is dropped if at least 7 digits remain. A 0 in any other form stays: in some countries
-    /// numbers start with 0.
+    /// number. It is dropped if at least 7 digits remain. Any other 0 stays: in some countries, the digits
+    /// after the country code start with 0.
     pub fn parse(text: &str) -> Result<Self, Reason> {
         if text.chars().count() > Self::MAX_LENGTH {
             return Err(format!("A phone number has at most {} characters.", Self::MAX_LENGTH).into());

@@ -106,7 +106,7 @@ pub struct Room {
     /// The match that the room is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<u32>,
-    /// The user who created the room. `None` for the room that every match has: the service creates it.
+    /// The user who created the room. `None` if the service created the room for a match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creator_id: Option<UserId>,
     /// Private rooms are encrypted and need an invitation.

@@ -10,7 +10,7 @@ pub struct SmsLogEntry {
     pub id: u64,
     pub code_id: CodeId,
     pub phone: Phone,
-    /// The code in clear, only outside production: `Environment::shows_codes` decides.
+    /// The code in clear text. `None` if `Environment::shows_codes` is false, as in production.
     pub code: Option<OneTimeCode>,
     pub status: SmsStatus,
     pub provider: String,

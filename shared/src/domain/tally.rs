@@ -69,7 +69,7 @@ counters! {
 counters! {
     /// Counts of the predictions of one user for all matches.
     UserRecord {
-        /// Predictions whose points were calculated, even if they are 0.
+        /// Predictions whose points were calculated, including predictions with 0 points.
         settled,
         /// Settled predictions with the right outcome.
         correct,
@@ -92,7 +92,7 @@ counters! {
     }
 }
 
-/// Counts of the members of a room: in total, by primary team and by day.
+/// Counts of the members of a room: in total, by primary team and by the day they were last seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoomCounts {
     pub totals: RoomTotals,
@@ -127,7 +127,7 @@ impl RoomCounts {
         }
     }
 
-    /// Sets the counter of a team or a day that is stored under `name`. Ignores other names.
+    /// Sets the team counter or day counter that is stored under `name`. Ignores names of other attributes.
     pub fn set_stored(&mut self, name: &str, count: i64) {
         if let Some(team) = name.strip_prefix(Self::TEAM).and_then(|team| team.parse().ok()) {
             self.teams.insert(team, count);
@@ -136,9 +136,9 @@ impl RoomCounts {
         }
     }
 
-    /// Returns whether `name` is the stored counter of a day that is old enough to remove. [`Self::active`]
-    /// needs the last seven days. Counters are kept for one more week, because clocks differ and changes can
-    /// be delivered late.
+    /// Returns whether `name` is the name of a day counter that is old enough to remove. [`Self::active`]
+    /// needs the last seven days. Day counters are kept for one more week, because clocks differ and changes
+    /// can be delivered late.
     #[must_use]
     pub fn is_outdated(name: &str, today: Day) -> bool {
         let day = name.strip_prefix(Self::DAY).and_then(|day| day.parse().ok()).map(Day);

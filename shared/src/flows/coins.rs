@@ -21,8 +21,8 @@ pub struct Receipt {
     pub is_replay: bool,
 }
 
-/// How many times a request tries to write its movement while other requests change the wallet. With the
-/// waits between them, all attempts take about five seconds. That is enough for 200 concurrent requests of
+/// How many times a request tries to write its movement while other requests change the wallet. The attempts
+/// and the waits between them take about five seconds in total. That is enough for 200 concurrent requests of
 /// one user.
 const ATTEMPTS: u32 = 16;
 

@@ -37,7 +37,8 @@ pub struct Call<E: Endpoint> {
     pub address: Option<Address>,
 }
 
-/// The outcome and the cost of a request, for metrics. The response of an endpoint has it as an extension.
+/// The outcome and the cost of a request, for metrics. The router attaches the report to the endpoint's
+/// response, as an extension.
 #[derive(Debug, Clone)]
 pub struct RequestReport {
     pub method: Method,
@@ -49,8 +50,8 @@ pub struct RequestReport {
     pub cost: Cost,
 }
 
-/// The time limit of a request. It is shorter than the timeout of the Lambda function, so that a request to a
-/// slow store still gets a response and a log line.
+/// The time limit of a request. It is shorter than the timeout of the Lambda function, so that a
+/// request still gets a response and a log line if the store is slow.
 const TIME_LIMIT: Duration = Duration::from_secs(8);
 
 type HandlerFuture = BoxFuture<'static, Response<Body>>;

@@ -43,8 +43,8 @@ pub fn connect(aws: &Aws, http: impl HttpClient + 'static) -> Client {
     Client::from_conf(config.build())
 }
 
-/// Retries conflicts between a transaction and another write, and throttled transactions. The SDK retries
-/// neither. Does not retry a transaction in which a condition failed.
+/// A retry classifier for two errors that the SDK does not retry: a conflict between a transaction and another
+/// write, and a throttled transaction. A transaction in which a condition failed is not retried.
 #[derive(Debug)]
 struct TransactionConflicts;
 

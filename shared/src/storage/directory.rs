@@ -19,8 +19,8 @@ use super::store::Store;
 use crate::domain::catalog::fold;
 use crate::domain::room::{Room, RoomId};
 
-/// The maximum length of a folded name, in characters. Folding can turn one character into several, so longer
-/// names are possible. They are cut.
+/// The maximum length of a folded name, in characters. Longer folded names are cut. They are possible
+/// because folding can turn one character into several.
 const MAX_NAME: usize = 300;
 
 /// Which public rooms to list, and in which order.
@@ -110,7 +110,7 @@ fn folded(name: &str) -> String {
 /// A room in a directory.
 #[derive(Debug, Clone, Deserialize)]
 pub struct DirectoryEntry {
-    /// The entry's sort key. A cursor holds a position, and the next page begins after that position.
+    /// The entry's sort key. A cursor holds the position after which the next page begins.
     #[serde(rename = "sk")]
     pub position: String,
     pub room_id: RoomId,
@@ -131,7 +131,7 @@ impl DirectoryEntry {
 
 impl Store {
     /// Reads up to `limit` entries of a directory after a position. A search by name can return fewer entries
-    /// and still have a next page, because a page ends after `MAX_EXAMINED` entries.
+    /// and still have a next page, because a search stops after reading `MAX_EXAMINED` entries.
     pub async fn directory_page(
         &self,
         directory: &Directory,
@@ -224,7 +224,7 @@ impl Store {
     }
 }
 
-/// Returns all directory entries of a room by primary key. Empty if there is no room, or if it is private.
+/// Returns all directory entries of a room, keyed by primary key. Empty if `room` is `None` or private.
 fn entries(room: Option<&Room>) -> BTreeMap<(String, String), Item> {
     let Some((room, name)) = room.and_then(|room| Some((room, folded(room.listed_name()?)))) else {
         return BTreeMap::new();

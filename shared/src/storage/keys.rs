@@ -294,7 +294,7 @@ pub fn is_member(pk: &str, sk: &str) -> bool {
     pk.starts_with("room#") && sk.starts_with("member#")
 }
 
-/// Returns the key of a room's creation. `digest` identifies the request to create the room.
+/// Returns the key of the item that tracks the creation of a room. `digest` identifies the request.
 #[must_use]
 pub fn room_creation(user: UserId, digest: &str) -> Key {
     key(format!("making#{user}"), digest)
@@ -315,7 +315,7 @@ pub fn rooms_about(event: u32) -> String {
     format!("about#{event}")
 }
 
-/// Returns the partition of the room name suffixes that begin with a character.
+/// Returns the partition of the room name suffixes that begin with the character `first`.
 #[must_use]
 pub fn name_suffixes(first: char) -> String {
     format!("find#{first}")
@@ -330,14 +330,14 @@ fn directory_position(room: &Room) -> String {
 /// limits the length of sort keys.
 const MAX_SUFFIX: usize = 200;
 
-/// Returns the prefix of the sort keys of all name suffixes that begin with `text`, which is folded.
+/// Returns the prefix of the sort keys of all name suffixes that begin with `text`. `text` must be folded.
 #[must_use]
 pub fn suffix_prefix(text: &str) -> &str {
     &text[..text.len().min(MAX_SUFFIX)]
 }
 
-/// Returns the keys of all directory entries of a room, each with the offset of the entry's suffix in `name`.
-/// `name` is the folded name.
+/// Returns the keys of all directory entries of a room. Each key comes with the offset in `name` at which the
+/// entry's suffix begins, or with 0 if the entry has no suffix. `name` is the folded name of the room.
 #[must_use]
 pub fn directory_entries(room: &Room, name: &str) -> Vec<(Key, usize)> {
     let position = directory_position(room);

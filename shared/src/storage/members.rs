@@ -30,8 +30,8 @@ const BY_USER: &str = "by_user";
 /// them.
 const BY_STANDING: &str = "by_standing";
 
-/// The attribute `entry` identifies the request by which a member joined. This value stands for a join with
-/// another Matrix client, without a request to us.
+/// The value of the attribute `entry` if the member joined with another Matrix client. If the member joined
+/// through our API, `entry` is the id of the join request.
 const ELSEWHERE: &str = "elsewhere";
 
 /// The maximum difference between the homeserver's clock and ours.
@@ -101,8 +101,8 @@ impl Store {
         self.get(&self.tables.rooms, keys::member(&room.room_id, room.shards, user), reads).await
     }
 
-    /// Builds an update that sets a membership to `to`, with its room, user and `told`. `more` adds
-    /// assignments. The caller adds the value `:told`.
+    /// Builds an update that sets the attribute `membership` to `to`, and also sets the room, the user and
+    /// `told`. `more` contains further `SET` assignments. The caller must add the value of `:told`.
     fn membership_update(
         &self,
         room: &Room,
@@ -136,9 +136,9 @@ impl Store {
 
     /// Joins a user to a room. A retry with the same `request_id` returns [`Joined::Now`] again.
     ///
-    /// The homeserver also reports this join as an event. If the event arrives before this write, it is
-    /// stored as a join with another Matrix client. So if such a join is newer than this request, it counts
-    /// as this request's join. Only one request can claim it.
+    /// The homeserver also reports this join as an event. If the event arrives before this write, the event
+    /// is stored as a join with another Matrix client. A stored join with another client therefore counts as
+    /// this request's join if it is newer than this request. Only one request can claim a stored join.
     pub async fn join(
         &self,
         room: &Room,
@@ -169,9 +169,9 @@ impl Store {
         let Some(member) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        // A stored membership other than `join` comes from a homeserver event that is newer than this request.
-        // The user has joined, and the homeserver will report the join too. It sends events in order, so its
-        // last event leaves the correct membership in the row.
+        // If the stored membership is not `join`, a homeserver event that is newer than this request set it.
+        // The result is still `Now`, because the homeserver accepted the join and will report it. The
+        // homeserver sends events in order, so its last event sets the correct membership.
         let joined_before = has_text(&member, "membership", Membership::Join.as_str())
             && !has_text(&member, "entry", request_id);
         Ok(if joined_before { Joined::Already } else { Joined::Now })
@@ -220,7 +220,7 @@ impl Store {
         at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let update = if to == Membership::Join {
-            // If the user joined by a request of ours, `entry` and `since` keep the id and the time of that
+            // If the user joined through our API, `entry` and `since` keep the id and the time of the join
             // request.
             let more = ", entry = if_not_exists(entry, :elsewhere), since = if_not_exists(since, :told), \
                         seen = :day";

@@ -27,7 +27,7 @@ pub(super) struct PageQuery {
 #[derive(Debug)]
 pub struct Page<T> {
     pub rows: Vec<T>,
-    /// The user of the last row examined, after which the next page begins. `None` on the last page.
+    /// The user of the last examined row. The next page begins after that row. `None` on the last page.
     pub next: Option<UserId>,
 }
 
@@ -53,7 +53,7 @@ where
     F: Future<Output = Result<(Vec<T>, bool), StoreError>>,
 {
     let PageQuery { shards, after, limit, estimated_total, is_filtered } = query;
-    // Assumes that the rows are spread evenly over the shards.
+    // Estimates how many shards hold `enough` rows, assuming that the rows are spread evenly over the shards.
     let enough = if is_filtered { MAX_EXAMINED } else { limit + 1 };
     let per_shard = estimated_total.div_ceil(usize::from(shards)).max(1);
     let concurrency = u8::try_from(enough.div_ceil(per_shard)).unwrap_or(shards).clamp(1, shards);
@@ -90,8 +90,8 @@ where
 }
 
 impl Store {
-    /// Reads up to `limit` items of a partition after a sort key. Returns the items and whether they reach
-    /// the end of the partition.
+    /// Reads up to `limit` items of a partition whose sort keys are greater than `after`. Returns the items
+    /// and whether they reach the end of the partition.
     pub(super) async fn partition_page(
         &self,
         table: &str,

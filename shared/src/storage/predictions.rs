@@ -66,7 +66,7 @@ pub struct NewPrediction {
     pub user_id: UserId,
     pub forecast: Forecast,
     pub confidence: Confidence,
-    /// The stamp of this request. The row keeps the stamp of the request that created it as `created`.
+    /// The stamp of this request. If the request creates the row, `created` keeps this stamp.
     pub stamp: Stamp,
 }
 

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::error::StoreError;
 
-/// Bounds the attempts of a loop and waits between them.
+/// Limits how many attempts a loop makes, and waits between the attempts.
 ///
 /// The loop makes an attempt, returns on success, and calls [`Retry::again`] otherwise:
 ///

@@ -180,7 +180,7 @@ impl Store {
         };
         let room_item = to_item(keys::room(&room.room_id), room)?;
         let mut member = to_item(keys::member(&room.room_id, room.shards, creator.user_id), creator)?;
-        // `entry` and `since` record that the creator joined by a request of ours. The homeserver's join
+        // `entry` and `since` record that the creator joined through our API, and when. The homeserver's join
         // event does not overwrite them.
         member.insert("entry".into(), text(request.digest));
         member.insert("since".into(), number(room.created_at.timestamp_millis()));

@@ -123,7 +123,8 @@ impl Store {
                     return Err(StoreError::from_sdk("UpdateItem", &error).into());
                 };
                 let admitted = rate_limit::request_ids(&item);
-                // The response to our write was lost and the SDK retried it.
+                // The item contains our request id: the first write succeeded, its response was lost, and the
+                // SDK retried the write.
                 if admitted.iter().any(|admitted| admitted == request_id) {
                     return Ok(from_item(item)?);
                 }
@@ -177,7 +178,8 @@ impl Store {
         let Err(error) = written else { return Ok(Posted::Applied(entry.clone())) };
         if let Some(item) = item_that_failed_in_transaction(&error, 1) {
             let found: Entry = from_item(item)?;
-            // If the entry has our own request id, the response to our write was lost and the SDK retried it.
+            // If the entry has our own request id, our first write succeeded, its response was lost, and the
+            // SDK retried the write.
             let is_ours = found.request_id == entry.request_id;
             return Ok(if is_ours { Posted::Applied(found) } else { Posted::Duplicate(found) });
         }
@@ -239,7 +241,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Scans a page of one of `segments` segments of the table. Returns the items, and the key after which
+    /// Reads one page of a parallel scan with `segments` segments. Returns the items, and the key after which
     /// the next page begins: `None` on the last page.
     pub async fn wallet_items(
         &self,
@@ -264,7 +266,7 @@ impl Store {
             .map_err(|error| StoreError::from_sdk("Scan", &error))?;
         let mut items = Vec::new();
         for item in page.items.unwrap_or_default() {
-            // If a user's first claim is rejected, the balance item holds only the rate limit. Such an item
+            // Before the first movement is posted, the balance item holds only the rate limit. Such an item
             // is skipped.
             let is_used = ["balance", "entries", "sequence"].iter().any(|name| item.contains_key(*name));
             let RawKey { pk, sk } = from_item(item.clone())?;

@@ -112,8 +112,8 @@ impl Modules {
         Some(module)
     }
 
-    /// Returns the module that defines the first name of `rest`: `module`, or the one that `module` imports
-    /// it from.
+    /// Returns the module that defines the first name of `rest`: `module`, or the module from which
+    /// `module` imports that name.
     fn definition(&self, module: usize, rest: &[String], reexports: usize) -> Option<usize> {
         let source = &self.all[module].source;
         if source.items.contains(&rest[0]) || reexports == 0 {
@@ -168,7 +168,7 @@ impl Modules {
         format!("{}/{}:{} imports {}", self.src, self.all[edge.from].file, edge.line, edge.path.join("::"))
     }
 
-    /// Returns enough cycles that each module which is part of a cycle is in at least one of them.
+    /// Returns cycles that together contain every module that is part of a cycle.
     pub fn cycles(&self) -> Vec<Vec<&Edge>> {
         let mut cycles: Vec<Vec<&Edge>> = Vec::new();
         for module in 0..self.all.len() {
@@ -180,7 +180,7 @@ impl Modules {
         cycles
     }
 
-    /// Finds the shortest cycle through a module with a breadth-first search.
+    /// Returns the shortest cycle through a module, found by breadth-first search.
     fn cycle_through(&self, start: usize) -> Option<Vec<&Edge>> {
         let mut reached_by: BTreeMap<usize, &Edge> = BTreeMap::new();
         let mut queue = VecDeque::from([start]);

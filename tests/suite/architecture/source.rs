@@ -15,7 +15,7 @@ pub struct Named {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameKind {
-    /// A path in an expression or a type. A `use` inside an inline module counts as one too.
+    /// A path in an expression, in a type, or in a `use` inside an inline module.
     Path,
     /// A `use` of the path. `name` is the name that it declares; `None` for a glob.
     Use { name: Option<String>, is_public: bool },
@@ -186,13 +186,13 @@ fn attribute(tokens: &[TokenTree]) -> Option<TokenStream> {
     }
 }
 
-/// Returns whether this is the attribute `cfg(test)`, also as `cfg(all(test, …))`.
+/// Returns whether the attribute is `cfg(test)` or `cfg(all(test, …))`.
 fn is_cfg_test(attribute: &TokenStream) -> bool {
     let text = attribute.to_string().replace(' ', "");
     text == "cfg(test)" || text.starts_with("cfg(all(test,")
 }
 
-/// Returns how many tokens the item at the start of these tokens has.
+/// Counts the tokens of the item at the start of `tokens`.
 fn item_length(tokens: &[TokenTree]) -> usize {
     let mut at = 0;
     while attribute(&tokens[at..]).is_some() {

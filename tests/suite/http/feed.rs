@@ -10,7 +10,7 @@ use crate::target::HttpApi;
 
 const CATALOG: &str = "touchline-catalog";
 
-/// A stack of the test's own, without the demo league.
+/// Starts a separate stack for one test, without the demo league.
 async fn empty_stack() -> (LocalStack, HttpApi) {
     let mut arguments =
         vec!["touchline", "--quiet", "--memory", "--no-demo", "--port", "0", "--dynamodb-port", "0"];

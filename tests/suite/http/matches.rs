@@ -33,7 +33,7 @@ async fn live_events_come_first_then_upcoming_then_finished() {
 }
 
 #[tokio::test]
-async fn filters_and_pages_return_parts_of_the_event_list() {
+async fn the_event_list_can_be_filtered_and_paged() {
     let alice = HttpApi::under_test().user("alice").await;
     let first = rows(alice.lists_events().status("scheduled").per_page(1).await).remove(0);
     let id = |value: &Value| u32::try_from(value["id"].as_u64().unwrap()).unwrap();

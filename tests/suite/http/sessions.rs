@@ -16,7 +16,7 @@ async fn every_function_renews_an_old_session() {
     let mut functions: Vec<&str> =
         api::ALL.iter().filter(|route| route.needs_token).map(|route| route.function).collect();
     functions.dedup();
-    // The only endpoint of `login` that takes a token is logout, which ends the session.
+    // `login` is left out: its only endpoint that takes a token is logout, which ends the session.
     functions.retain(|function| *function != "login");
     for function in functions {
         let (table, session) = session(&store, &alice).await;

@@ -3,9 +3,9 @@ use touchline::ports::random::{Random, SystemRandom};
 
 use crate::target::HttpApi;
 
-/// The function reports no failure, so the stream continues. Operators find the record in the store.
+/// `tally` reports no failure, so the stream continues. Operators find the record in the `predictions` table.
 #[tokio::test]
-async fn an_unreadable_stream_record_is_set_aside() {
+async fn an_unreadable_stream_record_is_stored_for_operators() {
     let (app, store) = (HttpApi::under_test(), HttpApi::store());
     let random: &dyn Random = &SystemRandom;
     let sequence = format!("4{:09}", random.below(1_000_000_000));

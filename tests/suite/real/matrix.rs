@@ -150,7 +150,7 @@ fn chat_with(url: &str, token: Option<&str>) -> MatrixChat {
 }
 
 /// Starts a proxy that drops the homeserver's first `losses` responses to createRoom. Returns the URL of the
-/// proxy and the number of responses that it has dropped.
+/// proxy and a counter of the dropped responses.
 async fn lossy_proxy(losses: u32) -> (String, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -253,7 +253,7 @@ impl Homeserver {
     async fn restart(&mut self) {
         let started = Command::new(&self.command[0]).args(&self.command[1..]).spawn();
         self.restarted = Some(started.expect("the homeserver starts"));
-        // Synapse can need more time than `eventually` allows.
+        // Synapse can need more than the 20 seconds after which `eventually` panics. Wait 3 times 15 seconds.
         for _ in 0..3 {
             if timeout(Duration::from_secs(15), eventually(async || self.is_up().await, |up| *up))
                 .await
@@ -275,7 +275,7 @@ impl Drop for Homeserver {
     }
 }
 
-/// Checks what the API does while the homeserver is down.
+/// Checks that a login succeeds and that chat requests fail with 503 while the homeserver is down.
 async fn check_without_chat(user: &User<HttpApi>, room: &str) {
     let app = HttpApi::under_test();
     let code = app.anonymous().receives_code(&user.phone).await;

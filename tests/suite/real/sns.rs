@@ -29,7 +29,7 @@ async fn stack_with_sns(url: &str) -> LocalStack {
 
 #[tokio::test]
 #[ignore = "needs ministack: run tests/real-components"]
-async fn a_code_sent_through_sns_logs_in() {
+async fn a_user_can_log_in_with_a_code_sent_through_sns() {
     let sns = variable("TOUCHLINE_TEST_SNS");
     let stack = stack_with_sns(&sns).await;
     let (client, api, phone) = (Client::new(), format!("http://{}", stack.api), unique_phone());

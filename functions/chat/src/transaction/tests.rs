@@ -40,7 +40,7 @@ async fn membership_changes_on_the_homeserver_are_stored() {
     assert_eq!(joined_and_count(&bob, &room).await, (true, 2));
     push(&app, "2", &[to("leave", 1)]).await;
     assert_eq!(joined_and_count(&bob, &room).await, (false, 1));
-    // The last event in a transaction counts.
+    // Of two events about the same user in one transaction, the last one counts.
     push(&app, "3", &[to("join", 2), to("ban", 3)]).await;
     assert_eq!(joined_and_count(&bob, &room).await, (false, 1));
     let den = alice.creates_room("Den").private().await.room_id();

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_competition_between_countries_gives_its_teams_no_league_country() {
+    fn teams_in_an_international_competition_get_no_league_country() {
         for continent in ["Europe", "World", "South America"] {
             let mut cup = row("SCHEDULED", json!({}));
             cup["area"] = json!({ "name": continent });

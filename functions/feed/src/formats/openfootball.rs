@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_without_a_time_starts_at_the_beginning_of_its_day_even_without_a_midnight() {
+    fn a_match_without_a_time_starts_at_the_beginning_of_its_day_even_if_midnight_is_skipped() {
         let document =
             json!({ "name": "Liga", "matches": [{ "date": "2026-09-06", "team1": "A", "team2": "B" }] });
         let read = read(&document, Some("America/Santiago")).unwrap();

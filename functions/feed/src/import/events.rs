@@ -90,7 +90,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Stores a new match's room in our table, and its id in the match's row.
+    /// Stores the room of a new match, and sets the room's id and the hash of its name in `row`.
     async fn put_room(&self, id: RoomId, name: String, row: &mut Match) -> Result<(), StoreError> {
         let hash = room_name_hash(&name);
         let room = Room {
@@ -122,7 +122,7 @@ fn shown(reference: &Reference) -> String {
     }
 }
 
-/// The part of a match that points depend on.
+/// The part of a match that determines the points of its predictions.
 #[derive(PartialEq, Eq)]
 enum Outcome {
     Open,

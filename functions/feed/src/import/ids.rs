@@ -32,9 +32,9 @@ impl Ids {
 }
 
 impl Import<'_> {
-    /// Assigns ids to the rows that have only an id of their source. If another source has already imported
-    /// a sport with the same slug, the sport gets the id of that sport and is not imported again. Returns the
-    /// ids and the sports to import.
+    /// Assigns ids to the rows that have only an id of their source. If the catalog already has a sport with
+    /// the same slug from another source, the document's sport gets the existing id and is not imported.
+    /// Returns the ids and the sports to import.
     pub async fn assign_ids(
         &self,
         source: &str,

@@ -29,7 +29,8 @@ use crate::{FeedError, Report};
 /// How far a document's clock may be ahead of ours.
 const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
-/// The maximum number of reasons in a report. Further rejected rows are only counted.
+/// The maximum number of rejected rows that a report lists with a reason. Further rejected rows are only
+/// counted.
 const MAX_REASONS: usize = 100;
 
 pub async fn import(app: &App, document: Document) -> Result<Report, FeedError> {

@@ -49,11 +49,11 @@ pub async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), St
             app.store.expire_chunks(&replaced, head, end).await?;
             return Ok(());
         }
-        // A concurrent import moved the head. Build on its snapshot, with the stored state of our rows.
+        // A concurrent import moved the head. Load its snapshot, reload our rows, and build again.
         base = Base::load(app).await?;
         if let Base::Snapshot(loaded) = &base {
-            // Our write may have moved the head, with a lost response, before the other import moved it. Then
-            // the other import's snapshot can still list chunks of ours, which must not expire.
+            // Our write may have moved the head although its response was lost. If the other import then
+            // built on our snapshot, its snapshot can list our chunks. Those chunks must not expire.
             ours.retain(|(name, chunk)| !loaded.lists(*name, chunk));
         }
         app.store.expire_chunks(&ours, None, end).await?;

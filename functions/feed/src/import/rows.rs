@@ -88,9 +88,9 @@ impl Import<'_> {
         }
     }
 
-    /// Queues matches with changed results for `points`, before the rows are written. A crash in between
-    /// leaves a queued match without a changed result, which does no harm. The other order could leave a
-    /// result without points.
+    /// Queues each match with a changed result for the `points` function, before the rows are written. A
+    /// crash in between leaves a queued match without a changed result, which does no harm. In the other
+    /// order, a crash could leave a changed result without points.
     async fn queue_points<T: Row>(&self, replacements: &[Replacement<T>]) -> Result<(), StoreError> {
         for Replacement { row, read } in replacements {
             // A new match has no predictions.
@@ -123,8 +123,8 @@ fn decide<T: Row>(
     let settled = settle(Some(stored), wanted.clone());
     let changed = settled.clone().dated(stored.as_of()) != *stored;
     // A dated document that confirms a row moves the row's date forward, so that an older document cannot
-    // change the row. An undated document does not move the date: it has the time of the import as its date,
-    // so every run would rewrite every row.
+    // change the row. The date of an undated document is the time of the import. If an undated document moved
+    // the row's date, every import would rewrite every row.
     if changed || (is_dated && wanted.as_of() > stored.as_of()) {
         Decision::Write { row: settled, changed }
     } else {

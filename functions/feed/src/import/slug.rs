@@ -3,7 +3,7 @@ use std::collections::HashMap;
 /// The slug of a name that has no letters or digits.
 const FALLBACK: &str = "team";
 
-/// Returns the slug of a name, which is never empty.
+/// Returns the slug of a name. The slug is never empty.
 pub fn slug(name: &str) -> String {
     let slug = touchline::domain::catalog::slug(name);
     if slug.is_empty() { FALLBACK.into() } else { slug }

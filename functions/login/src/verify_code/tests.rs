@@ -181,7 +181,7 @@ async fn twenty_concurrent_requests_spend_a_code_once() {
     assert_eq!(spent.iter().filter(|is_spent| **is_spent).count(), 1);
 }
 
-/// Each guess reserves an attempt in the item of the code before it is compared with the code.
+/// A request reserves one of the code's five attempts before it compares its guess with the code.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_five_of_a_hundred_concurrent_guesses_are_compared_with_the_code() {
     let (app, caller) = anonymous().await;
@@ -240,7 +240,8 @@ async fn a_login_whose_store_responses_are_lost_succeeds_and_creates_one_user() 
     assert_eq!(stored_users(&app).await, 1);
 }
 
-/// The process crashes after 0 to 7 calls to the store. The next login works, and there is one user.
+/// After 0 to 7 calls, every request to the store is lost, as in a crash. The next login works, and there is one
+/// user.
 #[tokio::test]
 async fn a_crash_between_any_two_calls_does_not_prevent_the_next_login() {
     for is_known in [false, true] {

@@ -14,7 +14,7 @@ async fn own_predictions_are_newest_first_with_their_matches_and_points() {
     app.clock.advance(TimeDelta::minutes(1));
     alice.predicts(4).draw().await.expect(201);
     app.clock.advance(TimeDelta::minutes(1));
-    // An update does not make a prediction newer.
+    // An update does not move a prediction up in the list.
     alice.predicts(1).home().await.expect(200);
     fan(&app, 2).await.predicts(1).away().await.expect(201);
     counted(&app, 1).await;

@@ -38,7 +38,7 @@ async fn a_second_prediction_replaces_the_first() {
 #[tokio::test]
 async fn predictions_are_open_until_the_last_millisecond_before_kick_off() {
     let (app, alice) = app().await;
-    // Kick-off is at 15:00, and it is 12:00.
+    // The clock starts at 12:00. Kick-off is at 15:00.
     app.clock.advance(TimeDelta::hours(3) - TimeDelta::milliseconds(1));
     alice.predicts(1).away().await.expect(201);
     app.clock.advance(TimeDelta::milliseconds(1));
@@ -139,7 +139,7 @@ async fn a_score_that_contradicts_the_pick_is_explained_with_the_names_of_the_te
     assert_eq!(counted(&app, 1).await, 0);
 }
 
-/// The error message then says "the home team" instead of the name of the team.
+/// If the match is unknown, the error message says "the home team" instead of the name of the team.
 #[tokio::test]
 async fn a_score_that_contradicts_the_pick_is_reported_even_if_the_match_is_unknown() {
     let (_, alice) = app().await;
@@ -165,8 +165,8 @@ async fn fifty_concurrent_requests_make_one_prediction() {
     assert_eq!(counted(&app, 1).await, 1);
 }
 
-/// The first attempt fails or its response is lost, so the SDK retries the write. The response must still be
-/// 201.
+/// The first write fails or its response is lost, so the SDK retries the write. The endpoint must still
+/// return 201.
 #[tokio::test]
 async fn a_retried_write_still_creates_the_prediction() {
     for fault in [Fault::LoseResponse, Fault::LoseRequest, Fault::Throttle, Fault::Conflict] {
@@ -181,7 +181,8 @@ async fn a_retried_write_still_creates_the_prediction() {
     }
 }
 
-/// A prediction costs one write unit. A new prediction costs a second write unit, for the index.
+/// A new prediction costs two write units: one for the item and one for the index. A change of the prediction
+/// costs one write unit.
 #[tokio::test]
 async fn the_cost_does_not_depend_on_the_number_of_predictions() {
     let (app, alice) = app().await;

@@ -103,7 +103,7 @@ async fn a_change_of_username_can_be_retried_after_a_crash_between_any_two_calls
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_changes_to_the_same_username_all_succeed() {
+async fn concurrent_changes_of_one_user_to_the_same_username_all_succeed() {
     let (_app, alice) = alice().await;
     for response in concurrently(8, |_| alice.updates_profile().username("ada")).await {
         response.expect(200);
@@ -128,7 +128,7 @@ async fn a_username_can_change_at_most_ten_times() {
 }
 
 #[tokio::test]
-async fn a_username_cannot_change_after_the_first_chat_room() {
+async fn a_username_cannot_change_after_the_user_joins_a_chat_room() {
     let (app, alice) = alice().await;
     app.client()
         .update_item()

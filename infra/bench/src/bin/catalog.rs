@@ -1,5 +1,5 @@
-//! A catalog of 100,000 matches: the cost of pages with and without filters, and the time and memory that a cold
-//! function needs to load the catalog.
+//! Measures a catalog of 100,000 matches: the cost of pages with and without filters, and the time and memory that
+//! a cold function needs to load the catalog.
 //!
 //! The store and the cold function run in separate processes, so that their memory is measured separately.
 

@@ -91,8 +91,8 @@ async fn main() {
     }
 }
 
-/// Starts a process for which this benchmark serves the Runtime API, sends one event to the process and
-/// measures the time until the response.
+/// Starts the candidate's process and returns the time until its first response. This benchmark serves the
+/// Runtime API, through which the process receives one event and sends the response.
 #[expect(clippy::disallowed_methods, reason = "measures time")]
 async fn first_response(candidate: &Candidate, store: &str) -> Duration {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -1,5 +1,5 @@
-//! Settles the points of 10,000, 100,000 and 1,000,000 predictions on one match with the `points` function. For
-//! comparison, it times the same number of plain puts on the same store.
+//! Measures how long the `points` function takes to settle a match with 10,000, 100,000 and 1,000,000
+//! predictions. For comparison, it measures the same number of plain puts on the same store.
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 #![expect(clippy::disallowed_methods, reason = "measures time")]
@@ -21,7 +21,8 @@ use touchline::storage::catalog::Replacement;
 use touchline::storage::predictions::{NewPrediction, item};
 use touchline_bench::{StoreProcess, config, peak_memory, serve_store};
 
-/// As many concurrent calls as `points` makes: 8 shards with 2 batches each.
+/// The number of concurrent batches of puts. `points` makes as many concurrent calls: 8 shards with 2 batches
+/// each.
 const CONCURRENCY: usize = 16;
 
 const SHARDS: u8 = 64;

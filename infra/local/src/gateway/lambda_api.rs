@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::response;
 use crate::host::Host;
 
-/// Returns the name of the function that a request invokes, as it is in the path. `None` means that the
-/// request is for the HTTP API.
+/// Returns the function name in the path of an invoke request. The name can have a qualifier or be an ARN.
+/// `None` means that the request is for the HTTP API.
 pub(super) fn function_name<'a>(method: &Method, path: &'a str) -> Option<&'a str> {
     let name = path.strip_prefix("/2015-03-31/functions/")?.strip_suffix("/invocations")?;
     (method == Method::POST && !name.contains('/')).then_some(name)

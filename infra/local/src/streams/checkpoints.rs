@@ -25,7 +25,8 @@ impl Checkpoints {
         self.delivered.get(key)
     }
 
-    /// Stores a checkpoint. A failed write is only logged: it leads to redeliveries, which functions must handle anyway.
+    /// Stores a checkpoint. A failed write is only logged: it leads to redeliveries, which functions must handle
+    /// anyway.
     pub fn set(&mut self, key: String, sequence: String) {
         self.delivered.insert(key, sequence);
         let Some(file) = &self.file else { return };

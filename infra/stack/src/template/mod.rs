@@ -1,5 +1,5 @@
-//! Reads a SAM template. It supports the parts of CloudFormation that `template.yaml` uses and reports an error
-//! for everything else.
+//! Reads a SAM template. Supports only the parts of CloudFormation that `template.yaml` uses, and returns an
+//! error for everything else.
 
 mod error;
 mod intrinsics;

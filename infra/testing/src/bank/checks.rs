@@ -53,7 +53,7 @@ fn check_references(entries: &[Entry]) -> Result<(), String> {
 }
 
 /// Checks that every outcome agrees with the ledger. A reported movement must be in the ledger, and at most
-/// one client may get it as new. The ledger must confirm the reason for a rejection.
+/// one outcome may report it as new. The ledger must confirm the reason for a rejection.
 fn check_outcomes(history: &History, entries: &[Entry]) -> Result<(), String> {
     let mut new = BTreeSet::new();
     for (index, (order, outcome)) in history.outcomes.iter().enumerate() {

@@ -71,8 +71,8 @@ impl Network {
     ) -> Result<HttpResponse, ConnectorError> {
         process.count_call();
         process.wait(4).await;
-        // DynamoDB forgets request tokens after ten minutes, and clients retry for longer. The conditions of
-        // the writes must suffice without the tokens.
+        // Without the token, only the conditions of a write make its retries safe. DynamoDB forgets tokens
+        // after ten minutes, and clients retry for longer, so the conditions must suffice.
         if let Some(body) = body.as_object_mut() {
             body.remove("ClientRequestToken");
         }

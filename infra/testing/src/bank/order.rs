@@ -19,7 +19,7 @@ pub enum Order {
     Grant { reference: u32, amount: u32 },
 }
 
-/// What the client of an order knows in the end.
+/// The result of an order, as far as the client knows it.
 #[derive(Debug)]
 pub enum Outcome {
     Moved {
@@ -41,7 +41,7 @@ impl Order {
             .map(|_| match dice.below(8) {
                 0..=2 => {
                     let reference = dice.below(2);
-                    // Sometimes an order uses the same reference id for another amount.
+                    // Sometimes an order reuses a reference id with a different amount.
                     let difference = u32::from(dice.once_in(8));
                     Self::Deduct { reference, amount: amounts[reference as usize] + difference }
                 }
@@ -59,7 +59,7 @@ impl Order {
             .collect()
     }
 
-    /// Executes the order once, as a function does.
+    /// Executes the order once, as a Lambda function does.
     pub async fn execute(&self, app: &App, user: UserId) -> Outcome {
         let amount = |coins: u32| Amount::new(i64::from(coins)).expect("the amount is valid");
         let reference =

@@ -73,7 +73,7 @@ impl Schedule {
         History { outcomes, concurrent }
     }
 
-    /// Executes an order in a process of its own.
+    /// Executes an order in a simulated process of its own.
     async fn execute(&self, order: &Order, hazards: Hazards) -> Outcome {
         let process = Process::new(Arc::clone(&self.dice), Arc::clone(&self.counts), hazards);
         process.run(order.execute(&self.app, self.user)).await.unwrap_or(Outcome::Unknown)

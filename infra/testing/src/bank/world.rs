@@ -16,7 +16,7 @@ use super::network::Network;
 use super::sabotage::Sabotage;
 use crate::{SeededRandom, TestClock};
 
-/// The product on a simulated network, with an empty store.
+/// An app that reaches its store over a simulated network. The store is in memory and starts empty.
 #[derive(Debug)]
 pub struct World {
     pub app: App,

@@ -17,9 +17,9 @@ pub struct ListedMatch {
     pub status: ShownStatus,
 }
 
-/// Returns the sort key of match lists. Live matches come first, then scheduled matches, both with the
-/// earliest kick-off first, then finished matches with the latest kick-off first. The id breaks ties, so that
-/// pages are stable.
+/// Returns the sort key of match lists. Live matches come first, then scheduled matches, then finished
+/// matches. Live and scheduled matches are sorted by ascending kick-off, finished matches by descending
+/// kick-off. The id breaks ties, so that pages are stable.
 pub fn list_order(row: &ListedMatch) -> (ShownStatus, i64, u32) {
     let time = if row.status == ShownStatus::Finished { -row.start } else { row.start };
     (row.status, time, row.id)

@@ -6,10 +6,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::Team;
 
-/// The statistics key of members who support none of the teams that have a key.
+/// The statistics key for members who have no team, or whose team has no key.
 pub const NEUTRAL: &str = "neutral";
 
-/// The longest name of a chat room, in characters.
+/// The maximum length of a chat room's name, in characters.
 const MAX_ROOM_NAME: usize = 100;
 
 /// The separator between the team names in the name of a match room.
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn teams_with_the_same_key_are_told_apart_by_id() {
+    fn a_duplicate_key_gets_the_team_id_appended() {
         assert_eq!(keys(&["fc-a", "fc.a", "FC_A"]), ["fc_a", "fc_a_2", "fc_a_3"]);
         assert_eq!(keys(&["a-3", "a", "A"]), ["a_3", "a", "a_3_3"], "even if the key with the id is taken");
     }

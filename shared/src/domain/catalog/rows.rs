@@ -11,8 +11,8 @@ use super::{ChunkName, Score, Status, appended};
 pub struct Key(pub u64);
 
 impl Key {
-    /// Takes the first 63 bits of a SHA-256, enough to rule out collisions. Some clients of DynamoDB read
-    /// numbers as signed, so a 64th bit would make some keys negative there.
+    /// Makes a key from the first 63 bits of a SHA-256 hash, enough to rule out collisions. With 64 bits,
+    /// some keys would not fit in a signed 64-bit integer, which some DynamoDB clients use for numbers.
     #[must_use]
     pub fn of(source: &str, kind: Kind, external_id: &str) -> Self {
         let text = format!("{source}\u{0}{}\u{0}{external_id}", kind.as_str());
@@ -107,8 +107,8 @@ pub struct Match {
     /// The number of DynamoDB partitions that hold the predictions for the match. The first import of the
     /// match sets it, and it never changes.
     pub shards: u8,
-    /// Grows with each change of the result. Points are stored with the revision that they were calculated
-    /// from.
+    /// The revision of the result. It grows with each change of the result. Points are stored with the
+    /// revision that they were calculated from.
     pub revision: u32,
     pub key: Key,
     /// The date of the feed document that last changed or confirmed the row.

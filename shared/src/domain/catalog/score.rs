@@ -13,7 +13,7 @@ pub struct Score {
 }
 
 impl Score {
-    /// The most goals of one team that a user can predict.
+    /// The maximum number of goals that a user can predict for one team.
     pub const MAX_PREDICTED: u16 = 99;
 }
 

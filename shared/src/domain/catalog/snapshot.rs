@@ -24,7 +24,7 @@ impl Chunk {
     pub fn decode(bytes: &[u8]) -> Result<Self, CorruptChunk> {
         let plain = lz4_flex::decompress_size_prepended(bytes).map_err(|_| CorruptChunk)?;
         let (mut chunk, rest): (Self, _) = postcard::take_from_bytes(&plain).map_err(|_| CorruptChunk)?;
-        // A chunk from the first release has no appendix, and neither has a chunk with only default values.
+        // A chunk has no appendix if the first release wrote it, or if all values of the later fields are defaults.
         if !rest.is_empty() {
             let appendix: Appendix = postcard::from_bytes(rest).map_err(|_| CorruptChunk)?;
             appendix.move_to(&mut chunk)?;

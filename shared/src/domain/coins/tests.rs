@@ -41,7 +41,8 @@ fn streaks_continue_across_months_and_leap_days() {
     }
 }
 
-/// Two claims around midnight can reach servers whose clocks differ by some milliseconds.
+/// Two claims around midnight can reach servers whose clocks differ by some milliseconds. The second claim can
+/// then have the earlier day.
 #[test]
 fn a_day_before_the_last_claim_cannot_be_claimed() {
     let error = after("2026-11-16", 3).claim(RULES, day("2026-11-15")).unwrap_err();

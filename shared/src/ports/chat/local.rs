@@ -11,8 +11,8 @@ use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
 use crate::ports::random::Random;
 
-/// Issues ids and credentials in the format of a homeserver. Like a homeserver, it forbids joining a private
-/// room without an invitation. It carries no messages.
+/// A chat port that issues ids and credentials in the format of a homeserver. Like a homeserver, it forbids
+/// joining a private room without an invitation. It carries no messages.
 #[derive(Debug)]
 pub struct LocalChat {
     server: String,

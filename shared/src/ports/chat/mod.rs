@@ -41,7 +41,7 @@ pub struct NewRoom<'a> {
     pub nonce: &'a str,
     pub name: &'a str,
     pub topic: &'a str,
-    /// Whether the room is encrypted, and open only to invited users.
+    /// A private room is encrypted, and only invited users can join it.
     pub is_private: bool,
 }
 

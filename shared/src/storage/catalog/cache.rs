@@ -10,10 +10,11 @@ use crate::storage::error::StoreError;
 use crate::storage::retry::Retry;
 use crate::storage::store::{Reads, Store};
 
-/// The maximum number of attempts to read a snapshot. An attempt fails if the head moves meanwhile.
+/// The maximum number of attempts to read a snapshot. An attempt fails if a part of the snapshot
+/// is missing.
 const ATTEMPTS: u32 = 5;
 
-/// What could not be read, for the error after the last failed attempt.
+/// The name of the snapshot in the error that follows the last failed attempt.
 const SNAPSHOT: &str = "catalog snapshot";
 
 /// A catalog, with the head and the index from which it was loaded.
@@ -88,9 +89,9 @@ impl Cache {
 /// Loads the current catalog. Chunks that have not changed since `cached` are not loaded again. Returns
 /// `None` before the first snapshot.
 pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
-    // Eventually consistent reads cost half as much as consistent ones. But a part of the snapshot can be
-    // missing: a read can return an old state, and the head can move between two reads. Then retry with
-    // consistent reads.
+    // Eventually consistent reads cost half as much as consistent reads, but may not find a recent part of the
+    // snapshot. If a part is missing, retry with consistent reads. The retry also reads the head again, because
+    // a newer snapshot may have replaced the part.
     let mut retry = Retry::immediate(SNAPSHOT, ATTEMPTS);
     let mut reads = Reads::Eventual;
     loop {

@@ -148,7 +148,7 @@ impl Store {
         }
     }
 
-    /// Records the hash of the name that a match's room has now. Changes no other field of the match's row.
+    /// Records the hash of the current name of a match's room. Changes no other field of the match's row.
     pub async fn set_room_name_hash(&self, event: &Match, hash: u32) -> Result<(), StoreError> {
         let recorded = self
             .client

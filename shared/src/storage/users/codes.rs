@@ -294,7 +294,8 @@ impl Store {
             .expression_attribute_values(":nonce", text(nonce))
             .send()
             .await;
-        // The condition fails if this request did not spend the code, or if a newer code replaced it.
+        // The condition fails if this request did not spend the code, or if a newer code replaced it. Then there
+        // is nothing to roll back.
         condition_held("UpdateItem", restored).map(|_| ())
     }
 

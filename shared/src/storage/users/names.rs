@@ -47,7 +47,8 @@ impl Store {
         Ok(owners)
     }
 
-    /// Returns those of up to 100 `names` that have no owner, in the order of `names`. Eventually consistent.
+    /// Returns the names that have no owner, in the order of `names`. Accepts up to 100 names. Eventually
+    /// consistent.
     pub async fn free_usernames(&self, names: Vec<Username>) -> Result<Vec<Username>, StoreError> {
         if names.is_empty() {
             return Ok(names);

@@ -45,8 +45,8 @@ impl Store {
         self.get(&self.tables.users, keys::phone_owner(phone), Reads::Consistent).await
     }
 
-    /// Adds a phone to the user's `pending_phones`. When the user starts to verify another phone, the
-    /// verification of this phone is cancelled.
+    /// Adds a phone to the user's `pending_phones`. When the user starts to verify another phone, the handler
+    /// cancels the verifications of the phones in this set.
     pub async fn add_pending_phone(&self, user: UserId, phone: &Phone) -> Result<(), StoreError> {
         self.update_pending_phones(user, "ADD", vec![phone.as_str().to_owned()]).await
     }
@@ -66,7 +66,8 @@ impl Store {
                 .expression_attribute_values(":user", number(user))
                 .send()
                 .await;
-            // The condition fails if the user has no pending verification of this phone.
+            // The condition fails if the user has no pending verification of this phone. Then there is nothing
+            // to cancel.
             condition_held("UpdateItem", cancelled)?;
         }
         if phones.is_empty() {

@@ -115,7 +115,8 @@ pub struct Changes {
     pub date_of_birth: Option<NaiveDate>,
 }
 
-/// How often a user may rename themselves. The number is limited, because each old name stays reserved.
+/// How many times a user can change their username. The number is limited, because each old username stays
+/// reserved.
 const MAX_RENAMES: u32 = 10;
 
 #[derive(Debug, thiserror::Error)]

@@ -50,7 +50,7 @@ async fn a_crash_after_any_write_leaves_a_consistent_catalog() {
     assert!(steps > 15, "{steps} writes");
 }
 
-/// The response of every first attempt is lost, so the SDK sends every write twice.
+/// The response to the first attempt of every call is lost, so the SDK sends every write twice.
 #[tokio::test]
 async fn an_import_with_retried_writes_publishes_the_same_catalog() {
     let calm = app().await;
@@ -63,9 +63,9 @@ async fn an_import_with_retried_writes_publishes_the_same_catalog() {
     assert_eq!(bytes(&app).await, bytes(&calm).await);
 }
 
-/// An import moves the head, but the response is lost. Another import publishes on top, and then the SDK
-/// retries the first import's write. The condition of the retry fails, but the chunks of the first import are
-/// in use and must not expire.
+/// An import writes the head, but the response is lost. A second import publishes the next snapshot, which
+/// reuses the chunk of the first import. Then the SDK retries the first import's write of the head. The
+/// retry's conditional check fails, but the chunk must not expire, because it is in use.
 #[tokio::test(flavor = "multi_thread")]
 async fn chunks_of_a_superseded_snapshot_do_not_expire_while_in_use() {
     let app = Arc::new(app().await);

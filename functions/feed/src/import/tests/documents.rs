@@ -41,13 +41,14 @@ async fn an_older_document_does_not_undo_a_newer_one() {
     assert_eq!(counts(&after)[1], 0, "{after}");
     assert_eq!(catalog(&app).await.event(2).unwrap().score.unwrap().home, 3);
 
-    // A newer document confirms the score. A document with a date in between must not change the score.
+    // The document of 12:03 repeats the score. The document of 12:02 arrives later and must not change it.
     run(&app, &changed("2026-11-15T12:03:00Z", 1, "home_score", json!(3))).await;
     run(&app, &changed("2026-11-15T12:02:00Z", 1, "home_score", json!(2))).await;
     assert_eq!(catalog(&app).await.event(2).unwrap().score.unwrap().home, 3);
 }
 
-/// Dates are compared row by row, because a document can contain a single match.
+/// A document can contain a single match. So its date is compared with the dates of the stored rows that it
+/// contains, and not with the date of the previous document.
 #[tokio::test]
 async fn an_older_document_about_other_rows_is_applied() {
     let app = app().await;

@@ -44,7 +44,7 @@ fn openfootball() -> Value {
     serde_json::from_str(include_str!("../../../../../events/feed/openfootball.json")).unwrap()
 }
 
-/// Returns the sample with the date `at` and with one field changed, in the match at index `event`.
+/// Returns the sample with `at` as its `as_of` time. In the match at index `event`, `field` has the given value.
 fn changed(at: &str, event: usize, field: &str, value: Value) -> Value {
     let mut document = sample();
     document["as_of"] = json!(at);

@@ -6,7 +6,8 @@ use touchline_testing::concurrently;
 
 use super::{app, catalog, changed, counts, openfootball, run, sample};
 
-/// All results have the same date, so no result is older than the stored row.
+/// An import ignores a result that is older than the stored row. Here all results have the same date, so none is
+/// ignored.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_concurrent_result_gets_a_new_revision() {
     let app = Arc::new(app().await);
@@ -38,7 +39,7 @@ async fn concurrent_imports_lose_no_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_concurrent_documents_the_newest_wins() {
+async fn the_newest_of_several_concurrent_documents_wins() {
     for _ in 0..3 {
         let app = Arc::new(app().await);
         run(&app, &sample()).await;

@@ -39,8 +39,8 @@ async fn search(app: &TestApp, user: &User, text: &str) -> Vec<String> {
     found.as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Restores the state that an older version left: rooms are named by the id of their match, and rows have no
-/// hash.
+/// Restores the state that an older version left: rooms are named by the id of their match, and the rows of the
+/// matches have no hash of the room's name.
 async fn give_old_names(app: &TestApp, homeserver: &HomeserverStandIn) {
     let tables = &app.config.tables;
     for event in 1..=4 {
@@ -104,7 +104,7 @@ async fn new_rooms_are_named_after_their_teams() {
 }
 
 #[tokio::test]
-async fn matches_rejected_while_the_homeserver_is_down_are_created_by_the_next_import() {
+async fn the_next_import_creates_matches_that_were_rejected_while_the_homeserver_was_down() {
     let (app, homeserver, alice) = app().await;
     homeserver.set_down(true);
     let report = run(&app, &sample()).await;
@@ -128,7 +128,7 @@ async fn matches_rejected_while_the_homeserver_is_down_are_created_by_the_next_i
 }
 
 #[tokio::test]
-async fn existing_rooms_are_renamed_by_the_next_import() {
+async fn the_next_import_renames_rooms_that_have_old_names() {
     let (app, homeserver, alice) = app().await;
     run(&app, &sample()).await;
     let unchanged = calls(&app, &sample()).await;
@@ -174,7 +174,7 @@ async fn a_renamed_team_renames_the_rooms_of_all_its_matches() {
 }
 
 #[tokio::test]
-async fn while_the_homeserver_is_down_imports_succeed_and_a_later_import_renames_the_rooms() {
+async fn an_import_succeeds_while_the_homeserver_is_down_and_the_next_import_renames_the_rooms() {
     let (app, homeserver, _) = app().await;
     run(&app, &sample()).await;
     homeserver.set_down(true);
@@ -204,7 +204,7 @@ async fn a_room_that_the_homeserver_does_not_have_is_renamed_in_our_table() {
     assert_eq!(homeserver.take_requests(), [""; 0], "the rename is not tried again");
 }
 
-/// The room exists on the homeserver under an older name, but the import that created it crashed.
+/// An earlier import created the room on the homeserver, under an older name, and crashed before it stored the room.
 #[tokio::test]
 async fn a_room_from_a_crashed_import_gets_the_current_name() {
     let (app, homeserver, _) = app().await;
@@ -216,7 +216,7 @@ async fn a_room_from_a_crashed_import_gets_the_current_name() {
 }
 
 #[tokio::test]
-async fn a_crash_after_any_write_of_a_rename_is_repaired_by_the_next_import() {
+async fn the_next_import_completes_a_rename_that_crashed_after_any_write() {
     let (undisturbed, _, _) = app().await;
     run(&undisturbed, &sample()).await;
     run(&undisturbed, &renamed_team()).await;

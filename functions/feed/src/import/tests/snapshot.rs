@@ -61,7 +61,7 @@ async fn a_large_chunk_is_stored_in_parts() {
     assert_eq!(catalog(&app).await.chunks()[&name].matches.len(), 40_000);
 }
 
-/// Any import rebuilds the snapshot, and so does `{"rebuild": true}`.
+/// Any import rebuilds an unreadable snapshot, and so does `{"rebuild": true}`.
 #[tokio::test]
 async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
     let app = app().await;
@@ -90,7 +90,7 @@ async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
     let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
     crate::handle(fresh, json!({ "format": "touchline", "events": [] })).await.unwrap();
     assert_eq!(bytes(&app).await, before);
-    // A document can refer to rows that it does not contain.
+    // The document contains a match, but not its teams and its tournament.
     spoil().await;
     let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
     let one_match = json!({ "format": "touchline", "events": [sample()["events"][0]] });

@@ -42,13 +42,13 @@ async fn a_concurrent_import_of_another_source_cannot_overwrite_a_row() {
     assert!(matches!(written.as_slice(), [Written::Changed(found)] if found.name == "Northgate Rovers"));
 }
 
-/// A match must not show another source's team that happens to have the same id.
+/// The id of the rejected team belongs to a team of another source. A match must not show that team.
 #[tokio::test]
 async fn matches_of_a_rejected_team_are_rejected() {
     let app = app().await;
     let foreign = openfootball();
     run(&app, &foreign).await;
-    // The document uses the ids of the foreign teams, and new ids for everything else.
+    // The document uses the ids of openfootball's teams, and new ids for everything else.
     let mut document = sample();
     document["sports"][0]["id"] = json!(900);
     for team in document["teams"].as_array_mut().unwrap() {

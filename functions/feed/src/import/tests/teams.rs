@@ -42,7 +42,7 @@ async fn a_list_of_matches_does_not_erase_the_details_of_teams() {
 }
 
 #[tokio::test]
-async fn our_own_format_can_erase_a_detail() {
+async fn a_document_in_our_own_format_can_erase_the_details_of_teams() {
     let app = app().await;
     let mut document = sample();
     document["teams"][0]["venue"] = json!("The Quay");
