@@ -125,8 +125,8 @@ fn the_template_gives_each_function_its_configuration() {
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "x"),
         ("AWS_SECRET_ACCESS_KEY", "x"),
-        // Both URLs are empty by default. The other settings of the feed and of the homeserver are read only
-        // if their URL is set.
+        // Both URLs are empty by default. Without a URL, the other settings of the feed or of the homeserver
+        // are not read.
         ("FEED_URL", "https://example.org"),
         ("CHAT_HOMESERVER_URL", "https://example.org"),
     ]);

@@ -91,7 +91,7 @@ impl HttpApi {
         Self { deployed: deployed.as_ref(), ..Self::at(base) }
     }
 
-    /// Returns the API of a local stack that one test has for itself.
+    /// Returns the API at `base`: a local stack that only the calling test uses.
     pub fn at(base: &str) -> Self {
         Self { base: base.to_owned(), client: Client::new(), deployed: None }
     }

@@ -9,8 +9,8 @@ use touchline_stack::yaml;
 pub(crate) struct Registration {
     pub as_token: String,
     pub hs_token: String,
-    /// The name of the homeserver. The Matrix specification has no such field: only files that this program
-    /// printed contain it.
+    /// The name of the homeserver. Only registration files that this program generated have this field. It
+    /// is not in the Matrix specification.
     pub server_name: Option<String>,
 }
 

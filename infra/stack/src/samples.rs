@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub function: String,
-    /// The path inside `events/`: `login/code-request.json`.
+    /// The path inside `events/`, such as `login/code-request.json`.
     pub file: String,
     pub payload: Value,
     pub expected: Expected,

@@ -197,7 +197,7 @@ pub struct Member {
     /// seconds late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pick: Option<Pick>,
-    /// The `edits` of the prediction from which `pick` was copied.
+    /// The version of the prediction from which `pick` was copied: the number of its edits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<u32>,
     /// The id of the member's primary team. The function `tally` copies it from the profile, a few seconds

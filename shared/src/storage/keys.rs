@@ -201,13 +201,13 @@ pub fn unreadable(sequence: &str) -> Key {
     key("unreadable", sequence)
 }
 
-/// Returns the key of a user's record over all matches.
+/// Returns the key of a user's statistics over all matches.
 #[must_use]
 pub fn user_stats(user: UserId) -> Key {
     key(format!("user#{user}"), "stats")
 }
 
-/// Returns the user, if the key is that of a user's record.
+/// Returns the user, if the key is that of a user's statistics.
 #[must_use]
 pub fn stats_owner(pk: &str, sk: &str) -> Option<UserId> {
     partition_owner(pk).filter(|_| sk == "stats")

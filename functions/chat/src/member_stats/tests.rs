@@ -25,7 +25,7 @@ async fn ends(app: &TestApp, event: u32, home: u32, away: u32) {
 }
 
 #[tokio::test]
-async fn predictions_and_team_choices_count_both_before_and_after_a_join() {
+async fn predictions_and_team_choices_count_whether_made_before_or_after_the_join() {
     let (app, [alice, bob, carol]) = app().await;
     app.clock.advance(-TimeDelta::hours(1));
     supports(&alice, 1).await;

@@ -97,8 +97,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Returns the team that a match refers to. If the reference is external, the team must have the key of
-    /// the reference, because a team of another source may have the same id.
+    /// Returns the team that a match refers to. Teams of different sources can have the same id. For an
+    /// external reference, a team whose key differs from the reference's key is therefore not returned.
     pub fn find_team(&self, ids: &Ids, reference: &Reference) -> Option<&Team> {
         let (id, key) = ids.of(Kind::Team, reference);
         let team = self.rows.teams.get(&id).or_else(|| self.catalog.team(id))?;

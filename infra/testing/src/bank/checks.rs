@@ -10,8 +10,8 @@ use super::order::{Order, Outcome};
 #[derive(Debug)]
 pub struct History {
     pub outcomes: Vec<(Order, Outcome)>,
-    /// The number of outcomes in the concurrent part of the schedule. They come first in `outcomes`. Their
-    /// positions do not show which order ran first.
+    /// The number of outcomes in the concurrent part of the schedule. These outcomes come first in
+    /// `outcomes`, in an arbitrary order.
     pub concurrent: usize,
 }
 

@@ -24,7 +24,7 @@ const PARTS_PER_BATCH: usize = 40;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub version: u64,
-    /// The partition of the index.
+    /// The partition key of the index, which lists the chunks of the snapshot.
     at: String,
 }
 
