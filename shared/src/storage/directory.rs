@@ -76,8 +76,8 @@ pub struct DirectoryPage {
     pub next: Option<String>,
 }
 
-/// The maximum number of entries that a search reads per page, rounded up to whole queries. Without this
-/// limit, rooms whose names repeat a text many times would make searches for the text expensive.
+/// A search ends its page early once it has read this many entries. Without this limit, rooms whose names
+/// repeat a text many times would make searches for the text expensive.
 const MAX_EXAMINED: usize = 500;
 
 /// A text to search for in room names. It is folded, and never empty.

@@ -182,7 +182,7 @@ async fn a_limit_of_one_allows_one_code() {
 }
 
 #[tokio::test]
-async fn requests_that_send_nothing_do_not_count_towards_the_limit_of_the_ip_address() {
+async fn requests_for_which_no_code_is_sent_do_not_count_towards_the_limit_of_the_ip_address() {
     let app = TestApp::serving(&[crate::router]).variable("CODES_PER_ADDRESS_PER_HOUR", "6").start().await;
     let request = |phone: &str| app.anonymous().requests_code(phone).from_address(ADDRESS);
     app.sns.reject();
@@ -202,7 +202,7 @@ async fn requests_that_send_nothing_do_not_count_towards_the_limit_of_the_ip_add
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_requests_that_send_nothing_do_not_count_towards_the_limit() {
+async fn concurrent_requests_for_which_no_code_is_sent_do_not_count_towards_the_limit() {
     let (app, caller) = anonymous().await;
     app.sns.reject();
     let responses = concurrently(20, |_| caller.requests_code(PHONE)).await;

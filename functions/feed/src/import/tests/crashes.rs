@@ -52,7 +52,7 @@ async fn a_crash_after_any_write_leaves_a_consistent_catalog() {
 
 /// The response to the first attempt of every call is lost, so the SDK sends every write twice.
 #[tokio::test]
-async fn an_import_with_retried_writes_publishes_the_same_catalog() {
+async fn retried_writes_do_not_change_the_published_catalog() {
     let calm = app().await;
     run(&calm, &sample()).await;
     let app = app().await;
