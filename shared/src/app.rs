@@ -84,7 +84,7 @@ fn https_client() -> SharedHttpClient {
     let builder = aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
     match TlsContext::builder().with_trust_store(trusted).build() {
         Ok(context) => builder.tls_context(context).build_https(),
-        // This does not happen, because the certificates in the repository are valid.
+        // This error does not occur, because the certificates in the repository are valid.
         Err(error) => {
             tracing::warn!(%error, "cannot load Amazon's root certificates; using the system's");
             builder.build_https()

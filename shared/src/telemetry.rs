@@ -65,8 +65,9 @@ pub fn measure(function: &str, environment: Environment, report: &RequestReport)
 
 /// Formats the metrics of a request as a log line.
 ///
-/// The dimension is the function and not the route, because CloudWatch charges for every combination of
-/// metric and dimension. The route is a property of the line, where CloudWatch Logs Insights can query it.
+/// The dimensions are the environment and the function. The route is not a dimension, because CloudWatch
+/// charges for every combination of a metric and its dimensions. The route is a property of the log line, so
+/// CloudWatch Logs Insights can query it.
 fn metrics(function: &str, environment: Environment, report: &RequestReport) -> Value {
     let metric = |name: &str, unit: &str| json!({ "Name": name, "Unit": unit });
     json!({

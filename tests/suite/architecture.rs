@@ -90,7 +90,7 @@ fn cycles(modules: &Modules) -> Vec<String> {
     modules.cycles().into_iter().map(describe).collect()
 }
 
-/// The kind of a crate, which is the top-level folder that it is in.
+/// The kind of a crate. The top-level folder of the crate determines the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Shared,
@@ -111,7 +111,7 @@ fn dependency_violations(
     for (number, line) in (1..).zip(text.lines()) {
         let dependency = match line.trim().strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             Some(section) => {
-                // `[dependencies]`, `[target.'cfg(unix)'.dependencies]`, `[dependencies.touchline]`
+                // For example `[dependencies]`, `[target.'cfg(unix)'.dependencies]` or `[dependencies.touchline]`.
                 let (section, name) = match section.rsplit_once("dependencies.") {
                     Some((before, name)) => (format!("{before}dependencies"), Some(name)),
                     None => (section.to_owned(), None),

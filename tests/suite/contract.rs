@@ -141,7 +141,7 @@ fn the_template_gives_each_function_its_configuration() {
         .unwrap_or_else(|error| panic!("{}: {error}", function.name));
         assert!(!config.environment.shows_codes(), "the default environment is production");
         for variable in function.environment.keys() {
-            // No code reads REVISION. It is set because a new value makes SAM publish a new version.
+            // No code reads REVISION. A new value makes SAM publish a new version of the function.
             let is_read = variable == "REVISION" || read.borrow().contains(variable);
             assert!(
                 is_read,

@@ -1,9 +1,9 @@
 //! Tests of the product from outside.
 //!
-//! The tests in `http` run on the local stack by default. `TOUCHLINE_TEST_DYNAMODB` gives the local stack
-//! another DynamoDB, and `TOUCHLINE_TEST_HOMESERVER` gives it a real homeserver. `TOUCHLINE_TEST_URL`
-//! replaces the local stack by a deployed API. The tests in `real` need components that
-//! `tests/real-components` starts.
+//! The tests in `http` run on the local stack by default. With `TOUCHLINE_TEST_DYNAMODB`, the local stack
+//! uses another DynamoDB. With `TOUCHLINE_TEST_HOMESERVER`, it uses a real homeserver. With
+//! `TOUCHLINE_TEST_URL`, the tests run on a deployed API instead of the local stack. The tests in `real` need
+//! components that `tests/real-components` starts.
 
 mod architecture;
 mod contract;

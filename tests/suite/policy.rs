@@ -167,7 +167,7 @@ fn every_function_has_alarms_that_roll_its_deployment_back() {
 }
 
 #[test]
-fn every_stream_retries_failed_records_and_then_keeps_them_in_a_queue() {
+fn every_stream_mapping_retries_failed_records_and_then_sends_them_to_a_queue() {
     for (id, function) in functions() {
         for (event, mapping) in function["Events"].as_object().into_iter().flatten() {
             if mapping["Type"] != "DynamoDB" {

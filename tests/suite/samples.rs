@@ -39,7 +39,7 @@ fn every_sample_is_in_the_readme_and_every_function_has_a_sample() {
 }
 
 /// The variables in `events/env.json` must give every function a valid configuration. The template must declare
-/// each of these variables, because `sam local invoke` ignores all others.
+/// each of them, because `sam local invoke` ignores variables that the template does not declare.
 #[test]
 fn the_variables_for_sam_local_are_complete() {
     let text = std::fs::read_to_string(root().join("events/env.json")).unwrap();
@@ -109,7 +109,7 @@ async fn every_feed_sample_gives_the_counts_in_the_readme() {
 }
 
 #[tokio::test]
-async fn every_points_treasury_and_tally_sample_gives_the_result_in_the_readme() {
+async fn every_sample_of_points_treasury_or_tally_gives_the_result_in_the_readme() {
     let app = TestApp::serving(&[]).start().await;
     let league = include_str!("../../events/feed/touchline.json");
     app.invoke(feed::handle, serde_json::from_str(league).unwrap()).await;

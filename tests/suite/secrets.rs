@@ -1,4 +1,4 @@
-//! Checks that production neither stores secrets in clear nor logs them.
+//! Checks that production neither stores secrets in clear text nor logs them.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -50,7 +50,7 @@ fn contains_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// The codes and tokens that must be neither stored in clear nor logged.
+/// The codes and tokens that must be neither stored in clear text nor logged.
 #[derive(Default)]
 struct Secrets {
     codes: Vec<String>,
@@ -107,7 +107,7 @@ async fn use_everything(app: &TestApp) -> Secrets {
 }
 
 #[tokio::test]
-async fn secrets_are_neither_stored_in_clear_nor_logged_and_phones_and_emails_are_not_logged() {
+async fn production_stores_no_clear_text_secrets_and_logs_no_secrets_or_contact_details() {
     let log = Log::default();
     // The level is the most verbose one. The subscriber is global, so the log also has lines of other tests.
     tracing::subscriber::set_global_default(telemetry::subscriber(Level::TRACE, log.clone()))

@@ -3,7 +3,8 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::room_event;
 
-/// Registers one of our users on the homeserver. The homeserver asks about users that it does not know yet.
+/// Registers one of our users on the homeserver. The homeserver calls this endpoint for a user that it does
+/// not know yet.
 pub async fn handle(app: App, call: Call<QueryUser>) -> Result<Reply<Empty>, Error> {
     let name = room_event::local_username(&call.path.user_id.0, &app.config.chat.server);
     let name = name.ok_or(Error::UserNotFound)?;

@@ -50,7 +50,7 @@ fn membership(word: &str) -> Option<Membership> {
     match word {
         "join" => Some(Membership::Join),
         "invite" => Some(Membership::Invite),
-        // Kicked and banned members have left.
+        // Matrix reports a kick as `leave`. We store a ban as `leave`, too.
         "leave" | "ban" => Some(Membership::Leave),
         _ => None,
     }

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_claim_retried_after_a_store_fault_awards_once() {
+    async fn a_claim_retried_after_a_store_fault_awards_coins_once() {
         for fault in [Fault::LoseResponse, Fault::LoseRequest, Fault::Conflict, Fault::Throttle] {
             let (app, alice) = alice_with(5).await;
             app.faults.first_attempts(fault);

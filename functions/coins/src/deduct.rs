@@ -89,7 +89,8 @@ mod tests {
         let replay = gift.clone().idempotency_key("k1").await;
         assert!(replay.is_replay());
         assert_eq!(replay.expect(200), first);
-        // A reference id with the same text is a different key, and it takes precedence over the header.
+        // A reference id and a header with the same text are different keys. The reference id takes
+        // precedence.
         let referenced = gift.clone().reference("k1");
         assert!(!referenced.clone().idempotency_key("k1").await.is_replay());
         assert!(referenced.idempotency_key("k2").await.is_replay());

@@ -30,7 +30,7 @@ mod testing {
         (app, alice)
     }
 
-    /// Audits a user's wallet, which must have no faults, and returns its balance.
+    /// Asserts that an audit of the user's wallet finds no faults, and returns the balance.
     pub async fn audited_balance(app: &TestApp, user: &User) -> i64 {
         let report = app.invoke(treasury::handle, json!({ "audit": { "user_id": user.id } })).await;
         assert_eq!(report["faults"], json!([]), "{report}");

@@ -18,9 +18,9 @@ fn the_same_seed_plays_the_same_schedule() {
     assert_eq!(again, found, "the seed replays the failure");
 }
 
-/// Each sabotage removes one safeguard of the wallet, and the checks of the simulation must notice.
+/// Each sabotage removes one safeguard of the wallet. The checks of the simulation must then fail.
 #[test]
-fn the_checks_notice_each_missing_safeguard() {
+fn the_simulation_detects_each_missing_safeguard() {
     for sabotage in [Sabotage::BalanceCondition, Sabotage::EntryCondition, Sabotage::Atomicity] {
         assert!(play(0..2_000, sabotage).is_err(), "the checks do not notice {sabotage:?}");
     }

@@ -1,4 +1,4 @@
-//! The parsed form of a document, which is the same for every format.
+//! A parsed document. Every format is parsed into these types.
 
 use chrono::{DateTime, Datelike as _, SubsecRound as _, Utc};
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub const OWN_SOURCE: &str = "touchline";
 #[derive(Debug, Clone, Default)]
 pub struct Document {
     pub source: String,
-    /// The time as of which the document is current. A match can have its own `as_of`.
+    /// The time at which the document's data was current. A match can have its own `as_of`.
     pub as_of: Option<DateTime<Utc>>,
     pub sports: Vec<NewSport>,
     pub teams: Vec<NewTeam>,

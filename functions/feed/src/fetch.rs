@@ -1,4 +1,4 @@
-//! Fetches the document of a scheduled run.
+//! Fetches the document that a scheduled run imports.
 
 use serde_json::{Value, json};
 use touchline::App;
@@ -13,8 +13,8 @@ pub async fn fetch(app: &App, settings: &FeedSettings) -> Result<Value, FeedErro
         app.web.get(&settings.url, &headers).await.map_err(|error| FeedError::Fetch(error.to_string()))?;
     let document: Value =
         serde_json::from_slice(&bytes).map_err(|error| FeedError::NotJson(error.to_string()))?;
-    // A document in our own format has a `format` field. Documents in other formats are wrapped in an object
-    // with such a field.
+    // A document in our own format has a `format` field. A document in another format is wrapped in an object
+    // that has this field.
     Ok(match settings.format.as_str() {
         "touchline" => document,
         format => json!({ "format": format, "timezone": settings.timezone, "document": document }),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unusable_response_imports_nothing() {
+    async fn a_fetch_with_an_error_status_or_an_invalid_body_imports_nothing() {
         for (status, body, word) in [
             (404, String::new(), "404"),
             (200, "<html>".to_owned(), "not JSON"),

@@ -1,7 +1,7 @@
 //! Imports sports, teams, tournaments and matches, and publishes the snapshot that the API reads.
 //!
-//! The payload is a document. For a scheduled run the payload is empty, and the function fetches the
-//! document.
+//! The payload is the document to import. A scheduled run has an empty payload. The function then fetches the
+//! document from `FEED_URL`.
 
 mod document;
 mod error;
@@ -17,8 +17,8 @@ pub use document::{Document, Rejected};
 pub use error::FeedError;
 pub use report::Report;
 
-/// Handles one invocation. The payload is `{}` on the schedule, `{"rebuild": true}` from an operator, or a
-/// document.
+/// Handles one invocation. The payload is `{}` for a scheduled run, `{"rebuild": true}` from an operator, or a
+/// document to import.
 pub async fn handle(app: App, event: Value) -> Result<Value, FeedError> {
     let document = if event.as_object().is_some_and(serde_json::Map::is_empty) {
         let Some(settings) = &app.config.feed else {

@@ -156,8 +156,8 @@ mod tests {
         goal["events"][0]["home_score"] = json!(2);
         import(&app, goal).await;
         let response = alice.lists_events().await;
-        // Eight reads of half a unit each: the session; the head, the index and one of the three chunks of
-        // the catalog; and the prediction counts of four matches.
+        // Eight reads of half a unit each: one of the session, three of the catalog (head, index, one chunk)
+        // and four of prediction counts (one for each match).
         let cost = response.header("x-touchline-cost").unwrap();
         assert!(cost.ends_with("rcu=4 wcu=0"), "{cost}");
         assert_eq!(response.expect_data(200)[0]["home_score"], 2);

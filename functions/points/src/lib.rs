@@ -42,9 +42,9 @@ pub enum PointsError {
     Store(#[from] StoreError),
 }
 
-/// How long a match must be queued before a scheduled run settles it. [`handle`] adds the maximum age of a
-/// cached catalog. During this time, a request with an old catalog may see the match as open and store a
-/// prediction. The import publishes the new catalog within seconds, and a request ends within 10 seconds.
+/// A scheduled run settles a match when the match has been queued for this long plus the maximum age of a
+/// cached catalog. Before that, a request with an old catalog may still store a prediction. The 20 seconds
+/// cover the publication of the new catalog, which takes seconds, and a request, which ends within 10 seconds.
 const SETTLING: TimeDelta = TimeDelta::seconds(20);
 
 /// A run stops starting new work this long before its deadline, so that work in progress can finish.
@@ -74,10 +74,10 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
                 }
                 match settle(&app, due.event_id, false, until).await {
                     Ok(Some(settled)) if settled.revision >= due.revision => report.matches.push(settled),
-                    // The import queues a match before it stores the result. The import crashed in between,
-                    // or is still running.
+                    // The import queues a match before it stores the result. This import crashed in between,
+                    // or it is still running.
                     Ok(_) => tracing::warn!(event = due.event_id, "the result is not stored yet"),
-                    // A match that fails does not stop the others.
+                    // If one match fails, the run continues with the next match.
                     Err(error) => {
                         tracing::error!(event = due.event_id, %error, "cannot award points for a match");
                         failed.push(due.event_id);

@@ -30,8 +30,8 @@ pub struct Settled {
 /// The maximum number of shards that are settled concurrently.
 const CONCURRENT_SHARDS: usize = 8;
 
-/// The maximum number of concurrent batches for one shard. DynamoDB accepts 1,000 writes a second for a
-/// partition key.
+/// The maximum number of concurrent batches for one shard. It is small, because DynamoDB accepts only 1,000
+/// writes a second for one partition key.
 const CONCURRENT_BATCHES: usize = 2;
 
 /// The maximum number of predictions in a page. The progress is stored after every page.
@@ -52,7 +52,7 @@ pub async fn settle(
         return Ok(Some(settled));
     }
     if restart {
-        // If this run does not finish, the next scheduled run resumes it.
+        // With this entry, the next scheduled run resumes the settlement if this run does not finish.
         let due = Due { event_id: event, revision, since: app.clock.now() };
         app.store.put_due(&due).await?;
     }
@@ -119,8 +119,8 @@ async fn settle_shard(
             _ => Progress::Done { settled },
         };
         let is_current = app.store.save_progress(event.id, event.revision, shard, progress).await?;
-        // If the progress is not current, the result was corrected. The settlement of the corrected result
-        // updates the points of all predictions.
+        // `is_current` is false if the settlement of a corrected result has begun. This run then stops,
+        // because the new settlement updates the points of all predictions.
         if is_done || !is_current {
             return Ok(ShardResult { settled, is_done });
         }

@@ -20,7 +20,8 @@ const SHARDS: u8 = 4;
 
 type Guess = (Pick, Option<(u16, u16)>);
 
-/// The guesses, each with its points for a result of 2-1 and for 1-1. The users cycle through the list.
+/// Each guess, with its points if the match ends 2-1 and its points if the match ends 1-1. The users cycle through
+/// the list.
 const GUESSES: [(Guess, u32, u32); 8] = [
     ((Pick::Home, Some((2, 1))), 4, 0),
     ((Pick::Home, Some((3, 2))), 3, 0),
@@ -164,7 +165,7 @@ async fn a_result_awards_points_and_a_corrected_result_replaces_them() {
 }
 
 #[tokio::test]
-async fn a_void_match_loses_its_points_and_a_replayed_match_awards_new_points() {
+async fn voiding_a_match_removes_its_points_and_a_new_result_awards_new_points() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     assert_eq!(run_for_match(&app).await, settled(1));
@@ -194,7 +195,8 @@ async fn a_postponed_match_awards_no_points() {
     assert_points(&app, |_| None).await;
 }
 
-/// A request that saw the match as open can still write its prediction shortly after the result arrives.
+/// A request that saw the match as open can still write its prediction shortly after the result arrives. The wait
+/// gives such requests time to finish.
 #[tokio::test]
 async fn a_scheduled_run_settles_a_result_only_after_a_wait() {
     let app = app().await;
@@ -214,7 +216,7 @@ async fn a_settled_prediction_cannot_change() {
 }
 
 #[tokio::test]
-async fn a_restarted_settlement_awards_points_to_late_predictions() {
+async fn a_restarted_settlement_awards_points_to_predictions_made_after_the_first_settlement() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     run_for_match(&app).await;
@@ -338,7 +340,7 @@ async fn a_failed_batch_is_written_by_the_next_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_runs_and_a_correction_end_with_the_points_of_the_correction() {
+async fn concurrent_runs_during_a_correction_end_with_the_corrected_points() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     concurrently(12, |n| {
@@ -358,7 +360,7 @@ async fn concurrent_runs_and_a_correction_end_with_the_points_of_the_correction(
     assert_points(&app, FOR_ONE_ONE).await;
 }
 
-/// The run reads a prediction before a correction, and writes its points after the correction.
+/// A run reads a prediction. Then the result is corrected. Then the run writes the points for the old result.
 #[tokio::test]
 async fn a_superseded_run_does_not_overwrite_newer_points() {
     let app = app().await;

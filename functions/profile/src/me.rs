@@ -23,7 +23,7 @@ mod tests {
     use touchline_testing::{Response, TestApp};
 
     #[tokio::test]
-    async fn the_profile_has_every_field() {
+    async fn the_response_has_every_field_of_the_profile() {
         let app = TestApp::serving(&[crate::router]).start().await;
         let ada = app.user("ada").await;
         let update = ada.updates_profile().name("Ada").email("ada@example.org").date_of_birth("2000-02-29");

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_verification_is_pending_for_one_day() {
+    async fn a_pending_verification_expires_after_one_day() {
         let (app, alice) = alice().await;
         alice.initiates_verification(PHONE).await.expect(200);
         app.clock.advance(TimeDelta::days(1));

@@ -31,7 +31,7 @@ mod tests {
         (app, alice)
     }
 
-    /// Starts an app in which alice has started to verify `NEW_PHONE`. Also returns the code sent to it.
+    /// Starts an app in which alice has started to verify `NEW_PHONE`. Also returns the code that was sent.
     async fn alice_with_code() -> (TestApp, User, String) {
         let (app, alice) = alice().await;
         alice.initiates_verification(NEW_PHONE).await.expect(200);
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_verified_phone_replaces_the_old_phone_which_becomes_free() {
+    async fn a_verified_phone_replaces_and_frees_the_old_phone() {
         let (app, alice, code) = alice_with_code().await;
         let body = alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
         let data = json!({ "verified": true, "phone": NEW_PHONE });
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_code_verifies_only_the_phone_and_the_user_it_was_sent_for() {
+    async fn a_code_works_once_and_only_for_its_phone_and_its_user() {
         let (app, alice, code) = alice_with_code().await;
         let wrong = if code == "000000" { "000001" } else { "000000" };
         alice.verifies_phone(NEW_PHONE, wrong).await.expect_error(401, "invalid_code");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_phone_taken_by_another_user_after_the_code_was_sent_is_rejected() {
+    async fn verification_fails_if_another_user_takes_the_phone_first() {
         let (app, alice, code) = alice_with_code().await;
         assert_eq!(app.sign_in(NEW_PHONE).await.id, 2, "a new user");
         alice.verifies_phone(NEW_PHONE, &code).await.expect_error(422, "phone_taken");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn twenty_concurrent_requests_with_one_code_verify_once() {
+    async fn only_one_of_twenty_concurrent_requests_with_the_same_code_succeeds() {
         let (_app, alice, code) = alice_with_code().await;
         let responses = concurrently(20, |_| alice.verifies_phone(NEW_PHONE, &code)).await;
         let with = |status: u16| responses.iter().filter(|response| response.status == status).count();

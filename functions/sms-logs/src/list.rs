@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn retries_count_as_attempts() {
+    async fn each_retry_of_a_message_counts_as_an_attempt() {
         let (app, caller) = anonymous().await;
         app.sns.throttle(2);
         caller.receives_code(PHONE).await;

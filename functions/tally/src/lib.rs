@@ -3,8 +3,8 @@
 //!
 //! A batch has records of one stream shard, in the order of the changes. Delivery is at least once, and a
 //! redelivery can split the records into other batches. The records are grouped by the counter item that they
-//! change. Each group is stored with one conditional write, which also stores the last sequence number of the
-//! group. So a redelivered record is recognised, and a failed group does not affect the other groups.
+//! change. Each group is stored with one conditional write. The write also stores the last sequence number of
+//! the group, so that a redelivered record is not counted again. A failed write does not affect other groups.
 
 mod propagate;
 #[cfg(test)]
@@ -49,8 +49,8 @@ struct PendingCounts<'a> {
     rooms: Additions<'a, RoomCounts>,
 }
 
-/// For each counter item and stream shard, the additions in the order of the batch, each with the index of
-/// its record.
+/// The additions of a batch, grouped by counter item and stream shard. Each group keeps the order of the batch.
+/// Each addition comes with the index of its record in the batch.
 type Additions<'a, C> = BTreeMap<(Aggregate, &'a str), Vec<(usize, Addition<C>)>>;
 
 impl<'a> PendingCounts<'a> {

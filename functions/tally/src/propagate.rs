@@ -71,9 +71,9 @@ async fn propagate_change(app: &App, change: &Change) -> Result<(), StoreError> 
     match change {
         Change::Prediction { old, new: Some(new) } => {
             let version = |row: &Prediction| (row.edits, row.revision);
-            // Only an edit or new points change the version. New points do not change the pick. It is copied
-            // again anyway, because the first copy may have missed a membership: the index of memberships
-            // lags behind joins.
+            // Only an edit or new points change the version. After new points, the unchanged pick is copied
+            // again. The first copy may have missed a membership, because the index of memberships lags
+            // behind joins.
             if old.as_ref().is_some_and(|old| version(old) == version(new)) {
                 return Ok(());
             }

@@ -8,7 +8,7 @@ use touchline::domain::tally::{EventCounts, UserRecord};
 use touchline::ports::random::Random;
 use touchline_testing::{Fault, SeededRandom, TestApp, concurrently};
 
-/// The attributes of a prediction that `tally` counts.
+/// The attributes of a prediction that affect counters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Row {
     pick: &'static str,
@@ -68,7 +68,7 @@ async fn app() -> TestApp {
 }
 
 #[tokio::test]
-async fn predictions_edits_and_points_are_counted() {
+async fn counters_reflect_new_edited_and_scored_predictions() {
     let app = app().await;
     let draw = Row { pick: "draw", confidence: 30, points: None };
     let records = [
@@ -86,8 +86,8 @@ async fn predictions_edits_and_points_are_counted() {
     assert_eq!(app.store.prediction_counts(&[9, 10]).await.unwrap(), BTreeMap::from([(9, 2)]));
 }
 
-/// The two changes leave the counter unchanged, but the counter item must still store the sequence number. A
-/// redelivery may contain only the second change.
+/// The two changes cancel out, but the counter item must still store their sequence number. Otherwise a
+/// redelivery of only the second change would be counted.
 #[tokio::test]
 async fn redelivered_changes_that_cancel_out_are_not_counted_again() {
     let app = app().await;

@@ -20,19 +20,20 @@ const SEGMENTS: usize = 8;
 /// which can become visible one after the other.
 const BETWEEN_READS: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
 
-/// How many faults a report lists at most.
+/// The maximum number of faults that a report lists.
 const LISTED: usize = 100;
 
 #[derive(Debug, Default, Deserialize)]
 pub struct Order {
     /// The user whose wallet is audited. `None` audits every wallet.
     user_id: Option<u32>,
-    /// The `resume` in the report of an earlier audit that ran out of time.
+    /// The `resume` list from the report of an earlier audit that stopped early.
     resume: Option<Vec<Position>>,
 }
 
 impl Order {
-    /// Returns whether `resume` is an empty list. The audit would then read nothing and report no faults.
+    /// Returns whether `resume` is an empty list. With an empty list, the audit would read nothing and report
+    /// no faults.
     pub fn is_empty_resume(&self) -> bool {
         self.resume.as_ref().is_some_and(Vec::is_empty)
     }
@@ -55,7 +56,7 @@ pub struct Report {
     pub faulty: u64,
     /// The first hundred faults.
     pub faults: Vec<Found>,
-    /// Where the next audit continues in each segment, if this audit ran out of time.
+    /// Where the next audit continues in each segment, if this audit stopped early.
     pub resume: Option<Vec<Position>>,
 }
 
@@ -141,7 +142,8 @@ async fn audit_segment(
             return Ok((report, position_after(safe)));
         }
         let (items, next) = match app.store.wallet_items(segment, segments, from).await {
-            // Returns what was audited so far. The next audit resumes after the last complete wallet.
+            // If the store is busy, the audit stops early. The next audit resumes after the last complete
+            // wallet.
             Err(error @ StoreError::Busy { .. }) => {
                 tracing::warn!(%error, segment, "the audit of a segment stops early");
                 return Ok((report, position_after(safe)));

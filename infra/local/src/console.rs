@@ -25,7 +25,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Returns the routes of the pages, without the API.
+/// Returns the routes of the pages, but not those of the API.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
     traffic: Traffic,
     stopped: watch::Receiver<bool>,
@@ -61,7 +61,7 @@ fn traffic_events(traffic: &Traffic, stopped: watch::Receiver<bool>) -> Response
             };
             match event {
                 Ok(event) => return Some((Ok::<_, Infallible>(event), (events, stopped))),
-                // A page that is too slow misses events and continues with the oldest event that is left.
+                // A page that is too slow misses events. It continues with the oldest event in the channel.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return None,
             }

@@ -6,7 +6,7 @@ use touchline_stack::store::EmbeddedStoreError;
 use touchline_stack::tables::TableError;
 use touchline_stack::template::TemplateError;
 
-/// Why the stack did not start. Each message is one line and says how to continue where that is not obvious.
+/// Why the stack did not start. Each message is one line. If the remedy is not obvious, the message says it.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("port {0} is in use or not allowed ({1}); choose another port with --port")]
@@ -37,6 +37,6 @@ pub enum StartError {
     UnknownFunction(String),
     #[error("the demo league could not be imported ({0}); start with --no-demo to skip it")]
     Demo(String),
-    #[error("the streams cannot be read: {0}")]
+    #[error("the DynamoDB streams cannot be read: {0}")]
     Streams(String),
 }

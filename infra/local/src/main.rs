@@ -33,7 +33,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Prints the help and the version unchanged, and a usage error in one line.
+/// Prints the help and the version as clap formats them. Prints a usage error as one line.
 fn report_usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         print!("{error}");

@@ -30,8 +30,8 @@ impl Registration {
     }
 }
 
-/// Returns the text of a new registration file. The file reserves all usernames of the homeserver, because
-/// every username of the product is a Matrix username too.
+/// Returns the text of a new registration file. Users have the same username in the product and in Matrix, so
+/// the file reserves all valid usernames of the product on the homeserver.
 #[must_use]
 pub fn registration(server_name: &str, url: &str, random: &(dyn Random + 'static)) -> String {
     let name = server_name.replace('.', "\\.");

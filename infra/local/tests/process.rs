@@ -62,7 +62,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Sends `SIGKILL`, so that nothing is cleaned up.
+    /// Sends `SIGKILL`, so the stack ends without cleanup, as in a crash.
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -247,7 +247,7 @@ fn the_invoke_api_responds_like_lambda() {
         (status, headers["x-amzn-errortype"].to_str().unwrap()),
         (400, "InvalidParameterValueException")
     );
-    // Lambda reports an error of the function, such as an invalid event, with status 200.
+    // If a function fails, for example on an invalid event, Lambda still responds with status 200.
     let (status, headers, body) = invoke("login", "RequestResponse", "{\"no\": \"event\"}");
     assert_eq!((status, headers["x-amz-function-error"].to_str().unwrap()), (200, "Unhandled"));
     assert!(body.contains("errorType") && body.contains("errorMessage"), "{body}");

@@ -88,7 +88,7 @@ fn request_body(fields: &[InputField], example: Option<&Value>) -> Value {
     json!({ "required": !required.is_empty(), "content": { "application/json": content } })
 }
 
-/// Makes a schema accept `null`, which means that the field is absent.
+/// Makes a schema accept `null`. A field with the value `null` counts as absent.
 fn nullable(mut schema: Value) -> Value {
     let kind = schema["type"].take();
     schema["type"] = json!([kind, "null"]);

@@ -1,4 +1,4 @@
-//! A DynamoDB inside this process.
+//! A DynamoDB-compatible server inside this process.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -69,7 +69,7 @@ impl EmbeddedStore {
         format!("http://{}", self.address)
     }
 
-    /// Waits for the requests in progress, then closes the data.
+    /// Waits for the requests in progress, then closes the database.
     pub async fn stop(mut self) {
         drop(self.stop.take());
         let _ = self.server.await;

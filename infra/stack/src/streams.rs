@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 pub use aws_sdk_dynamodbstreams::types::Record;
 
-/// Reads the streams of one DynamoDB.
+/// A client that reads DynamoDB streams.
 #[derive(Debug, Clone)]
 pub struct StreamReader {
     client: Client,

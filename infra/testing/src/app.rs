@@ -181,7 +181,8 @@ impl TestApp {
         SignIn::new(self, phone)
     }
 
-    /// Invokes a function with a payload and five minutes until its deadline; returns its result.
+    /// Invokes a function with a payload and returns the function's result. The function's deadline is in
+    /// five minutes.
     ///
     /// # Panics
     ///

@@ -56,7 +56,7 @@ impl fmt::Debug for Faults {
 }
 
 impl Faults {
-    /// Injects no faults until a plan is set.
+    /// Creates a client that injects no faults until a plan is set.
     #[must_use]
     pub fn none() -> Self {
         let inner = aws_smithy_http_client::Builder::new().build_http();

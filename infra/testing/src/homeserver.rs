@@ -9,8 +9,8 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// A homeserver with the endpoints that match rooms need: create a room, find it by its alias, read and set its name.
-/// A [`crate::TestApp`] uses it with the variables `CHAT_HOMESERVER_URL` and `CHAT_AS_TOKEN`.
+/// A fake homeserver with the endpoints for the rooms of matches: create a room, find a room by its alias, read and
+/// set a room's name. Set `CHAT_HOMESERVER_URL` and `CHAT_AS_TOKEN` to connect a [`crate::TestApp`] to it.
 #[derive(Debug, Clone)]
 pub struct HomeserverStandIn {
     url: String,
@@ -54,7 +54,7 @@ impl HomeserverStandIn {
         self.with(|homeserver| homeserver.names.get(room).cloned())
     }
 
-    /// Changes a room's name. Tests use this for names that an older version of the service has set.
+    /// Changes a room's name. Tests use this to simulate a name that an older version of the service set.
     pub fn set_name(&self, room: &str, name: &str) {
         self.with(|homeserver| homeserver.names.insert(room.to_owned(), name.to_owned()));
     }

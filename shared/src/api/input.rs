@@ -61,7 +61,7 @@ pub trait Input: Sized + Send {
     #[cfg(feature = "openapi")]
     fn fields() -> Vec<InputField>;
 
-    /// Reads every field. Returns `None` if a field is invalid, and `fields` then records which ones.
+    /// Reads every field. If a field is invalid, records the reason in `fields` and returns `None`.
     fn read(fields: &mut Fields<'_>) -> Option<Self>;
 }
 
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn null_means_absent_and_unknown_fields_are_ignored() {
+    fn unknown_fields_are_ignored_and_null_means_absent() {
         let body = json!({ "phone": "+447700900123", "code": "123456", "username": null, "extra": [] });
         let sample = Fields::of_body(&body).parse::<Sample>().unwrap();
         assert_eq!((sample.phone.as_str(), sample.code.as_str()), ("+447700900123", "123456"));

@@ -26,7 +26,7 @@ fn read(changes: &[(&'static str, &'static str)]) -> Result<Config, ConfigError>
 }
 
 #[test]
-fn errors_name_a_missing_variable_and_what_to_set_it_to() {
+fn the_error_for_a_missing_variable_says_what_to_set_it_to() {
     for (variable, expected) in [
         ("AWS_REGION", "an AWS region such as eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "an AWS access key id"),
@@ -42,7 +42,7 @@ fn errors_name_a_missing_variable_and_what_to_set_it_to() {
 }
 
 #[test]
-fn errors_name_an_invalid_variable_and_what_to_set_it_to() {
+fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
     for (variable, value, message) in [
         ("LOG_LEVEL", "shouting", r#"is "shouting". Set it to error, warn, info, debug or trace."#),
         ("CODE_PEPPER", "short", "is too short. Set it to a random text of 16 characters or more."),
@@ -99,7 +99,7 @@ fn the_error_for_an_unknown_feed_format_lists_the_known_formats() {
 }
 
 #[test]
-fn a_homeserver_url_requires_an_as_token_and_debug_output_hides_the_token() {
+fn the_as_token_is_required_with_a_homeserver_url_and_hidden_in_debug_output() {
     let url = ("CHAT_HOMESERVER_URL", "https://chat.example.org");
     let error = read(&[url]).unwrap_err();
     assert_eq!(error.variable, "CHAT_AS_TOKEN");

@@ -170,7 +170,7 @@ pub struct DailyRules {
     pub base: u32,
     /// Extra coins for each day of a streak after the first day.
     pub streak_step: u32,
-    /// The most coins that a streak adds.
+    /// The maximum number of extra coins for a streak.
     pub max_streak_bonus: u32,
 }
 
@@ -202,7 +202,7 @@ impl Wallet {
     }
 
     /// Calculates the daily coins of `today`. They can be claimed once. Server clocks differ, so the day of
-    /// the last claim can be after `today`. Then `today` counts as already claimed.
+    /// the last claim can be after `today`. In that case, `today` counts as already claimed.
     pub fn claim(&self, rules: DailyRules, today: NaiveDate) -> Result<Claim, CoinError> {
         let streak_days = match self.claimed_on {
             Some(last) if last >= today => {

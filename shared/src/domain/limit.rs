@@ -25,7 +25,7 @@ pub struct Limited {
 /// Makes the id of a request: its time in milliseconds, and a nonce that makes the id unique within the
 /// millisecond.
 ///
-/// Until the year 2286, ids sort as text by their time.
+/// Ids in text order are in the order of their times, until the year 2286.
 #[must_use]
 pub fn request_id(at: DateTime<Utc>, nonce: u32) -> String {
     format!("{:013}-{nonce:08x}", at.timestamp_millis())

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Field, Raw, Reason};
 
-/// The fewest digits of a phone number, including the country code.
+/// The minimum number of digits of a phone number, including the country code.
 const MIN_DIGITS: usize = 7;
-/// The most digits of a phone number, including the country code.
+/// The maximum number of digits of a phone number, including the country code.
 const MAX_DIGITS: usize = 15;
 
 /// The national trunk prefix, as people write it after the country code: `+44 (0)7700 900123`.

@@ -12,7 +12,7 @@ pub struct Rules {
     pub exact: u32,
     /// Points for the right winner and goal difference. Not for draws: every draw has the same difference.
     pub difference: u32,
-    /// Points for the right winner, or for a draw that was predicted.
+    /// Points for the right winner, or for a correctly predicted draw.
     pub outcome: u32,
 }
 
@@ -54,7 +54,7 @@ mod tests {
         Forecast::new(pick, score).unwrap()
     }
 
-    /// Includes every row of the table in `docs/points.md`.
+    /// The examples include every row of the table in `docs/points.md`.
     #[test]
     fn documented_examples_earn_the_documented_points() {
         use Pick::{Away, Draw, Home};

@@ -247,8 +247,8 @@ impl Match {
         }
     }
 
-    /// Returns the score after 90 minutes, if the match is finished. Other matches have no result and earn no
-    /// points.
+    /// Returns the score after 90 minutes, if the match is finished. Other matches have no result, and
+    /// their predictions earn no points.
     #[must_use]
     pub fn result(&self) -> Option<Score> {
         self.score.filter(|_| self.status == Status::Finished)
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_kicks_off_at_its_start_unless_it_is_postponed() {
+    fn a_scheduled_match_kicks_off_at_its_start_and_a_postponed_match_does_not() {
         let start = game(Status::Scheduled).start;
         let last = start - TimeDelta::milliseconds(1);
         assert!(!game(Status::Scheduled).has_kicked_off(last));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_stable_and_have_similar_sizes() {
+    fn the_shard_of_a_user_never_changes_and_shards_have_similar_sizes() {
         let found: Vec<u8> = (1..=8).map(|user| shard(UserId(user), 64)).collect();
         assert_eq!(found, [1, 14, 45, 10, 26, 0, 23, 54]);
         for shards in [1, 4, 64] {

@@ -65,7 +65,7 @@ impl Field for RoomName {
     }
 }
 
-/// A room's topic, up to 500 characters. An empty topic counts as none.
+/// A room's topic, up to 500 characters. An empty text means that the room has no topic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topic(String);
 
@@ -197,14 +197,14 @@ pub struct Member {
     /// seconds late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pick: Option<Pick>,
-    /// The version of the prediction from which `pick` was copied: the number of its edits.
+    /// The version of the prediction in `pick`: how many times the prediction had been edited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<u32>,
     /// The id of the member's primary team. The function `tally` copies it from the profile, a few seconds
     /// late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<u32>,
-    /// The last day on which the member joined, wrote, or predicted the room's match.
+    /// The last day on which the member joined, sent a message, or predicted the room's match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Day>,
 }

@@ -1,10 +1,10 @@
-//! The SMS log, and the text of a message.
+//! The SMS log, and the text of the SMS that carries a code.
 
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::{CodeId, Field, OneTimeCode, Phone, Raw, Reason, code};
 
-/// One attempt to send a code.
+/// The log entry of one SMS with a code, sent or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmsLogEntry {
     pub id: u64,
@@ -21,8 +21,8 @@ pub struct SmsLogEntry {
 }
 
 impl SmsLogEntry {
-    /// Makes an id that grows with time: milliseconds, then ten random bits. The id fits in 53 bits, because
-    /// a JavaScript number holds no more.
+    /// Makes an id that grows with time: the Unix time in milliseconds, then ten random bits. The id fits in
+    /// 53 bits, because a JavaScript number holds no more.
     #[must_use]
     pub fn id(at: DateTime<Utc>, random: u32) -> u64 {
         (u64::try_from(at.timestamp_millis()).unwrap_or(0) << 10) | u64::from(random & 0x3ff)
@@ -59,7 +59,7 @@ impl Field for SmsStatus {
     }
 }
 
-/// A position in the SMS log. Entries sort by id, then by the id of the code.
+/// A position in the SMS log. Entries sort by their id, then by the id of their code.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPosition(String);
 

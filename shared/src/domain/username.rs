@@ -120,7 +120,7 @@ impl UsernameBase {
         for c in deunicode::deunicode(&text).chars() {
             match c.to_ascii_lowercase() {
                 c @ ('a'..='z' | '0'..='9' | '.') => base.push(c),
-                // Every run of other characters becomes one underscore.
+                // Every run of characters other than letters, digits and `.` becomes one underscore.
                 _ if !base.ends_with('_') => base.push('_'),
                 _ => {}
             }
@@ -165,7 +165,7 @@ pub fn random(mut draw: impl FnMut(u32) -> u32) -> Username {
     Username(format!("fan{}", 1_000_000 + draw(99_000_000)))
 }
 
-/// The texts before and after the base in suggestions without numbers.
+/// The prefix and the suffix of each suggestion that has no number.
 const AFFIXES: &[(&str, &str)] = &[
     ("", "_fc"),
     ("the_", ""),

@@ -25,8 +25,8 @@ pub(super) struct Problem {
     pub facts: Facts,
 }
 
-/// Further fields of the body, for programs. The comment of each field starts with the error codes or
-/// statuses that have the field.
+/// Machine-readable fields of the body. The comment of each field starts with the error codes or HTTP statuses
+/// whose responses have the field.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Facts {
     /// `insufficient_balance`: the coins in the wallet.

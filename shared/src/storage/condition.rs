@@ -7,8 +7,8 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use super::error::StoreError;
 use super::item::Item;
 
-/// Returns whether a conditional write took effect: false if its condition failed. For callers that do not
-/// need the item that failed the condition.
+/// Returns true if a conditional write succeeded, and false if its condition failed. Callers that need the
+/// stored item use [`item_that_failed_condition`] instead.
 pub(super) fn condition_held<T, E: ProvideErrorMetadata>(
     operation: &'static str,
     written: Result<T, SdkError<E>>,

@@ -19,8 +19,8 @@ use super::store::Store;
 use crate::domain::catalog::fold;
 use crate::domain::room::{Room, RoomId};
 
-/// The maximum length of a folded name, in characters. Longer folded names are cut. They are possible
-/// because folding can turn one character into several.
+/// The maximum length of a folded name, in characters. Longer folded names are cut. A folded name can be
+/// longer than the room's name, because folding can turn one character into several.
 const MAX_NAME: usize = 300;
 
 /// Which public rooms to list, and in which order.
@@ -44,7 +44,7 @@ impl Directory {
         }
     }
 
-    /// Returns the prefix of the sort keys that a search by name reads. `None` for the other directories.
+    /// Returns the prefix of the sort keys that a search by name reads. `None` for `All` and `About`.
     fn prefix(&self) -> Option<&str> {
         match self {
             Self::All | Self::About(_) => None,
@@ -58,8 +58,8 @@ impl Directory {
         self.prefix().is_none_or(|prefix| position.starts_with(prefix))
     }
 
-    /// Returns whether a page lists `entry`. A name that contains the text twice has two matching entries;
-    /// only the first is listed.
+    /// Returns whether a page lists `entry`. A name that contains the text twice has two matching entries.
+    /// Only the entry for the first occurrence is listed.
     fn is_listed(&self, entry: &DirectoryEntry) -> bool {
         match self {
             Self::All | Self::About(_) => true,
@@ -110,14 +110,14 @@ fn folded(name: &str) -> String {
 /// A room in a directory.
 #[derive(Debug, Clone, Deserialize)]
 pub struct DirectoryEntry {
-    /// The entry's sort key. A cursor holds the position after which the next page begins.
+    /// The entry's sort key. A cursor contains the position of the entry after which the next page begins.
     #[serde(rename = "sk")]
     pub position: String,
     pub room_id: RoomId,
     /// The room's folded name.
     name: String,
-    /// The offset of this entry's suffix in `name`, in bytes. 0 in the directories of all rooms and of a
-    /// match.
+    /// The offset of this entry's suffix in `name`, in bytes. It is 0 in the directory of all rooms and in the
+    /// directory of a match.
     at: usize,
 }
 

@@ -124,13 +124,13 @@ pub fn catalog_row(kind: Kind, id: u32) -> Key {
     key(format!("{}#{id}", kind.as_str()), CATALOG_ROW)
 }
 
-/// Returns the key of the item that holds the id assigned to an external source's row.
+/// Returns the key of the item that holds our id for a row of an external source.
 #[must_use]
 pub fn catalog_external(kind: Kind, external: catalog::Key) -> Key {
     key(format!("external#{}#{:016x}", kind.as_str(), external.0), "id")
 }
 
-/// Returns the key of the counter that holds the last id assigned to a row of a kind.
+/// Returns the key of the counter that holds the last id that was assigned to a row of `kind`.
 #[must_use]
 pub fn catalog_counter(kind: Kind) -> Key {
     key(format!("counter#{}", kind.as_str()), "last")
@@ -269,8 +269,8 @@ pub fn room_tally(room: &RoomId) -> Key {
     key(format!("room#{}", room.as_str()), "tally")
 }
 
-/// Returns the partition of one shard of a room's members. It differs from the partition of every room,
-/// because room ids contain no `#`.
+/// Returns the partition of one shard of a room's members. It never equals the partition of a [`room`], because
+/// room ids contain no `#`.
 #[must_use]
 pub fn room_shard(room: &RoomId, shard: u8) -> String {
     format!("room#{}#{shard}", room.as_str())
@@ -306,16 +306,17 @@ pub fn push(transaction: &str) -> Key {
     key(format!("push#{transaction}"), "done")
 }
 
-/// The partition of the directory of all public rooms.
+/// The partition of the directory that lists all public rooms.
 pub const DIRECTORY: &str = "directory";
 
-/// Returns the partition of the directory of the public rooms about a match.
+/// Returns the partition of the directory that lists the public rooms about a match.
 #[must_use]
 pub fn rooms_about(event: u32) -> String {
     format!("about#{event}")
 }
 
-/// Returns the partition of the room name suffixes that begin with the character `first`.
+/// Returns a partition of the index for searches by room name. The partition holds all suffixes of room names
+/// that begin with the character `first`.
 #[must_use]
 pub fn name_suffixes(first: char) -> String {
     format!("find#{first}")
@@ -330,7 +331,8 @@ fn directory_position(room: &Room) -> String {
 /// limits the length of sort keys.
 const MAX_SUFFIX: usize = 200;
 
-/// Returns the prefix of the sort keys of all name suffixes that begin with `text`. `text` must be folded.
+/// Returns the sort key prefix for the name suffixes that begin with `text`. `text` must be folded: lower-case
+/// ASCII.
 #[must_use]
 pub fn suffix_prefix(text: &str) -> &str {
     &text[..text.len().min(MAX_SUFFIX)]

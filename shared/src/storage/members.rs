@@ -3,8 +3,8 @@
 //! A membership also holds copies of the member's prediction for the room's match, their team and their
 //! record, so that a room can count and rank its members.
 //!
-//! The attribute `told` is the time, in milliseconds, of the latest homeserver event or request of ours that
-//! changed the membership. A homeserver event supersedes older homeserver events and older requests of ours.
+//! Homeserver events and requests to our API change a membership. The attribute `told` is the time of the
+//! latest change, in milliseconds. A homeserver event supersedes all older changes.
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
@@ -30,18 +30,18 @@ const BY_USER: &str = "by_user";
 /// them.
 const BY_STANDING: &str = "by_standing";
 
-/// The value of the attribute `entry` if the member joined with another Matrix client. If the member joined
-/// through our API, `entry` is the id of the join request.
+/// The value of the attribute `entry` if the member joined with a Matrix client, not through our API. After a
+/// join through our API, `entry` is the id of the join request.
 const ELSEWHERE: &str = "elsewhere";
 
 /// The maximum difference between the homeserver's clock and ours.
 const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
-/// A condition that holds if no homeserver event is newer than our request. A newer homeserver event either
-/// supersedes our request or results from it.
+/// A condition that holds if no homeserver event is newer than the API request. A newer homeserver event either
+/// supersedes the request or results from it.
 const NO_NEWER_EVENT: &str = "attribute_not_exists(told) OR told < :began";
 
-/// Returns the value of `told` for our request: the time when the request began, minus the clock skew. So the
+/// Returns the value of `told` for an API request: the time when the request began, minus the clock skew. So the
 /// homeserver event that results from the request always has a later time.
 fn told_by_request(began: DateTime<Utc>) -> AttributeValue {
     number((began - CLOCK_SKEW).timestamp_millis())
@@ -129,16 +129,16 @@ impl Store {
         }
         if to != Membership::Join {
             // Only joined members have these attributes.
-            set.push_str(" REMOVE standing, entry, since");
+            set.push_str(" REMOVE standing, ranked, entry, since");
         }
         update.update_expression(set)
     }
 
     /// Joins a user to a room. A retry with the same `request_id` returns [`Joined::Now`] again.
     ///
-    /// The homeserver also reports this join as an event. If the event arrives before this write, the event
-    /// is stored as a join with another Matrix client. A stored join with another client therefore counts as
-    /// this request's join if it is newer than this request. Only one request can claim a stored join.
+    /// The homeserver also reports this join as an event. If the event is stored before this write, it looks
+    /// like a join with a Matrix client: `entry` is `ELSEWHERE`. So if such a join is newer than this request,
+    /// the request claims it and returns [`Joined::Now`]. Only one request can claim a stored join.
     pub async fn join(
         &self,
         room: &Room,
@@ -169,9 +169,9 @@ impl Store {
         let Some(member) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        // If the stored membership is not `join`, a homeserver event that is newer than this request set it.
-        // The result is still `Now`, because the homeserver accepted the join and will report it. The
-        // homeserver sends events in order, so its last event sets the correct membership.
+        // A homeserver event that is newer than this request may have set another membership than `join`. The
+        // result is still `Now`, because the homeserver accepted the join. The homeserver sends its events in
+        // order, so its last event sets the correct membership.
         let joined_before = has_text(&member, "membership", Membership::Join.as_str())
             && !has_text(&member, "entry", request_id);
         Ok(if joined_before { Joined::Already } else { Joined::Now })
@@ -372,7 +372,7 @@ impl Store {
         };
         let copied = update
             .condition_expression(
-                "membership = :join AND (attribute_not_exists(standing) OR ranked < :version)",
+                "membership = :join AND (attribute_not_exists(ranked) OR ranked < :version)",
             )
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
             .expression_attribute_values(":settled", number(record.settled))

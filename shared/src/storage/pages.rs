@@ -90,8 +90,8 @@ where
 }
 
 impl Store {
-    /// Reads up to `limit` items of a partition whose sort keys are greater than `after`. Returns the items
-    /// and whether they reach the end of the partition.
+    /// Reads up to `limit` items of a partition, beginning after the sort key `after`. Returns the items and
+    /// whether they reach the end of the partition.
     pub(super) async fn partition_page(
         &self,
         table: &str,

@@ -88,8 +88,7 @@ pub struct PredictionQuery {
     pub pick: Option<Pick>,
     pub after: Option<UserId>,
     pub limit: usize,
-    /// An estimate of the number of the match's predictions. It decides how many shards are read
-    /// concurrently.
+    /// An estimate of how many predictions the match has. It decides how many shards are read concurrently.
     pub estimated_total: usize,
 }
 
@@ -101,7 +100,7 @@ impl Store {
             .update_item()
             .table_name(&self.tables.predictions)
             .set_key(Some(keys::prediction(new.event_id, new.shards, new.user_id).into()))
-            // The SDK may retry a write. A late retry must not overwrite a later change.
+            // The SDK may retry this write after a newer change. The retry must not overwrite that change.
             .condition_expression(
                 "attribute_not_exists(points) AND (attribute_not_exists(changed) OR changed <= :stamp)",
             )
@@ -176,8 +175,8 @@ impl Store {
         .await
     }
 
-    /// Reads up to `limit` predictions of one shard, sorted by sort key, after the user `after`. Returns the
-    /// predictions and whether they reach the end of the shard.
+    /// Reads up to `limit` predictions of one shard, sorted by sort key, beginning after the user `after`.
+    /// Returns the predictions and whether they reach the end of the shard.
     pub async fn shard_page(
         &self,
         event: u32,

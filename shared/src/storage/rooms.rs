@@ -21,10 +21,10 @@ use crate::domain::UserId;
 use crate::domain::room::{Member, Room, RoomId};
 use crate::domain::tally::{RoomCounts, RoomTotals};
 
-/// How long a room's creation is kept, and so how long its idempotency key is valid.
+/// How long a [`RoomCreation`] is stored. Its idempotency key is valid for the same time.
 const IDEMPOTENCY_KEY_KEPT: TimeDelta = TimeDelta::days(7);
 
-/// How long a processed homeserver transaction is remembered, because the homeserver may redeliver it.
+/// How long a homeserver transaction stays marked as processed. A redelivery within this time is recognised.
 const PUSH_KEPT: TimeDelta = TimeDelta::days(7);
 
 /// The creation of a room, in progress or finished.
@@ -33,7 +33,7 @@ pub struct RoomCreation {
     /// A text that is the same for every attempt to create this room, so that a retry does not create a
     /// second room in the chat network.
     pub nonce: String,
-    /// A digest of the room's properties in the first request.
+    /// A digest of the room's properties, from the request that began the creation.
     pub content: String,
     /// The room's id, if an earlier request created the room.
     pub room_id: Option<RoomId>,
@@ -52,7 +52,7 @@ pub struct RoomCreationRequest<'a> {
     pub has_key: bool,
 }
 
-/// A room's counters as stored. The names of the counters per team and per day contain the team or the day.
+/// A room's counters as stored. A counter for one team or one day has the team's id or the day in its name.
 #[derive(Deserialize)]
 struct StoredCounts {
     #[serde(flatten)]

@@ -17,8 +17,8 @@ use crate::domain::{Prediction, UserId};
 /// One stream record.
 #[derive(Debug)]
 pub struct Record {
-    /// The sequence number as it arrived. If the record fails, this text identifies it in our response to
-    /// Lambda.
+    /// The sequence number, as the text that Lambda sent. If the record fails, our response to Lambda
+    /// identifies the record by this text.
     pub number: String,
     pub sequence: Sequence,
     /// The stream shard of the record. The records of a shard arrive in the order of their sequence numbers.
@@ -64,7 +64,8 @@ pub struct Batch {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A stream record that does not parse. It is stored for inspection, so that it does not block the stream.
+/// A stream record that does not parse. The function `tally` stores it for inspection and processes the other
+/// records.
 #[derive(Debug)]
 pub struct Unreadable {
     pub number: String,

@@ -43,10 +43,11 @@ pub struct Addition<C> {
 /// shard for some hours and deletes the shard a day later.
 const POSITIONS_KEPT: TimeDelta = TimeDelta::hours(36);
 
-/// The maximum number of old attributes that one write removes. DynamoDB limits the size of an expression.
+/// The maximum number of outdated positions and counters that one write removes. DynamoDB limits the size of
+/// an expression.
 const MAX_REMOVED: usize = 80;
 
-/// The prefix of the attributes that hold the positions.
+/// The prefix of the attributes that hold the positions in stream shards.
 const POSITION: &str = "seen:";
 
 impl Aggregate {
@@ -109,8 +110,8 @@ impl Store {
                 .expression_attribute_values(":last", number(last.sequence.number()))
                 .return_values(ReturnValue::AllNew)
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            // The version grows with every write, so that an older copy of the counters never replaces a
-            // newer one.
+            // The version grows with every write. `Store::copy_record` compares it with the version of the
+            // copy in a membership.
             let mut adds = vec!["version :one".to_owned()];
             update = update.expression_attribute_values(":one", number(1));
             for (at, (name, count)) in fields.into_iter().enumerate() {
@@ -264,7 +265,7 @@ fn position_in(item: &Item, attribute: &str) -> Option<u128> {
 fn is_old_shard(shard: &str, now: DateTime<Utc>) -> bool {
     let created = shard.split_once('-').and_then(|(created, _)| created.parse::<i64>().ok());
     created.is_some_and(|created| {
-        // A smaller number is not a creation time: it would be in 2001 or earlier.
+        // A number up to 1,000,000,000,000 would be a time before 2002, so it is not a creation time.
         created > 1_000_000_000_000 && created < (now - POSITIONS_KEPT).timestamp_millis()
     })
 }

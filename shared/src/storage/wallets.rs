@@ -167,7 +167,8 @@ impl Store {
         let written = self
             .client
             .transact_write_items()
-            // The SDK's default tokens come from a random number generator that is not cryptographically secure.
+            // We set the token, because the SDK's default token comes from a random number generator that is
+            // not cryptographically secure.
             .client_request_token(format!("{}-{}", entry.request_id, entry.sequence))
             .transact_items(
                 TransactWriteItem::builder().update(balance.update_expression(set).build()?).build(),

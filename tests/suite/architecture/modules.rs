@@ -88,9 +88,8 @@ impl Modules {
         index
     }
 
-    /// Returns the module that defines the item that a path names. Returns `None` for a path to another crate.
-    /// Also returns `None` for a path that starts with a name imported by a `use`, because the `use` itself
-    /// counts as an import.
+    /// Returns the module that defines the item at `path`. Returns `None` for a path to another crate. Also
+    /// returns `None` for a path whose first name comes from a `use`, because the `use` is counted separately.
     fn resolve(&self, from: usize, path: &[String], reexports: usize) -> Option<usize> {
         let (first, mut rest) = path.split_first()?;
         let mut module = match first.as_str() {

@@ -17,7 +17,7 @@ pub struct Named {
 pub enum NameKind {
     /// A path in an expression, in a type, or in a `use` inside an inline module.
     Path,
-    /// A `use` of the path. `name` is the name that it declares; `None` for a glob.
+    /// A `use` of the path. `name` is the name that the `use` declares, or `None` for a glob.
     Use { name: Option<String>, is_public: bool },
 }
 

@@ -106,7 +106,7 @@ async fn bodies_that_are_not_objects_are_422() {
 }
 
 #[test]
-fn every_endpoint_that_takes_fields_is_tested_here() {
+fn well_formed_has_a_body_for_every_endpoint_that_takes_fields() {
     let without_fields = [
         "/api/auth/logout",
         "/api/auth/daily-coins",
@@ -143,7 +143,7 @@ async fn requests_with_bytes_that_are_not_utf_8_fail() {
     let anonymous = HttpApi::under_test().anonymous();
     anonymous.get("/api/logs/sms?phone=%ff%fe").await.expect_error(422, "validation_error");
     let mut bodies = vec![vec![0xff, 0xfe], vec![b'{', 0xff, b'}']];
-    // ministack's gateway replaces the bytes with a replacement character, which is valid text.
+    // ministack's gateway replaces invalid bytes with U+FFFD, so this body becomes valid JSON there.
     if !HttpApi::is_deployed() {
         bodies.push(vec![b'"', 0xff, 0xfe, b'"']);
     }

@@ -134,7 +134,7 @@ async fn a_member_who_was_away_is_active_again_after_a_message() {
 }
 
 #[tokio::test]
-async fn a_homeserver_transaction_is_applied_once_after_rejected_pushes_with_the_same_id() {
+async fn a_redelivered_transaction_counts_once_even_after_rejected_pushes_with_its_id() {
     let app = HttpApi::under_test();
     let (alice, bob) = two_users().await;
     let (name, transaction) = (unique_name(), unique_name());

@@ -4,7 +4,7 @@ use touchline_testing::Api as _;
 use crate::target::{HttpApi, unique_name, unique_phone};
 
 #[tokio::test]
-async fn the_profile_shows_what_was_saved() {
+async fn the_profile_shows_the_updated_fields() {
     let alice = HttpApi::under_test().user("alice").await;
     let username = unique_name();
     let update = alice.updates_profile().name("Ada Lovelace").email("ada@example.org");

@@ -1,7 +1,7 @@
 use crate::target::{HttpApi, unique_phone};
 
 #[tokio::test]
-async fn a_sent_code_is_in_the_log() {
+async fn a_sent_code_is_in_the_sms_log() {
     let anonymous = HttpApi::under_test().anonymous();
     let phone = unique_phone();
     anonymous.requests_code(&phone).await.expect(200);

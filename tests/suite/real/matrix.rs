@@ -79,7 +79,7 @@ async fn a_message_in_the_room_of_a_match_reaches_the_other_members() {
 
 #[tokio::test]
 #[ignore = "needs Synapse: run tests/real-components"]
-async fn the_room_of_an_event_can_be_renamed_any_number_of_times() {
+async fn the_room_of_a_match_can_be_renamed_any_number_of_times() {
     let alice = HttpApi::under_test().user("alice").await;
     let chat = chat(&variable("TOUCHLINE_TEST_HOMESERVER"));
     let random: &dyn Random = &SystemRandom;
@@ -253,7 +253,7 @@ impl Homeserver {
     async fn restart(&mut self) {
         let started = Command::new(&self.command[0]).args(&self.command[1..]).spawn();
         self.restarted = Some(started.expect("the homeserver starts"));
-        // Synapse can need more than the 20 seconds after which `eventually` panics. Wait 3 times 15 seconds.
+        // `eventually` panics after 20 seconds, and Synapse can take longer to start. Wait 3 times 15 seconds.
         for _ in 0..3 {
             if timeout(Duration::from_secs(15), eventually(async || self.is_up().await, |up| *up))
                 .await

@@ -5,7 +5,7 @@ mod matrix;
 mod roles;
 mod sns;
 
-/// The value of a variable that `tests/real-components` sets.
+/// Returns the value of a variable that `tests/real-components` sets.
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run tests/real-components"))
 }

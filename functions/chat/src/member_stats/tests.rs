@@ -1,5 +1,5 @@
 use chrono::TimeDelta;
-use serde_json::json;
+use serde_json::{Value, json};
 use touchline_testing::{TestApp, User};
 
 use crate::testing::{app, league, message_event, process_changes, stats};
@@ -10,12 +10,15 @@ async fn supports(user: &User, team: u32) {
 
 /// Imports the final score of a match and awards the points.
 async fn ends(app: &TestApp, event: u32, home: u32, away: u32) {
+    update_match(app, event, json!({ "status": "finished", "home_score": home, "away_score": away })).await;
+}
+
+/// Imports new values for some fields of a match, and runs `points` and `tally`.
+async fn update_match(app: &TestApp, event: u32, fields: Value) {
     let league = league();
     let events = league["events"].as_array().unwrap();
     let mut event = events.iter().find(|one| one["id"] == event).unwrap().clone();
-    event["status"] = "finished".into();
-    event["home_score"] = home.into();
-    event["away_score"] = away.into();
+    event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     app.clock.advance(TimeDelta::seconds(1));
     app.invoke(feed::handle, json!({ "format": "touchline", "events": [event] })).await;
     app.clock.advance(TimeDelta::minutes(1));
@@ -25,7 +28,7 @@ async fn ends(app: &TestApp, event: u32, home: u32, away: u32) {
 }
 
 #[tokio::test]
-async fn predictions_and_team_choices_count_whether_made_before_or_after_the_join() {
+async fn statistics_include_predictions_and_teams_from_before_and_after_the_join() {
     let (app, [alice, bob, carol]) = app().await;
     app.clock.advance(-TimeDelta::hours(1));
     supports(&alice, 1).await;
@@ -72,9 +75,10 @@ async fn team_keys_are_snake_case_whatever_slugs_the_feed_sends() {
     );
 }
 
-/// After the join, `tally` processes only the changes of the `rooms` table.
+/// After the join, `tally` processes only changes of the `rooms` table. So the copies are made when `tally`
+/// processes the join.
 #[tokio::test]
-async fn a_join_copies_the_prediction_team_and_record_of_the_user() {
+async fn a_join_copies_the_users_team_and_prediction_and_record() {
     let (app, [alice, bob, _]) = app().await;
     app.clock.advance(-TimeDelta::hours(2));
     let room = alice.creates_room("Stand").about_event(4).await.room_id();
@@ -156,6 +160,37 @@ async fn the_top_predictors_are_members_ranked_by_their_records() {
         stats(&app, &alice, &room).await["top_predictors"],
         json!([predictor(&carol, 1, 1.0), predictor(&alice, 0, 0.0)])
     );
+}
+
+/// A cancelled match takes the points back, so the member has no record any more.
+#[tokio::test]
+async fn a_redelivered_older_record_does_not_rank_a_member_again() {
+    let (app, [alice, ..]) = app().await;
+    app.clock.advance(-TimeDelta::hours(2));
+    let room = alice.creates_room("Stand").await.room_id();
+    alice.predicts(1).home().await.expect(201);
+    ends(&app, 1, 2, 0).await;
+    assert_eq!(stats(&app, &alice, &room).await["top_predictors"].as_array().unwrap().len(), 1);
+    let older = app.changes(&app.config.tables.predictions).await;
+    update_match(&app, 1, json!({ "status": "cancelled", "home_score": null, "away_score": null })).await;
+    let ranked = async || alice.views_member_stats(&room).await.expect_data(200)["top_predictors"].clone();
+    assert_eq!(ranked().await, json!([]));
+    app.invoke(tally::handle, older).await;
+    assert_eq!(ranked().await, json!([]));
+}
+
+#[tokio::test]
+async fn a_member_who_joins_again_is_ranked_again() {
+    let (app, [alice, bob, _]) = app().await;
+    app.clock.advance(-TimeDelta::hours(2));
+    let room = alice.creates_room("Stand").await.room_id();
+    bob.joins(&room).await.expect(200);
+    bob.predicts(1).home().await.expect(201);
+    ends(&app, 1, 2, 0).await;
+    bob.leaves(&room).await.expect(200);
+    assert_eq!(stats(&app, &alice, &room).await["top_predictors"], json!([]));
+    bob.joins(&room).await.expect(200);
+    assert_eq!(stats(&app, &alice, &room).await["top_predictors"][0]["user_id"], bob.id);
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ async fn a_message_updates_the_last_activity_and_an_older_message_does_not() {
 }
 
 #[tokio::test]
-async fn a_redelivered_transaction_counts_once_and_older_events_undo_nothing() {
+async fn a_redelivered_transaction_counts_once_and_older_events_do_not_override_newer_events() {
     let (app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Stand").await.room_id();
     let to = |membership, seconds| membership_event(&app, &room, bob.chat_id(), membership, seconds);

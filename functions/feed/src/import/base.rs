@@ -7,13 +7,13 @@ use touchline::storage::{Reads, StoreError};
 
 use super::chunks::{Rows, changed_chunks};
 
-/// What the next snapshot is built on.
+/// The data that the next catalog snapshot is built from.
 pub enum Base {
     /// Nothing has been published yet.
     Nothing,
     Snapshot(Loaded),
-    /// The published snapshot cannot be read, for example because another version of this program wrote it.
-    /// The next snapshot is built from the stored rows.
+    /// The stored rows. They are used for a rebuild, and if the published snapshot is unreadable, for example
+    /// because another version of this program wrote it.
     Rows {
         head: Option<Head>,
         catalog: Arc<Catalog>,
@@ -40,7 +40,7 @@ impl Base {
         Ok(Self::Rows { head, catalog: Arc::new(Catalog::new(chunks)) })
     }
 
-    /// Returns the rows that a document can refer to.
+    /// Returns the catalog before the import. A feed document can refer to rows of this catalog.
     pub fn known(&self) -> Arc<Catalog> {
         match self {
             Self::Nothing => Arc::default(),
@@ -49,7 +49,7 @@ impl Base {
         }
     }
 
-    /// Returns the published catalog, which is empty if nothing is published or the snapshot is unreadable.
+    /// Returns the published catalog. It is empty for `Nothing` and `Rows`.
     pub fn published(&self) -> Arc<Catalog> {
         match self {
             Self::Snapshot(loaded) => Arc::clone(&loaded.catalog),
@@ -65,7 +65,7 @@ impl Base {
         }
     }
 
-    /// Returns the chunks that the next snapshot keeps unless it replaces them.
+    /// Returns the index of the published chunks. It is empty for `Nothing` and `Rows`.
     pub fn index(&self) -> Index {
         match self {
             Self::Snapshot(loaded) => loaded.index.clone(),

@@ -114,7 +114,7 @@ impl Import<'_> {
     }
 }
 
-/// Returns a reference as the document writes it.
+/// Formats a reference for an error message: the id or name that the feed's document contains.
 fn shown(reference: &Reference) -> String {
     match reference {
         Reference::Given(id) => id.to_string(),

@@ -7,7 +7,8 @@ use super::Import;
 use super::slug::slug;
 use crate::document::{NewEvent, NewSport, NewTeam, NewTournament, OWN_SOURCE, Reference};
 
-/// Ids from this one on are never assigned. They are reserved for documents that bring their own ids.
+/// This id and all higher ids are reserved for documents that bring their own ids. The import ignores them
+/// when it looks for the last assigned id.
 const FIRST_OWN_ID: u32 = 1_000_000;
 
 /// The id of each row that the document refers to.
@@ -32,8 +33,8 @@ impl Ids {
 }
 
 impl Import<'_> {
-    /// Assigns ids to the rows that have only an id of their source. If the catalog already has a sport with
-    /// the same slug from another source, the document's sport gets the existing id and is not imported.
+    /// Assigns a catalog id to each row that has only its source's id. If the catalog already has a sport
+    /// with the same slug from another source, the document's sport gets the existing id and is not imported.
     /// Returns the ids and the sports to import.
     pub async fn assign_ids(
         &self,

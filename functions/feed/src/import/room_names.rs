@@ -22,8 +22,8 @@ struct Rename {
 }
 
 impl Import<'_> {
-    /// Renames the match rooms that are not named after the current names of their teams. Either a team was
-    /// renamed, or an older version of this program named the rooms differently.
+    /// Renames the match rooms that have an outdated name. A name is outdated if a team was renamed, or if an
+    /// older version of this program built room names differently.
     ///
     /// The match's row has a hash of the room's name. A rename writes the hash last. After a crash, or while
     /// the homeserver is down, the row still has the old hash, and the next import tries again.

@@ -6,7 +6,7 @@ use touchline::storage::{Retry, StoreError};
 
 use super::Import;
 
-/// What happens to a row of the document.
+/// What the import does with a row of the document.
 enum Decision<T> {
     /// `changed` is false if only the date differs from the stored row.
     Write {

@@ -82,8 +82,8 @@ impl Import<'_> {
         let has_all_details = ids.is_own_format();
         self.rows.teams = self
             .apply(wanted, |before, mut wanted: Team| {
-                // Documents of other sources can list matches with only the names of the teams. They must not
-                // erase the stored details of the teams.
+                // A document that is not in our own format may contain only the names of the teams. Details
+                // that it omits keep their stored values.
                 if let Some(before) = before.filter(|_| !has_all_details) {
                     wanted.logo = wanted.logo.or_else(|| before.logo.clone());
                     wanted.country = wanted.country.or_else(|| before.country.clone());
@@ -97,8 +97,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Returns the team that a match refers to. Teams of different sources can have the same id. For an
-    /// external reference, a team whose key differs from the reference's key is therefore not returned.
+    /// Returns the team that a match refers to. Teams of different sources can have the same id, so an
+    /// external reference must also match the key of the team.
     pub fn find_team(&self, ids: &Ids, reference: &Reference) -> Option<&Team> {
         let (id, key) = ids.of(Kind::Team, reference);
         let team = self.rows.teams.get(&id).or_else(|| self.catalog.team(id))?;
@@ -106,7 +106,7 @@ impl Import<'_> {
         (same_source && !self.rejected.contains(&(Kind::Team, id))).then_some(team)
     }
 
-    /// Returns the tournament that a match refers to, by the rule of [`Self::find_team`].
+    /// Returns the tournament that a match refers to. Checks the key as [`Self::find_team`] does.
     pub fn find_tournament(&self, ids: &Ids, reference: &Reference) -> Option<&Tournament> {
         let (id, key) = ids.of(Kind::Tournament, reference);
         let tournament = self.rows.tournaments.get(&id).or_else(|| self.catalog.tournament(id))?;

@@ -50,7 +50,7 @@ async fn malformed_phones_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_phone_gets_five_codes_in_ten_minutes_and_ten_in_a_day() {
+async fn a_phone_gets_at_most_five_codes_in_ten_minutes_and_ten_in_a_day() {
     let (app, caller) = anonymous().await;
     for _ in 0..5 {
         caller.requests_code(PHONE).await.expect(200);
@@ -214,8 +214,8 @@ async fn concurrent_requests_for_which_no_code_is_sent_do_not_count_towards_the_
     caller.requests_code(PHONE).await.expect_error(429, "rate_limited");
 }
 
-/// The older request stores its code, but the response is lost. Before the SDK retries the write, a newer
-/// request stores another code. The retry must not count again, nor restore the older code.
+/// A request stores its code, but the store's response is lost. Before the SDK retries the write, a newer
+/// request stores another code. The retry must not count again and must not restore the older code.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retried_write_does_not_overwrite_a_newer_code() {
     let (app, caller) = anonymous().await;

@@ -57,7 +57,7 @@ async fn the_login_endpoint_logs_in_and_spends_the_code() {
 }
 
 #[tokio::test]
-async fn wrong_used_expired_replaced_and_unsent_codes_are_rejected() {
+async fn codes_that_are_wrong_used_expired_replaced_or_unsent_are_rejected() {
     let (app, caller) = anonymous().await;
     let verify = |code: &str| caller.verifies_code(PHONE, code);
     verify("123456").await.expect_error(401, "invalid_code");
@@ -153,7 +153,7 @@ async fn a_new_user_gets_the_wanted_username_or_a_similar_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_concurrent_logins_with_one_code_log_in_once() {
+async fn one_of_twenty_concurrent_logins_with_the_same_code_succeeds() {
     for is_known in [false, true] {
         let (app, caller) = anonymous().await;
         if is_known {

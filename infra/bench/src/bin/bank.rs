@@ -4,8 +4,8 @@
 //! A seed determines a schedule: the clients' orders, the faults and the crashes. The program prints the seed of
 //! the first schedule that fails. `bank 1 <seed>` runs only the schedule with this seed.
 //!
-//! If all schedules pass, the program removes each safeguard of the product in turn. Without a safeguard, at least
-//! one schedule must fail.
+//! If all schedules pass, the program removes one safeguard of the product at a time and runs schedules without it.
+//! Each time, at least one schedule must fail.
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 #![expect(clippy::disallowed_methods, reason = "measures time")]

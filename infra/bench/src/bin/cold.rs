@@ -1,5 +1,5 @@
-//! Measures cold starts: the time from the start of a process to its first response, as Lambda's Runtime API sees it.
-//! It compares functions of the product with a function that does nothing and, if NODE is given, with a Node function.
+//! Measures cold starts: the time from the start of a process until the Lambda Runtime API receives its first response.
+//! Compares functions of the product with a function that does nothing. If NODE is given, also with a Node.js function.
 //!
 //! Usage: `cold-start FOLDER [NODE]`. FOLDER contains the release binaries. NODE is the folder
 //! `infra/bench/node`. Run `npm ci` there first.
@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use touchline_bench::StoreProcess;
 
-/// How many times each candidate starts. The candidates alternate.
+/// The number of rounds. Each round starts every candidate once.
 const ROUNDS: usize = 40;
 
 /// Each of these two Lambda events causes one read of the store, as most requests do.
@@ -124,7 +124,7 @@ async fn first_response(candidate: &Candidate, store: &str) -> Duration {
     time
 }
 
-/// Serves one connection of the runtime: sends the event and receives the response.
+/// Serves the Runtime API on one connection: sends the event and receives the response.
 async fn serve(mut connection: TcpStream, event: &str, responses: mpsc::Sender<String>) {
     let mut buffer = Vec::new();
     loop {

@@ -14,8 +14,8 @@ const SECONDS: u64 = 300;
 const WRITES_PER_SECOND: u64 = 1_000;
 const EVENT: u32 = 64;
 
-/// A function from a second to the number of predictions in it. The first second is 0. The sum over all
-/// seconds is `PREDICTIONS`.
+/// A function that returns how many predictions arrive in a given second. Seconds are numbered from 0. The sum
+/// over all seconds is `PREDICTIONS`.
 type Arrivals = fn(u64) -> u64;
 
 /// Lets the rate grow linearly until kick-off. The last second has twice the mean rate.

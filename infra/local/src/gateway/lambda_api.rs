@@ -34,7 +34,8 @@ pub(super) async fn invoke(host: &Host, name: &str, headers: &HeaderMap, body: &
     };
     match headers.get("x-amz-invocation-type").map_or("RequestResponse", |kind| kind.to_str().unwrap_or("")) {
         "DryRun" => status_only(StatusCode::NO_CONTENT),
-        // As in Lambda, a failure only appears in the log. Unlike Lambda, the response waits for the function.
+        // As in Lambda, a failure appears only in the log. Unlike Lambda, this code responds only
+        // after the function has ended.
         "Event" => {
             if let Some(Err(error)) = host.invoke(&name, event).await {
                 tracing::error!(function = name, %error, "an asynchronous invocation failed");

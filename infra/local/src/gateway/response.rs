@@ -12,7 +12,7 @@ pub(super) fn json(status: StatusCode, body: &Value) -> Response {
     response
 }
 
-/// Builds a response of API Gateway itself, such as `{"message": "Not Found"}`.
+/// Builds a response that comes from API Gateway and not from a function, such as `{"message": "Not Found"}`.
 pub(super) fn message(status: StatusCode, message: &str) -> Response {
     json(status, &json!({ "message": message }))
 }

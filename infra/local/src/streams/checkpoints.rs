@@ -1,4 +1,4 @@
-//! How far each stream is delivered, kept across restarts.
+//! Checkpoints: how far each stream was delivered. A restarted stack resumes from them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -105,7 +105,7 @@ impl Evaluator<'_> {
                 .ok_or_else(|| TemplateError::Unsupported(format!("an open brace in {text:?}")))?;
             done.push_str(before);
             match target.split_once('.') {
-                // Attributes of resources, such as ARNs, have no value here. `${Things.Arn}` becomes the text
+                // Attributes of resources, such as ARNs, are not evaluated: `${Things.Arn}` becomes the text
                 // `Things.Arn`.
                 Some(_) => done.push_str(target),
                 None => done.push_str(&self.reference(target)?),

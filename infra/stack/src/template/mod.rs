@@ -32,8 +32,8 @@ impl Template {
         Ok(Self(yaml::parse(text)?))
     }
 
-    /// Fills in the parameters. A parameter without a given value gets its default. `AWS::StackName` can be
-    /// given too.
+    /// Fills in the parameters. A parameter without a given value gets its default. `parameters` can also
+    /// set `AWS::StackName`.
     pub fn resolve(&self, parameters: &BTreeMap<String, String>) -> Result<Stack, TemplateError> {
         if let Some(unknown) = parameters
             .keys()

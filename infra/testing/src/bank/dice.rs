@@ -2,7 +2,7 @@ use touchline::ports::random::Random;
 
 use crate::SeededRandom;
 
-/// The random numbers of one schedule. The same seed gives the same numbers.
+/// The random number generator of one test schedule. The same seed gives the same numbers.
 #[derive(Debug)]
 pub struct Dice(SeededRandom);
 

@@ -1,8 +1,8 @@
 //! The bank test: clients move coins on a network with faults, through processes that crash.
 //!
-//! A seed determines a schedule: the clients' orders, the faults and the crashes. The schedule runs in one thread, on
-//! a paused clock, with the store in the same process, so the same seed gives the same schedule, call by call.
-//! Afterwards the ledger must be consistent, and every response to a client must agree with it.
+//! A seed determines a schedule: the clients' orders, the faults and the crashes. The same seed always gives the same
+//! schedule, call by call: everything runs in one thread, on a paused clock, with the store in the same process. After
+//! the schedule, the ledger must be consistent, and every response to a client must agree with the ledger.
 //!
 //! - `faults`, `network`, `process`: what can go wrong, independent of coins
 //! - `world`: the product on that network

@@ -71,8 +71,8 @@ impl Network {
     ) -> Result<HttpResponse, ConnectorError> {
         process.count_call();
         process.wait(4).await;
-        // Without the token, only the conditions of a write make its retries safe. DynamoDB forgets tokens
-        // after ten minutes, and clients retry for longer, so the conditions must suffice.
+        // Remove the idempotency token, so that only the conditions of a write make its retries safe. DynamoDB
+        // forgets a token after ten minutes, but clients retry for longer.
         if let Some(body) = body.as_object_mut() {
             body.remove("ClientRequestToken");
         }

@@ -14,7 +14,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What happened in the schedules that were played.
+/// Counts over all schedules that were played.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Played {
     pub schedules: u64,

@@ -21,9 +21,9 @@ struct Schedule {
     counts: Arc<Counts>,
 }
 
-/// Plays the schedule of a seed on a wallet of its own, then checks the wallet and every outcome.
+/// Runs the schedule for `seed` on a new wallet, then checks the wallet and every outcome.
 pub async fn play(world: &World, seed: u64) -> Result<Played, String> {
-    // The SDK draws the delays of its retries from `fastrand`.
+    // The SDK takes random retry delays from `fastrand`. The seed makes them reproducible.
     fastrand::seed(seed);
     let mut app = world.app.clone();
     app.random = Arc::new(SeededRandom::new(seed ^ 0x5eed));

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::persona::Persona;
 use crate::{Api, Request};
 
-/// Verbs for the persona that `app.homeserver()` returns.
+/// The requests that the homeserver sends. `app.homeserver()` returns the persona that sends them.
 impl<A: Api> Persona<A> {
     /// Pushes a transaction with these Matrix events, as the homeserver does.
     pub fn pushes(&self, transaction: &str, events: impl Serialize) -> Request<A> {

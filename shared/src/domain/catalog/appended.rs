@@ -1,7 +1,7 @@
 //! Serde functions for the row fields that were added after the first release.
 //!
-//! DynamoDB stores such a field as an attribute of its row, like any other field. A chunk stores no bytes for
-//! it in the row: the values of all rows follow after the last row (see `snapshot.rs`).
+//! DynamoDB stores such a field as an attribute of its row, like any other field. In a chunk, the row has no
+//! bytes for the field. The chunk stores the field's values after the last row (see `snapshot.rs`).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -42,7 +42,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Builds a catalog from chunks. An old and a new catalog share the chunks that have not changed.
+    /// Builds a catalog from chunks. Each chunk is in an `Arc`, so that an old and a new catalog can share
+    /// the unchanged chunks.
     #[must_use]
     pub fn new(chunks: BTreeMap<ChunkName, Arc<Chunk>>) -> Self {
         let mut matches: Vec<ListedMatch> = chunks

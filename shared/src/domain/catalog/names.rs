@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Team;
 
-/// The statistics key for members who have no team, or whose team has no key.
+/// The statistics key for members who support none of the teams that the statistics list.
 pub const NEUTRAL: &str = "neutral";
 
 /// The maximum length of a chat room's name, in characters.
@@ -21,8 +21,8 @@ pub fn fold(text: &str) -> String {
     deunicode::deunicode(text).to_lowercase()
 }
 
-/// Makes a name for URLs: `1. FC Köln` becomes `1-fc-koln`. A name without letters and digits
-/// becomes an empty text.
+/// Makes a name for URLs: `1. FC Köln` becomes `1-fc-koln`. A name without letters or digits
+/// becomes an empty string.
 #[must_use]
 pub fn slug(name: &str) -> String {
     join_words(name, "-")
@@ -38,8 +38,8 @@ fn join_words(text: &str, separator: &str) -> String {
 /// Returns the statistics keys of `teams`, in the same order.
 ///
 /// A key is the slug of the team in snake case: `FC-Sample.City` becomes `fc_sample_city`. If the slug has no
-/// letters or digits, the key is `team_<id>`. If an earlier team has the same key, the id of the team is
-/// appended. No key is [`NEUTRAL`].
+/// letters or digits, the key is `team_<id>`. If the key is [`NEUTRAL`], or if an earlier team has the
+/// same key, the id of the team is appended.
 #[must_use]
 pub fn distribution_keys(teams: &[&Team]) -> Vec<String> {
     let mut taken = BTreeSet::from([NEUTRAL.to_owned()]);

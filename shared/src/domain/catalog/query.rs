@@ -54,7 +54,7 @@ pub struct EventFilter {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TeamFilter {
     pub sport_id: Option<u32>,
-    /// A part of the team's name, in any case, with or without accents.
+    /// A part of the team's name. The search ignores case and accents.
     pub search: Option<String>,
 }
 

@@ -97,7 +97,8 @@ pub struct Match {
     pub start: DateTime<Utc>,
     pub status: Status,
     pub venue: Option<Box<str>>,
-    /// The current score of a live match, or the score of a finished match after 90 minutes.
+    /// For a live match, the current score. For a finished match, the score after 90 minutes, without extra
+    /// time and penalties.
     pub score: Option<Score>,
     /// The Matrix id of the match's chat room.
     pub room: Box<str>,

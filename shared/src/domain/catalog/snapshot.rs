@@ -24,7 +24,8 @@ impl Chunk {
     pub fn decode(bytes: &[u8]) -> Result<Self, CorruptChunk> {
         let plain = lz4_flex::decompress_size_prepended(bytes).map_err(|_| CorruptChunk)?;
         let (mut chunk, rest): (Self, _) = postcard::take_from_bytes(&plain).map_err(|_| CorruptChunk)?;
-        // A chunk has no appendix if the first release wrote it, or if all values of the later fields are defaults.
+        // A chunk has no appendix if the first release wrote it, or if all fields that were added after the first
+        // release have default values.
         if !rest.is_empty() {
             let appendix: Appendix = postcard::from_bytes(rest).map_err(|_| CorruptChunk)?;
             appendix.move_to(&mut chunk)?;
@@ -44,7 +45,7 @@ struct Appendix {
 }
 
 impl Appendix {
-    /// Collects the added values of a chunk. Returns `None` if every value is the default.
+    /// Collects a chunk's values of the added fields. Returns `None` if every value is the default.
     fn of(chunk: &Chunk) -> Option<Self> {
         let appendix = Self {
             team_venues: chunk.teams.iter().map(|team| team.venue.clone()).collect(),

@@ -14,7 +14,7 @@ use crate::storage::store::{Reads, Store};
 /// is missing.
 const ATTEMPTS: u32 = 5;
 
-/// The name of the snapshot in the error that follows the last failed attempt.
+/// The name of the snapshot in the error message after all attempts have failed.
 const SNAPSHOT: &str = "catalog snapshot";
 
 /// A catalog, with the head and the index from which it was loaded.
@@ -96,7 +96,7 @@ pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loade
     let mut reads = Reads::Eventual;
     loop {
         let Some(head) = store.catalog_head(reads).await? else { return Ok(None) };
-        // The head can even be older than the cached one, because the read can be stale.
+        // An eventually consistent read can return a head that is older than the cached head.
         if let Some(cached) = cached
             && head.version <= cached.head.version
         {

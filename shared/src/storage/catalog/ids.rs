@@ -11,8 +11,8 @@ use crate::storage::keys;
 use crate::storage::retry::Retry;
 use crate::storage::store::{Reads, Store};
 
-/// The maximum number of ids that one transaction assigns. A transaction takes 100 writes, and one of them is
-/// the counter.
+/// The maximum number of ids that one transaction assigns. A transaction has at most 100 writes, and one of
+/// them updates the counter.
 const IDS_PER_TRANSACTION: usize = 99;
 
 impl Store {
@@ -35,8 +35,8 @@ impl Store {
     }
 
     /// Assigns the next free ids above `above` to the keys that have no id yet. Returns the ids of all
-    /// `wanted` keys. The counter and the keys change in one transaction, so a crash leaves no gap, and a
-    /// retry after a crash assigns the same ids as a run without a crash.
+    /// `wanted` keys. One transaction writes the counter and the keys, so a crash leaves no gap in the ids. A
+    /// retry after a crash assigns the ids that the crashed run would have assigned.
     pub async fn assign_ids(
         &self,
         kind: Kind,
@@ -72,7 +72,7 @@ impl Store {
             }
             match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
                 Ok(_) => assigned.extend(ids),
-                // A concurrent import moved the counter or assigned one of the keys.
+                // A concurrent import changed the counter or assigned an id to one of the keys.
                 Err(error)
                     if (0..=missing.len())
                         .any(|at| item_that_failed_in_transaction(&error, at).is_some()) =>

@@ -125,8 +125,8 @@ impl Store {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let put = match read {
             None => put.condition_expression("attribute_not_exists(pk)"),
-            // A new version of a row has a new `as_of`. If a result was corrected under the same `as_of`, the
-            // new version has a new revision.
+            // `as_of` and the revision identify the version that was read. `as_of` alone is not enough: a
+            // corrected result can have the same `as_of`, but it has a new revision.
             Some(read) => put
                 .condition_expression(
                     "#key = :key AND as_of = :as_of AND (attribute_not_exists(revision) OR revision = :revision)",

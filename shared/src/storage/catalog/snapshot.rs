@@ -37,8 +37,8 @@ pub struct Index {
     chunks: BTreeMap<String, ChunkRef>,
 }
 
-/// The encoding that this release reads and writes. The number grows with every change of a row's encoded
-/// fields or of their order.
+/// The version of the encoding that this release reads and writes. The version grows with every change of a
+/// row's encoded fields or of their order.
 const FORMAT: u32 = 1;
 
 /// Where a chunk is stored: the partition, and the number of parts.
@@ -180,8 +180,8 @@ impl Store {
             .expression_attribute_names("#at", "at")
             .expression_attribute_values(":mine", text(at))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        // `#at = :mine` holds if the first attempt moved the head, its response was lost, and the SDK retried
-        // the write.
+        // The SDK retries the write if its response is lost. `#at = :mine` lets the retry succeed if the
+        // first attempt has already moved the head.
         put = match before {
             None => put.condition_expression("attribute_not_exists(pk) OR #at = :mine"),
             Some(before) => put

@@ -1,4 +1,4 @@
-//! One-time codes, one per phone and purpose, and the rate limits of phones and IP addresses.
+//! One-time codes (one per phone and purpose), and the rate limits per phone and per IP address.
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use chrono::serde::ts_milliseconds;
@@ -16,7 +16,7 @@ use crate::storage::rate_limit::{self, Shift};
 use crate::storage::retry::Retry;
 use crate::storage::store::Store;
 
-/// A code to store before it is sent.
+/// A new code. It is stored first and sent afterwards.
 #[derive(Debug)]
 pub struct Issue<'a> {
     pub phone: &'a Phone,
@@ -143,7 +143,7 @@ impl Store {
         };
         let admitted = rate_limit::request_ids(&item);
         if admitted.contains(issue.id) {
-            // The response to our write was lost and the SDK retried it.
+            // The write succeeded, but its response was lost and the SDK retried the write.
             return Ok(());
         }
         if let CodeRequest::ResendVerification(user) = issue.request {
@@ -162,8 +162,8 @@ impl Store {
     /// The code becomes void and no longer counts against the rate limit. If the code was a resent one, its
     /// verification stays pending.
     pub async fn withdraw_code(&self, issue: &Issue<'_>) -> Result<(), StoreError> {
-        // The first attempt assumes that our code is still the newest one, as it nearly always is. If it is
-        // not, the condition fails and the error contains the current item.
+        // The first attempt assumes that no newer code was issued, which is nearly always true. If the
+        // assumption is wrong, the condition fails and the error contains the current item.
         let mut position = 0;
         let mut is_current = true;
         let mut retry = Retry::immediate("codes of a phone", rate_limit::release_attempts(issue.limits));
@@ -194,7 +194,7 @@ impl Store {
                 return Err(StoreError::from_sdk("UpdateItem", &error));
             };
             let Some(found) = rate_limit::request_ids(&item).iter().position(|id| id == issue.id) else {
-                // The id was removed already: the response to our write was lost and the SDK retried it.
+                // The write removed the id, but its response was lost and the SDK retried the write.
                 return Ok(());
             };
             position = found;
@@ -246,7 +246,7 @@ impl Store {
         };
         let code = from_item::<Codes>(item)?.of(attempt.purpose).filter(|code| code.user_id == attempt.user);
         match code {
-            // The response to our write was lost and the SDK retried it.
+            // The write succeeded, but its response was lost and the SDK retried the write.
             Some(code) if code.tried_by.as_deref() == Some(attempt.nonce) => Ok(code),
             None if attempt.user.is_some() => Err(VerificationError::PhoneMismatch.into()),
             _ => Err(WrongCode.into()),
@@ -326,7 +326,7 @@ impl Store {
         };
         let admitted = rate_limit::request_ids(&item);
         if admitted.iter().any(|admitted| admitted == request_id) {
-            // The response to our write was lost and the SDK retried it.
+            // The write succeeded, but its response was lost and the SDK retried the write.
             return Ok(());
         }
         Err(Limited { retry_after: limit::retry_after(&admitted, &[limit], now) }.into())
@@ -359,7 +359,7 @@ impl Store {
                 return Err(StoreError::from_sdk("UpdateItem", &error));
             };
             let Some(found) = rate_limit::request_ids(&item).iter().position(|id| id == request_id) else {
-                // The id was removed already: the response to our write was lost and the SDK retried it.
+                // The write removed the id, but its response was lost and the SDK retried the write.
                 return Ok(());
             };
             position = found;

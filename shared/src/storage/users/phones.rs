@@ -40,7 +40,7 @@ pub struct ChangePhone<'a> {
 }
 
 impl Store {
-    /// Reads the owner of a phone. Strongly consistent, because the owner is the user whom a code logs in.
+    /// Reads the owner of a phone. The read is strongly consistent, because a login with a code logs in the owner.
     pub async fn phone_owner(&self, phone: &Phone) -> Result<Option<PhoneOwner>, StoreError> {
         self.get(&self.tables.users, keys::phone_owner(phone), Reads::Consistent).await
     }

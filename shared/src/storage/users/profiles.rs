@@ -168,7 +168,7 @@ impl Store {
         items.into_iter().map(|item| from_item(item).map(|person: Person| (person.id, person))).collect()
     }
 
-    /// Draws the next user id. If the caller does not use the id, a harmless gap remains.
+    /// Allocates the next user id. An id that the caller does not use leaves a harmless gap.
     pub async fn draw_user_id(&self) -> Result<UserId, StoreError> {
         let drawn = self
             .client

@@ -11,7 +11,7 @@ use crate::storage::item::{number, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
 
-/// A login: a token and the chat device that belongs to it.
+/// A login session: its chat device and its lifetime. The item's key contains the digest of the token.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
     pub device_id: String,

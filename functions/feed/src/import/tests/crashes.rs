@@ -63,9 +63,9 @@ async fn retried_writes_do_not_change_the_published_catalog() {
     assert_eq!(bytes(&app).await, bytes(&calm).await);
 }
 
-/// An import writes the head, but the response is lost. A second import publishes the next snapshot, which
-/// reuses the chunk of the first import. Then the SDK retries the first import's write of the head. The
-/// retry's conditional check fails, but the chunk must not expire, because it is in use.
+/// The first import writes the head, but the response is lost. Before the SDK retries this write, a second
+/// import publishes a snapshot that reuses the first import's chunk. The retry's conditional check then
+/// fails. The chunk must not expire, because the second snapshot uses it.
 #[tokio::test(flavor = "multi_thread")]
 async fn chunks_of_a_superseded_snapshot_do_not_expire_while_in_use() {
     let app = Arc::new(app().await);

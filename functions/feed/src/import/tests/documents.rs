@@ -47,10 +47,10 @@ async fn an_older_document_does_not_undo_a_newer_one() {
     assert_eq!(catalog(&app).await.event(2).unwrap().score.unwrap().home, 3);
 }
 
-/// A document can contain a single match. So its date is compared with the dates of the stored rows that it
-/// contains, and not with the date of the previous document.
+/// The import compares the date of a document with the stored date of each row, not with the date of the
+/// previous document. The two documents can contain different rows.
 #[tokio::test]
-async fn an_older_document_about_other_rows_is_applied() {
+async fn a_document_older_than_the_previous_one_can_update_other_rows() {
     let app = app().await;
     run(&app, &sample()).await;
     let goal = |at: &str, event: usize| {
@@ -69,7 +69,7 @@ async fn an_older_document_about_other_rows_is_applied() {
 }
 
 #[tokio::test]
-async fn a_match_with_an_older_last_updated_date_is_not_applied() {
+async fn a_match_last_updated_before_the_stored_one_is_ignored() {
     let app = app().await;
     let document = football_data();
     run(&app, &document).await;

@@ -39,7 +39,7 @@ async fn search(app: &TestApp, user: &User, text: &str) -> Vec<String> {
     found.as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Restores the state that an older version left: rooms are named by the id of their match, and the rows of the
+/// Restores the state that an older release left: rooms are named by the id of their match, and the rows of the
 /// matches have no hash of the room's name.
 async fn give_old_names(app: &TestApp, homeserver: &HomeserverStandIn) {
     let tables = &app.config.tables;
@@ -262,7 +262,7 @@ async fn a_rename_costs_two_writes_for_each_room() {
     });
     run(&app, &json!({ "format": "touchline", "events": [] })).await;
     app.faults.clear();
-    // Publishing expires the old index and the old chunks of the two months that have matches.
+    // Publishing sets an expiry on the old index, and on the old chunks of the two months that have matches.
     let publishing = 1 + 2;
     assert_eq!(updates.load(Ordering::Relaxed), 2 * 4 + publishing, "two for each of four rooms");
     assert_eq!(homeserver.take_requests().len(), 4);
