@@ -109,7 +109,7 @@ async fn every_feed_sample_gives_the_counts_in_the_readme() {
 }
 
 #[tokio::test]
-async fn every_sample_of_points_treasury_or_tally_gives_the_result_in_the_readme() {
+async fn samples_of_background_functions_give_the_results_in_the_readme() {
     let app = TestApp::serving(&[]).start().await;
     let league = include_str!("../../events/feed/touchline.json");
     app.invoke(feed::handle, serde_json::from_str(league).unwrap()).await;

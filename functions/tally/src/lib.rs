@@ -94,8 +94,8 @@ fn add<'a, C: Counters>(
     record: &'a Record,
     counts: C,
 ) {
-    // A record that adds zero can be skipped. A group whose sum is zero cannot be skipped: a redelivery may
-    // have only a part of the group.
+    // Skip a record that adds zero. Do not skip a group whose sum is zero: a later batch may redeliver only
+    // some of its records, and would count them if the group's sequence numbers were not stored.
     if counts != C::default() {
         let addition = Addition { sequence: record.sequence, counts };
         additions.entry((aggregate, &record.shard)).or_default().push((index, addition));

@@ -39,7 +39,7 @@ input! {
     }
 }
 
-/// The id of a match in a path.
+/// A match's id, as a path parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId(pub u32);
 

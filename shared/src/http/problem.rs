@@ -190,7 +190,7 @@ fn rename(error: RenameError) -> Problem {
         }
         RenameError::Locked => Problem::new(
             ErrorCode::UsernameLocked,
-            "Your username can no longer change: it is your name in chat rooms, or you changed it ten times.",
+            "You can no longer change your username: you already use it in chat, or you have changed it ten times.",
         ),
     }
 }

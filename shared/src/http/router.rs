@@ -70,7 +70,7 @@ pub struct Router {
 
 /// The endpoints with the same path: one per HTTP method.
 struct PathEndpoints {
-    /// The path with numbers instead of parameter names, as [`shape`] returns it.
+    /// The path with the position of each parameter instead of its name, such as `/rooms/{0}`. See [`shape`].
     shape: String,
     methods: Vec<(Route, Handler)>,
 }

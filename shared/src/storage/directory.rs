@@ -116,8 +116,8 @@ pub struct DirectoryEntry {
     pub room_id: RoomId,
     /// The room's folded name.
     name: String,
-    /// The offset of this entry's suffix in `name`, in bytes. It is 0 in the directory of all rooms and in the
-    /// directory of a match.
+    /// The byte offset at which this entry's suffix of `name` begins. Entries in the directory of all rooms and in
+    /// the directory of a match are for the whole name, so their offset is 0.
     at: usize,
 }
 

@@ -3,7 +3,7 @@
 //! A membership also holds copies of the member's prediction for the room's match, their team and their
 //! record, so that a room can count and rank its members.
 //!
-//! Homeserver events and requests to our API change a membership. The attribute `told` is the time of the
+//! A membership changes through homeserver events and through requests to our API. The attribute `told` is the time of the
 //! latest change, in milliseconds. A homeserver event supersedes all older changes.
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -169,9 +169,9 @@ impl Store {
         let Some(member) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        // A homeserver event that is newer than this request may have set another membership than `join`. The
-        // result is still `Now`, because the homeserver accepted the join. The homeserver sends its events in
-        // order, so its last event sets the correct membership.
+        // A newer homeserver event may have changed the stored membership already, for example to `leave`.
+        // The caller has joined anyway, because the homeserver accepted the join. The stored membership stays:
+        // the homeserver sends its events in order, so the last event leaves the correct value.
         let joined_before = has_text(&member, "membership", Membership::Join.as_str())
             && !has_text(&member, "entry", request_id);
         Ok(if joined_before { Joined::Already } else { Joined::Now })

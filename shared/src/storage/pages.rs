@@ -75,7 +75,8 @@ where
                     page.rows.push(row);
                 }
             }
-            // The unread rows of this shard sort before the rows of the next shards, so the page ends here.
+            // More rows of this shard follow. They come before the rows of the next shards, so this page must end
+            // here.
             if !has_ended {
                 return Ok(page);
             }

@@ -162,9 +162,9 @@ async fn the_top_predictors_are_members_ranked_by_their_records() {
     );
 }
 
-/// A cancelled match takes the points back, so the member has no record any more.
+/// Cancelling a match takes its points back. A stream record from before the cancellation is then redelivered.
 #[tokio::test]
-async fn a_redelivered_older_record_does_not_rank_a_member_again() {
+async fn a_redelivered_older_result_does_not_rank_a_member_again() {
     let (app, [alice, ..]) = app().await;
     app.clock.advance(-TimeDelta::hours(2));
     let room = alice.creates_room("Stand").await.room_id();

@@ -49,7 +49,7 @@ async fn membership_changes_on_the_homeserver_are_stored() {
 }
 
 #[tokio::test]
-async fn a_join_on_the_homeserver_locks_the_username() {
+async fn users_who_joined_with_a_matrix_client_cannot_change_their_username() {
     let (app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Stand").await.room_id();
     push(&app, "1", &[membership_event(&app, &room, bob.chat_id(), "join", 0)]).await;

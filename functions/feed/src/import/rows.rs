@@ -93,7 +93,7 @@ impl Import<'_> {
     /// order, a crash could leave a changed result without points.
     async fn queue_points<T: Row>(&self, replacements: &[Replacement<T>]) -> Result<(), StoreError> {
         for Replacement { row, read } in replacements {
-            // A new match has no predictions.
+            // A new match has no predictions yet, so it needs no points.
             let Some(read) = read else { continue };
             if row.revision() > read.revision() {
                 let since = self.app.clock.now();
