@@ -40,7 +40,8 @@ pub struct ChangePhone<'a> {
 }
 
 impl Store {
-    /// Reads the owner of a phone. The read is strongly consistent, because a login with a code logs in the owner.
+    /// Reads the owner of a phone. The read is strongly consistent: after a stale read, a login would sign in as
+    /// the phone's previous owner.
     pub async fn phone_owner(&self, phone: &Phone) -> Result<Option<PhoneOwner>, StoreError> {
         self.get(&self.tables.users, keys::phone_owner(phone), Reads::Consistent).await
     }
