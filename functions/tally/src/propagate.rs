@@ -1,7 +1,7 @@
 //! Copies changed data into memberships and into the room directory.
 //!
-//! A membership has copies of the member's team, of their record and of their prediction for the room's
-//! match. With these copies, the members of a room can be counted and ranked.
+//! A membership has copies of the member's team, of their prediction for the room's match, and of how many of
+//! their predictions were correct. With these copies, the members of a room can be counted and ranked.
 //!
 //! A join and a change of the copied data can be processed in any order. A join looks up the user's current
 //! data, and a change looks up the user's memberships, so the later of the two writes the copy. Sometimes
