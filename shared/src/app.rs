@@ -34,19 +34,20 @@ impl App {
     /// Creates an app that uses the system's clock and random source and connects to AWS over TLS.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self::with_http_client(config, https_client())
+        let http = https_client();
+        Self::with_http_clients(config, http.clone(), http)
     }
 
-    /// Creates an app like [`Self::new`], but with the given HTTP client for AWS.
+    /// Creates an app like [`Self::new`], but with the given HTTP clients for DynamoDB and SNS.
     #[must_use]
-    pub fn with_http_client(config: Config, http: SharedHttpClient) -> Self {
+    pub fn with_http_clients(config: Config, dynamodb: SharedHttpClient, sns: SharedHttpClient) -> Self {
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
         let sms: Arc<dyn Sms> = match &config.sms {
             SmsSettings::Console => Arc::new(Console),
-            SmsSettings::Sns(settings) => Arc::new(Sns::new(&config.aws, settings.clone(), http.clone())),
+            SmsSettings::Sns(settings) => Arc::new(Sns::new(&config.aws, settings.clone(), sns)),
         };
         Self {
-            store: Store::new(storage::connect(&config.aws, http), config.tables.clone()),
+            store: Store::new(storage::connect(&config.aws, dynamodb), config.tables.clone()),
             clock: Arc::new(SystemClock),
             chat: chat(&config.chat, &random),
             random,

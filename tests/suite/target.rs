@@ -262,8 +262,9 @@ fn start_local() -> UnderTest {
             if let Some(file) = variable("TOUCHLINE_TEST_CALLS") {
                 arguments.extend(["--note-calls".into(), file]);
             }
-            let stack =
+            let mut stack =
                 LocalStack::start(&Options::parse_from(arguments)).await.expect("the local stack starts");
+            stack.demo_league().await.expect("the demo league is imported");
             let under_test = UnderTest {
                 base: format!("http://{}", stack.api),
                 hs_token: hs_token.to_owned(),

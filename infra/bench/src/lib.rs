@@ -14,7 +14,7 @@ use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template, tables};
 
 /// Serves a store in memory until the parent process ends.
 pub async fn serve_store() {
-    let store = EmbeddedStore::in_memory().await.expect("the store starts");
+    let store = EmbeddedStore::serve_in_memory().await.expect("the store starts");
     println!("{}", store.url());
     // The parent process never writes, so this read returns when the parent's end of the pipe closes.
     let _ = tokio::io::stdin().read(&mut [0; 1]).await;

@@ -117,7 +117,7 @@ async fn run_sample(
     before: Option<&Sample>,
     sample: &Sample,
 ) -> Result<Value, String> {
-    let store = EmbeddedStore::in_memory().await.map_err(|error| error.to_string())?;
+    let store = EmbeddedStore::serve_in_memory().await.map_err(|error| error.to_string())?;
     let variables = variables(stack, &sample.function, &store.url())?;
     let config = Config::read(|name| variables.get(name).cloned()).map_err(|error| error.to_string())?;
     let http = aws_smithy_http_client::Builder::new().build_http();

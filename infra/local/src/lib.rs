@@ -22,6 +22,8 @@ mod error;
 mod host;
 
 mod calls;
+
+mod delivery;
 mod demo;
 mod options;
 mod registration;
@@ -31,4 +33,4 @@ pub use error::StartError;
 pub use functions::{HTTP_FUNCTIONS, HttpFunction};
 pub use options::{Command, Options};
 pub use registration::registration;
-pub use stack::LocalStack;
+pub use stack::{DemoLeague, LocalStack};

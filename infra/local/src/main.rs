@@ -7,7 +7,7 @@ use clap::Parser as _;
 use touchline::api::{Endpoint as _, sms_logs::ListSmsLogs};
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::SystemRandom;
-use touchline_local::{Command, LocalStack, Options, demo_league, registration};
+use touchline_local::{Command, DemoLeague, LocalStack, Options, demo_league, registration};
 
 /// The maximum time that the stack waits for requests in progress when it stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ fn report_usage(error: &clap::Error) -> ExitCode {
 async fn run(options: &Options) -> ExitCode {
     // The gateway prints a line for each request, so the log contains only warnings and errors.
     touchline::telemetry::start(tracing::Level::WARN);
-    let stack = match LocalStack::start(options).await {
+    let mut stack = match LocalStack::start(options).await {
         Ok(stack) => stack,
         Err(error) => {
             eprintln!("touchline: {error}");
@@ -56,7 +56,14 @@ async fn run(options: &Options) -> ExitCode {
         }
     };
     print_banner(&stack, options);
-    stop_signal().await;
+    let until_stopped = async {
+        report_demo_league(&mut stack).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = until_stopped => {}
+        () = stop_signal() => {}
+    }
     println!("Stopping after the requests in progress. Press Ctrl-C again to stop immediately.");
     tokio::select! {
         () = stack.stop() => {}
@@ -87,6 +94,21 @@ fn print_banner(stack: &LocalStack, options: &Options) {
     println!("  Invoke     aws lambda invoke --endpoint-url http://{api} --function-name NAME out.json");
     println!("             ({})", stack.functions.join(", "));
     println!();
+}
+
+/// Prints the progress of the import that runs in the background.
+async fn report_demo_league(stack: &mut LocalStack) {
+    if !stack.imports_demo_league() {
+        return;
+    }
+    println!("Importing the demo league. Requests are answered meanwhile.");
+    match stack.demo_league().await {
+        Ok(Some(DemoLeague { teams, matches })) => {
+            println!("The demo league is ready: {teams} teams, {matches} matches.");
+        }
+        Ok(None) => {}
+        Err(error) => eprintln!("touchline: {error}"),
+    }
 }
 
 /// Waits for Ctrl-C or SIGTERM.

@@ -11,14 +11,12 @@ use touchline_stack::Stack;
 use touchline_stack::resources::UnsupportedSchedule;
 
 use crate::host::Host;
-use crate::streams::Streams;
 
 /// Every schedule of the template.
 #[derive(Debug)]
 pub(crate) struct Schedules {
     entries: Vec<Entry>,
     host: Arc<Host>,
-    streams: Arc<Streams>,
 }
 
 #[derive(Debug)]
@@ -29,11 +27,7 @@ struct Entry {
 }
 
 impl Schedules {
-    pub(crate) fn new(
-        stack: &Stack,
-        host: Arc<Host>,
-        streams: Arc<Streams>,
-    ) -> Result<Self, UnsupportedSchedule> {
+    pub(crate) fn new(stack: &Stack, host: Arc<Host>) -> Result<Self, UnsupportedSchedule> {
         let mut entries = Vec::new();
         for function in &stack.functions {
             for schedule in &function.schedules {
@@ -44,7 +38,7 @@ impl Schedules {
                 });
             }
         }
-        Ok(Self { entries, host, streams })
+        Ok(Self { entries, host })
     }
 
     /// Invokes the functions until the stack stops. Returns after the invocations in progress have finished.
@@ -64,7 +58,6 @@ impl Schedules {
             if let Some(Err(error)) = self.host.invoke(&entry.function, entry.input.clone()).await {
                 tracing::error!(function = entry.function, %error, "a scheduled invocation failed");
             }
-            self.streams.deliver_pending().await;
         }
     }
 }
@@ -104,9 +97,8 @@ Resources:
             }),
         );
         let host = Arc::new(host);
-        let streams = Arc::new(Streams::none(Arc::clone(&host)));
         let (stop, stopped) = watch::channel(false);
-        let running = tokio::spawn(Schedules::new(&stack, host, streams).unwrap().run(stopped));
+        let running = tokio::spawn(Schedules::new(&stack, host).unwrap().run(stopped));
         // Time is virtual: it advances when every task waits.
         tokio::time::sleep(Duration::from_secs(10 * 60 + 1)).await;
         stop.send(true).unwrap();

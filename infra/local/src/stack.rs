@@ -13,13 +13,16 @@ use touchline::config::{Aws, Config, Tables};
 use touchline::domain::catalog::ShownStatus;
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::storage::Store;
+use touchline_stack::direct;
 use touchline_stack::store::{EmbeddedStoreError, reachable_address};
+use touchline_stack::streams::{RemoteStreams, StreamReader};
 use touchline_stack::tables::{self, TableError};
 use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack};
 
-use crate::calls::CallRecorder;
+use crate::calls::{self, CallObserver};
 use crate::data_folder::DataFolder;
+use crate::delivery::Inboxes;
 use crate::error::StartError;
 use crate::gateway::Gateway;
 use crate::host::Host;
@@ -36,6 +39,7 @@ pub struct LocalStack {
     pub dynamodb: String,
     pub tables: Vec<String>,
     pub functions: Vec<String>,
+    demo: Option<JoinHandle<Result<DemoLeague, StartError>>>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
     embedded_store: Option<EmbeddedStore>,
@@ -52,14 +56,20 @@ impl LocalStack {
 
         let registration = settings::read_registration(options)?;
         let stack = settings::read_stack(options, registration.as_ref())?;
-        let (folder, embedded_store, dynamodb) = open_store(options).await?;
+        let StoreAccess { folder, embedded, url, http } = open_store(options).await?;
 
-        let http = aws_smithy_http_client::Builder::new().build_http();
-        let HostedFunctions { host, stores, aws, tables } =
-            host_functions(&stack, options, registration.as_ref(), &dynamodb, &http)?;
+        let inboxes = Inboxes::new(&stack);
+        let HostedFunctions { host, stores, aws, tables } = host_functions(
+            &stack,
+            options,
+            registration.as_ref(),
+            if embedded.is_some() { direct::ENDPOINT } else { &url },
+            &CallObserver::new(inboxes.clone(), options.record_calls.clone()),
+            &http,
+        )?;
         let client = touchline::storage::connect(&aws, http.clone());
         tables::create(&client, &stack.tables).await.map_err(|error| match error {
-            TableError::Unreachable => StartError::StoreUnreachable(dynamodb.clone()),
+            TableError::Unreachable => StartError::StoreUnreachable(url.clone()),
             error => error.into(),
         })?;
         if options.record_calls.is_some() {
@@ -71,36 +81,53 @@ impl LocalStack {
         }
 
         let host = Arc::new(host);
+        let reader = match &embedded {
+            Some(store) => StreamReader::Embedded(store.streams()),
+            None => StreamReader::Remote(RemoteStreams::new(
+                &aws.region,
+                aws.credentials.clone(),
+                aws.dynamodb_endpoint.as_ref(),
+                http,
+            )),
+        };
         let checkpoints = folder.as_ref().map(DataFolder::stream_checkpoints);
-        let streams = Streams::open(&stack, &aws, http, &client, Arc::clone(&host), checkpoints)
+        let streams = Streams::open(&inboxes, reader, &client, Arc::clone(&host), checkpoints)
             .await
             .map_err(StartError::Streams)?;
-        let streams = Arc::new(streams);
-        let schedules = Schedules::new(&stack, Arc::clone(&host), Arc::clone(&streams))?;
-        let gateway = Gateway::new(&stack, Arc::clone(&host), Arc::clone(&streams), options.quiet);
+        let schedules = Schedules::new(&stack, Arc::clone(&host))?;
+        let gateway = Gateway::new(&stack, Arc::clone(&host), options.quiet);
         let (stop, stopped) = watch::channel(false);
         let tasks = vec![
-            tokio::spawn(Arc::clone(&streams).run(stopped.clone())),
+            tokio::spawn(Arc::new(streams).run(stopped.clone())),
             tokio::spawn(schedules.run(stopped.clone())),
             tokio::spawn(gateway.serve(listener, stopped)),
         ];
-
-        // The API already serves requests. A new store contains no teams and matches until this import is done.
-        if !options.no_demo && host.contains("feed") {
-            import_demo_league(&host, &Store::new(client, tables)).await?;
-            streams.deliver_pending().await;
-        }
+        // The import runs in the background, so that the first requests do not wait for it.
+        let demo = (!options.no_demo && host.contains("feed"))
+            .then(|| tokio::spawn(import_demo_league(host, Store::new(client, tables))));
 
         Ok(Self {
             api,
-            dynamodb,
+            dynamodb: url,
             tables: stack.tables.iter().map(|table| table.name.clone()).collect(),
             functions: stack.functions.iter().map(|function| function.name.clone()).collect(),
+            demo,
             stop,
             tasks,
-            embedded_store,
+            embedded_store: embedded,
             _folder: folder,
         })
+    }
+
+    #[must_use]
+    pub fn imports_demo_league(&self) -> bool {
+        self.demo.is_some()
+    }
+
+    /// Waits until the demo league is imported. Returns `None` if this stack imports none.
+    pub async fn demo_league(&mut self) -> Result<Option<DemoLeague>, StartError> {
+        let Some(import) = self.demo.take() else { return Ok(None) };
+        import.await.unwrap_or_else(|error| Err(StartError::Demo(error.to_string()))).map(Some)
     }
 
     /// Waits for the requests, scheduled invocations and stream deliveries in progress, then closes the
@@ -116,23 +143,30 @@ impl LocalStack {
     }
 }
 
-/// Starts the embedded DynamoDB, unless the options contain the URL of another DynamoDB. The returned
-/// `String` is the URL of the DynamoDB in use.
-async fn open_store(
-    options: &Options,
-) -> Result<(Option<DataFolder>, Option<EmbeddedStore>, String), StartError> {
+/// How the functions reach DynamoDB.
+struct StoreAccess {
+    folder: Option<DataFolder>,
+    embedded: Option<EmbeddedStore>,
+    /// The URL for other programs.
+    url: String,
+    http: SharedHttpClient,
+}
+
+/// Starts the embedded DynamoDB, unless the options contain the URL of another DynamoDB.
+async fn open_store(options: &Options) -> Result<StoreAccess, StartError> {
     if let Some(url) = &options.dynamodb {
-        return Ok((None, None, url.clone()));
+        let http = aws_smithy_http_client::Builder::new().build_http();
+        return Ok(StoreAccess { folder: None, embedded: None, url: url.clone(), http });
     }
     let folder = if options.memory { None } else { Some(DataFolder::open(options.data.clone())?) };
     let file = folder.as_ref().map(DataFolder::database);
-    let address = (options.host, options.dynamodb_port).into();
-    let store = EmbeddedStore::start(file.as_deref(), address).await.map_err(|error| match error {
+    let failed = |error| match error {
         EmbeddedStoreError::Port(..) => StartError::StorePort(error),
         EmbeddedStoreError::Data(..) => StartError::Data(error),
-    })?;
-    let url = store.url();
-    Ok((folder, Some(store), url))
+    };
+    let mut store = EmbeddedStore::open(file.as_deref()).map_err(failed)?;
+    let url = store.listen((options.host, options.dynamodb_port).into()).await.map_err(failed)?;
+    Ok(StoreAccess { folder, http: store.http_client(), embedded: Some(store), url })
 }
 
 struct HostedFunctions {
@@ -151,9 +185,10 @@ fn host_functions(
     options: &Options,
     registration: Option<&Registration>,
     dynamodb: &str,
+    observer: &CallObserver,
     http: &SharedHttpClient,
 ) -> Result<HostedFunctions, StartError> {
-    let recorder = CallRecorder::new(options.record_calls.clone());
+    let network = aws_smithy_http_client::Builder::new().build_http();
     let mut host = Host::default();
     let mut stores = Vec::new();
     let mut shared = None;
@@ -161,7 +196,8 @@ fn host_functions(
         let variables = settings::environment(&function.environment, dynamodb, options, registration);
         let config = Config::read(|name| variables.get(name).cloned())?;
         shared = Some((config.aws.clone(), config.tables.clone()));
-        let app = App::with_http_client(config, recorder.client(&function.name, http.clone()));
+        let dynamodb = observer.client(&function.name, http.clone());
+        let app = App::with_http_clients(config, dynamodb, network.clone());
         stores.push(app.store.clone());
         let timeout = Duration::from_secs(function.timeout_seconds);
         let handler = functions::handler(&function.name, timeout, app)
@@ -172,11 +208,18 @@ fn host_functions(
     Ok(HostedFunctions { host, stores, aws, tables })
 }
 
+/// The imported demo league.
+#[derive(Debug, Clone, Copy)]
+pub struct DemoLeague {
+    pub teams: usize,
+    pub matches: usize,
+}
+
 /// Imports the demo league. Includes older matches that are still unfinished in the store, so that they get
 /// their results.
-async fn import_demo_league(host: &Host, store: &Store) -> Result<(), StartError> {
+async fn import_demo_league(host: Arc<Host>, store: Store) -> Result<DemoLeague, StartError> {
     // If the catalog cannot be read, the import rebuilds it.
-    let loaded = touchline::storage::catalog::load_latest(store, None).await.ok().flatten();
+    let loaded = touchline::storage::catalog::load_latest(&store, None).await.ok().flatten();
     let unfinished: Vec<u32> = loaded
         .iter()
         .flat_map(|loaded| loaded.catalog.events())
@@ -184,8 +227,12 @@ async fn import_demo_league(host: &Host, store: &Store) -> Result<(), StartError
         .map(|event| event.id)
         .collect();
     let league = demo::league(SystemClock.now(), unfinished);
-    match host.invoke("feed", league).await {
-        Some(Err(error)) => Err(StartError::Demo(error.to_string())),
-        _ => Ok(()),
+    let count = |list: &str| league[list].as_array().map_or(0, Vec::len);
+    let imported = DemoLeague { teams: count("teams"), matches: count("events") };
+    let (outcome, observed) = calls::observe(false, host.invoke("feed", league)).await;
+    if let Some(Err(error)) = outcome {
+        return Err(StartError::Demo(error.to_string()));
     }
+    observed.tickets.delivered().await;
+    Ok(imported)
 }

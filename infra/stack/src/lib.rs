@@ -7,10 +7,11 @@ pub mod tables;
 pub mod template;
 
 pub mod resources;
+pub mod store;
 
+pub mod direct;
 pub mod event;
 pub mod samples;
-pub mod store;
 pub mod streams;
 pub mod yaml;
 

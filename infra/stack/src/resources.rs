@@ -73,7 +73,7 @@ impl Schedule {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamMapping {
     pub table: String,
-    pub batch_size: i32,
+    pub batch_size: usize,
     /// Whether `FunctionResponseTypes` contains `ReportBatchItemFailures`.
     pub reports_failures: bool,
     /// The patterns of `FilterCriteria`. Without a pattern, every record is delivered.
@@ -81,6 +81,17 @@ pub struct StreamMapping {
 }
 
 impl StreamMapping {
+    /// Returns whether the filters can let a record through whose key attributes are `keys`. A filter that looks
+    /// at more than the keys may reject the record later.
+    #[must_use]
+    pub fn may_accept(&self, keys: &Value) -> bool {
+        let by_keys = |pattern: &Value| {
+            let pattern = &pattern["dynamodb"]["Keys"];
+            pattern.is_null() || matches(pattern, keys)
+        };
+        self.filters.is_empty() || self.filters.iter().any(by_keys)
+    }
+
     /// Returns whether the filters let a record of a stream event through.
     #[must_use]
     pub fn accepts(&self, record: &Value) -> bool {
@@ -116,6 +127,15 @@ mod tests {
         assert!(mapping.accepts(&record("member#7")) && mapping.accepts(&record("room")));
         assert!(!mapping.accepts(&record("rooms")) && !mapping.accepts(&record("tally")));
         assert!(!mapping.accepts(&json!({})));
+        let keys = |sk: &str| json!({ "pk": { "S": "x" }, "sk": { "S": sk } });
+        assert!(mapping.may_accept(&keys("member#7")) && !mapping.may_accept(&keys("tally")));
+    }
+
+    #[test]
+    fn a_filter_on_images_may_accept_any_keys() {
+        let filters = vec![json!({ "dynamodb": { "NewImage": { "kind": { "S": ["room"] } } } })];
+        let mapping = StreamMapping { table: "rooms".into(), batch_size: 1, reports_failures: true, filters };
+        assert!(mapping.may_accept(&json!({ "pk": { "S": "x" } })));
     }
 
     #[test]

@@ -1,16 +1,27 @@
-//! A DynamoDB-compatible server inside this process.
+//! A DynamoDB inside this process.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::config::SharedHttpClient;
 use dynoxide::Database;
+use rusqlite::Connection;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::direct::DirectClient;
+use crate::streams::EmbeddedStreams;
+
 /// The time between two deletions of expired items. The real DynamoDB deletes them with a delay too.
 const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
+
+/// How long a connection waits while another connection writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedStoreError {
@@ -20,59 +31,96 @@ pub enum EmbeddedStoreError {
     Port(u16, std::io::Error),
 }
 
-/// The embedded store. It serves until it is stopped or dropped.
-#[derive(Debug)]
+/// The embedded store. It closes when it is dropped.
 pub struct EmbeddedStore {
+    database: Database,
+    stream_table: Arc<Mutex<Connection>>,
+    expiry: JoinHandle<()>,
+    server: Option<Server>,
+}
+
+impl fmt::Debug for EmbeddedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedStore").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// The port of a store.
+#[derive(Debug)]
+struct Server {
     address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    server: JoinHandle<Result<(), String>>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), String>>,
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        self.expiry.abort();
+    }
 }
 
 impl EmbeddedStore {
-    /// Starts a store in memory, on a free port.
-    pub async fn in_memory() -> Result<Self, EmbeddedStoreError> {
-        Self::start(None, (Ipv4Addr::LOCALHOST, 0).into()).await
+    /// Opens a store with the data in `file`, or in memory without a file. The store has no port yet. Must be
+    /// called in a Tokio runtime.
+    pub fn open(file: Option<&Path>) -> Result<Self, EmbeddedStoreError> {
+        let location = match file {
+            Some(file) => file.to_string_lossy().into_owned(),
+            None => memory_location(),
+        };
+        let failed = |error: &dyn fmt::Display| EmbeddedStoreError::Data(location.clone(), error.to_string());
+        let database = Database::new(&location).map_err(|error| failed(&error))?;
+        let stream_table = Connection::open(&location).map_err(|error| failed(&error))?;
+        index_streams(&stream_table).map_err(|error| failed(&error))?;
+        let expiry = tokio::spawn(delete_expired_items(database.clone()));
+        Ok(Self { database, stream_table: Arc::new(Mutex::new(stream_table)), expiry, server: None })
     }
 
-    /// Starts a store with the data in `file`, or in memory without a file. Port 0 picks a free port.
-    pub async fn start(file: Option<&Path>, address: SocketAddr) -> Result<Self, EmbeddedStoreError> {
-        let database = match file {
-            None => Database::memory(),
-            Some(file) => Database::new(&file.to_string_lossy()),
-        }
-        .map_err(|error| {
-            let location = file.map_or_else(|| "memory".into(), |file| file.display().to_string());
-            EmbeddedStoreError::Data(location, error.to_string())
-        })?;
-        if let Some(file) = file
-            && let Err(error) = index_streams(file)
-        {
-            tracing::warn!(%error, "the stream index is missing; writes slow down as streams grow");
-        }
-        let port_failed = |error| EmbeddedStoreError::Port(address.port(), error);
-        let listener = TcpListener::bind(address).await.map_err(port_failed)?;
-        let address = reachable_address(listener.local_addr().map_err(port_failed)?);
+    /// Opens a store in memory and serves it on a free port of this machine.
+    pub async fn serve_in_memory() -> Result<Self, EmbeddedStoreError> {
+        let mut store = Self::open(None)?;
+        store.listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
+        Ok(store)
+    }
+
+    /// Serves the store on a port, for clients that are not in this process. Port 0 picks a free port. Returns
+    /// the URL of the store.
+    pub async fn listen(&mut self, address: SocketAddr) -> Result<String, EmbeddedStoreError> {
+        let failed = |error| EmbeddedStoreError::Port(address.port(), error);
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = reachable_address(listener.local_addr().map_err(failed)?);
         let (stop, stopped) = oneshot::channel();
-        let expiry = delete_expired_items(database.clone());
-        let server = tokio::spawn(dynoxide::server::serve_with_shutdown(listener, database, async {
-            // `stopped` completes when its sender is dropped: in `stop`, or together with the store.
-            tokio::select! {
-                _ = stopped => {}
-                () = expiry => {}
-            }
-        }));
-        Ok(Self { address, stop: Some(stop), server })
+        let task =
+            tokio::spawn(dynoxide::server::serve_with_shutdown(listener, self.database.clone(), async {
+                // `stopped` completes when its sender is dropped: in `stop`, or together with the store.
+                let _ = stopped.await;
+            }));
+        self.server = Some(Server { address, stop, task });
+        Ok(self.url())
+    }
+
+    /// Returns the URL of the store's port, or an empty text without a port.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.server.as_ref().map_or_else(String::new, |server| format!("http://{}", server.address))
+    }
+
+    /// Returns an HTTP client for the SDK that calls the store without a network.
+    #[must_use]
+    pub fn http_client(&self) -> SharedHttpClient {
+        SharedHttpClient::new(DirectClient::new(self.database.clone()))
     }
 
     #[must_use]
-    pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+    pub fn streams(&self) -> EmbeddedStreams {
+        EmbeddedStreams::new(self.database.clone(), Arc::clone(&self.stream_table))
     }
 
-    /// Waits for the requests in progress, then closes the database.
+    /// Waits for the requests in progress, then closes the port and the data.
     pub async fn stop(mut self) {
-        drop(self.stop.take());
-        let _ = self.server.await;
+        if let Some(Server { stop, task, .. }) = self.server.take() {
+            drop(stop);
+            let _ = task.await;
+        }
     }
 }
 
@@ -80,6 +128,13 @@ impl EmbeddedStore {
 #[must_use]
 pub fn reachable_address(listening: SocketAddr) -> SocketAddr {
     if listening.ip().is_unspecified() { (Ipv4Addr::LOCALHOST, listening.port()).into() } else { listening }
+}
+
+/// Returns the name of a new database in memory. Unlike `:memory:`, two connections of this process can open it.
+/// The engine has one connection; the other one adds the index and trims the streams.
+fn memory_location() -> String {
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    format!("file:/touchline-{}?vfs=memdb", OPENED.fetch_add(1, Ordering::Relaxed))
 }
 
 async fn delete_expired_items(database: Database) {
@@ -95,9 +150,8 @@ async fn delete_expired_items(database: Database) {
 /// Adds an index that the engine lacks. Before the engine appends a record to a stream, it searches for the
 /// stream's last record. Without the index, each write takes milliseconds longer after about ten thousand
 /// changes.
-fn index_streams(file: &Path) -> rusqlite::Result<()> {
-    let connection = rusqlite::Connection::open(file)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
+fn index_streams(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.execute_batch(
         "CREATE INDEX IF NOT EXISTS touchline_stream_sequences
          ON _stream_records (table_name, CAST(sequence_number AS INTEGER))",

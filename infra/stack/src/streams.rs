@@ -1,24 +1,165 @@
-//! Reads the streams of tables and converts their records to the events that Lambda sends to functions.
+//! Reads the streams of tables as the records that Lambda sends to functions.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
 use aws_sdk_dynamodb::config::{Credentials, SharedHttpClient};
 use aws_sdk_dynamodbstreams::Client;
 use aws_sdk_dynamodbstreams::config::Region;
 use aws_sdk_dynamodbstreams::error::DisplayErrorContext;
-use aws_sdk_dynamodbstreams::types::{AttributeValue, OperationType, ShardIteratorType, StreamDescription};
+use aws_sdk_dynamodbstreams::types::{
+    AttributeValue, OperationType, Record, ShardIteratorType, StreamDescription,
+};
+use dynoxide::actions::describe_stream::DescribeStreamRequest;
+use dynoxide::actions::get_records::GetRecordsRequest;
+use dynoxide::actions::get_shard_iterator::GetShardIteratorRequest;
+use dynoxide::{Database, DynoxideError};
+use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
-pub use aws_sdk_dynamodbstreams::types::Record;
-
-/// A client that reads DynamoDB streams.
+/// The streams of one DynamoDB.
 #[derive(Debug, Clone)]
-pub struct StreamReader {
+pub enum StreamReader {
+    /// The embedded DynamoDB, read in this process.
+    Embedded(EmbeddedStreams),
+    /// Any DynamoDB, read through the SDK.
+    Remote(RemoteStreams),
+}
+
+impl StreamReader {
+    /// Returns the ids of a stream's shards.
+    pub async fn shards(&self, stream: &str) -> Result<Vec<String>, String> {
+        match self {
+            Self::Embedded(streams) => streams.shards(stream),
+            Self::Remote(streams) => streams.shards(stream).await,
+        }
+    }
+
+    /// Reads up to `limit` records of a shard that follow the sequence number `after`. Without `after`, it
+    /// reads from the oldest record on. Each record is an element of `Records` in a Lambda event.
+    pub async fn records(
+        &self,
+        stream: &str,
+        shard: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Value>, String> {
+        match self {
+            Self::Embedded(streams) => streams.records(stream, shard, after, limit),
+            Self::Remote(streams) => streams.records(stream, shard, after, limit).await,
+        }
+    }
+}
+
+/// Builds the event for a batch of one shard's records, in the format that Lambda uses for mappings with a
+/// tumbling window.
+#[must_use]
+pub fn event(stream: &str, shard: &str, records: &[Value]) -> Value {
+    json!({
+        "Records": records,
+        "shardId": shard,
+        "eventSourceARN": stream,
+        "state": {},
+        "isFinalInvokeForWindow": false,
+        "isWindowTerminatedEarly": false,
+    })
+}
+
+/// Returns the record's sequence number, which orders the records of a shard.
+#[must_use]
+pub fn sequence(record: &Value) -> &str {
+    record["dynamodb"]["SequenceNumber"].as_str().unwrap_or_default()
+}
+
+/// The streams of the embedded DynamoDB.
+#[derive(Clone)]
+pub struct EmbeddedStreams {
+    database: Database,
+    /// A connection to the engine's table of stream records. The engine itself never deletes a record.
+    table: Arc<Mutex<Connection>>,
+}
+
+impl fmt::Debug for EmbeddedStreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EmbeddedStreams")
+    }
+}
+
+impl EmbeddedStreams {
+    pub(crate) fn new(database: Database, table: Arc<Mutex<Connection>>) -> Self {
+        Self { database, table }
+    }
+
+    fn shards(&self, stream: &str) -> Result<Vec<String>, String> {
+        let request = DescribeStreamRequest { stream_arn: stream.into(), ..DescribeStreamRequest::default() };
+        let described = self.database.describe_stream(request).map_err(message)?;
+        Ok(described.stream_description.shards.into_iter().map(|shard| shard.shard_id).collect())
+    }
+
+    fn records(
+        &self,
+        stream: &str,
+        shard: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Value>, String> {
+        let start = if after.is_some() { "AFTER_SEQUENCE_NUMBER" } else { "TRIM_HORIZON" };
+        let found = self
+            .database
+            .get_shard_iterator(GetShardIteratorRequest {
+                stream_arn: stream.into(),
+                shard_id: shard.into(),
+                shard_iterator_type: start.into(),
+                sequence_number: after.map(str::to_owned),
+            })
+            .map_err(message)?;
+        let Some(shard_iterator) = found.shard_iterator else { return Ok(Vec::new()) };
+        let request = GetRecordsRequest { shard_iterator, limit: Some(limit) };
+        let page = self.database.get_records(request).map_err(message)?;
+        page.records
+            .into_iter()
+            .map(|record| {
+                let mut record = serde_json::to_value(record).map_err(|error| error.to_string())?;
+                record["eventSourceARN"] = stream.into();
+                Ok(record)
+            })
+            .collect()
+    }
+
+    /// Deletes the records of a table up to the sequence number `through`, except the last record of the
+    /// table: the engine continues its numbering from there. Returns the number of deleted records.
+    pub fn trim(&self, table: &str, through: &str) -> Result<usize, String> {
+        // The engine adds this offset to the numbers that it stores, so that they have as many digits as those
+        // of AWS.
+        const OFFSET: i128 = 100_000_000_000_000_000_000;
+        let through = through.parse::<i128>().map_err(|error| error.to_string())? - OFFSET;
+        let through = i64::try_from(through).map_err(|error| error.to_string())?;
+        let connection = self.table.lock().map_err(|error| error.to_string())?;
+        connection
+            .execute(
+                "DELETE FROM _stream_records
+                 WHERE table_name = ?1 AND CAST(sequence_number AS INTEGER) <= ?2
+                 AND CAST(sequence_number AS INTEGER) < (
+                     SELECT MAX(CAST(sequence_number AS INTEGER)) FROM _stream_records WHERE table_name = ?1)",
+                rusqlite::params![table, through],
+            )
+            .map_err(|error| error.to_string())
+    }
+}
+
+fn message(error: DynoxideError) -> String {
+    error.to_string()
+}
+
+/// The streams of a DynamoDB that is reached through the SDK.
+#[derive(Debug, Clone)]
+pub struct RemoteStreams {
     client: Client,
     region: String,
 }
 
-impl StreamReader {
+impl RemoteStreams {
     #[must_use]
     pub fn new(
         region: &str,
@@ -36,8 +177,7 @@ impl StreamReader {
         Self { client: Client::from_conf(config.build()), region: region.to_owned() }
     }
 
-    /// Returns the ids of a stream's shards.
-    pub async fn shards(&self, stream: &str) -> Result<Vec<String>, String> {
+    async fn shards(&self, stream: &str) -> Result<Vec<String>, String> {
         let described = self
             .client
             .describe_stream()
@@ -49,15 +189,13 @@ impl StreamReader {
         Ok(shards.iter().map(|shard| shard.shard_id().unwrap_or_default().to_owned()).collect())
     }
 
-    /// Reads up to `limit` records of a shard that follow the sequence number `after`. Without `after`, it
-    /// reads from the oldest record on.
-    pub async fn records(
+    async fn records(
         &self,
         stream: &str,
         shard: &str,
-        after: Option<&String>,
-        limit: i32,
-    ) -> Result<Vec<Record>, String> {
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Value>, String> {
         let iterator = self
             .client
             .get_shard_iterator()
@@ -67,7 +205,7 @@ impl StreamReader {
                 Some(_) => ShardIteratorType::AfterSequenceNumber,
                 None => ShardIteratorType::TrimHorizon,
             })
-            .set_sequence_number(after.cloned())
+            .set_sequence_number(after.map(str::to_owned))
             .send()
             .await
             .map_err(|error| DisplayErrorContext(error).to_string())?;
@@ -76,30 +214,15 @@ impl StreamReader {
             .client
             .get_records()
             .shard_iterator(iterator)
-            .limit(limit)
+            .limit(limit.try_into().unwrap_or(i32::MAX))
             .send()
             .await
             .map_err(|error| DisplayErrorContext(error).to_string())?;
-        Ok(page.records.unwrap_or_default())
+        let records = page.records.unwrap_or_default();
+        Ok(records.iter().map(|record| self.record(stream, record)).collect())
     }
 
-    /// Builds the event for a batch of one shard's records, in the format that Lambda uses for mappings with
-    /// a tumbling window.
-    #[must_use]
-    pub fn event(&self, stream: &str, shard: &str, records: &[Record]) -> Value {
-        json!({
-            "Records": records.iter().map(|record| self.record(stream, record)).collect::<Vec<_>>(),
-            "shardId": shard,
-            "eventSourceARN": stream,
-            "state": {},
-            "isFinalInvokeForWindow": false,
-            "isWindowTerminatedEarly": false,
-        })
-    }
-
-    /// Converts one record to an element of the event's `Records`.
-    #[must_use]
-    pub fn record(&self, stream: &str, record: &Record) -> Value {
+    fn record(&self, stream: &str, record: &Record) -> Value {
         let change = record.dynamodb();
         let image = |item: Option<&HashMap<String, AttributeValue>>| {
             item.map(|item| {
@@ -136,12 +259,6 @@ impl StreamReader {
             "eventSourceARN": stream,
         })
     }
-}
-
-/// Returns the record's sequence number, which orders the records of a shard.
-#[must_use]
-pub fn sequence(record: &Record) -> &str {
-    record.dynamodb().and_then(|change| change.sequence_number()).unwrap_or_default()
 }
 
 /// Converts an attribute to DynamoDB's JSON format.

@@ -19,7 +19,7 @@ use touchline::storage::users::{NewUser, Session};
 use touchline::storage::{self, Store};
 use touchline::{App, Router};
 use touchline_stack::event::{HttpRequest, http_event};
-use touchline_stack::streams::{StreamReader, sequence};
+use touchline_stack::streams::{StreamReader, event, sequence};
 use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
 
 use crate::chat::NoChat;
@@ -40,7 +40,7 @@ pub struct TestApp {
     pub clock: Arc<TestClock>,
     pub sns: SnsStandIn,
     pub faults: Faults,
-    _store: Arc<EmbeddedStore>,
+    engine: Arc<EmbeddedStore>,
     routers: Arc<[Router]>,
 }
 
@@ -76,8 +76,7 @@ impl Builder {
         self
     }
 
-    /// Creates the tables without streams. The embedded store reads all records of a stream before it adds
-    /// a record, which is slow in tests with many writes.
+    /// Creates the tables without streams, for tests with many writes that need no stream.
     #[must_use]
     pub fn without_streams(mut self) -> Self {
         self.has_streams = false;
@@ -85,7 +84,7 @@ impl Builder {
     }
 
     pub async fn start(self) -> TestApp {
-        let store = EmbeddedStore::in_memory().await.expect("the embedded store starts");
+        let store = EmbeddedStore::open(None).expect("the embedded store starts");
         let sns = SnsStandIn::start().await;
         let mut stack = Template::parse(TEMPLATE)
             .and_then(|template| {
@@ -108,7 +107,7 @@ impl Builder {
                 ("CODE_PEPPER", "a pepper for the tests"),
                 ("CHAT_AS_TOKEN", ""),
                 ("CHAT_HS_TOKEN", HS_TOKEN),
-                ("AWS_ENDPOINT_URL_DYNAMODB", &store.url()),
+                ("AWS_ENDPOINT_URL_DYNAMODB", touchline_stack::direct::ENDPOINT),
                 ("AWS_ENDPOINT_URL_SNS", sns.url()),
             ]
             .map(|(name, value)| (name.to_owned(), value.to_owned())),
@@ -116,7 +115,7 @@ impl Builder {
         variables.extend(self.variables);
         let config = Config::read(|name| variables.get(name).cloned()).expect("the variables are complete");
 
-        let faults = Faults::none();
+        let faults = Faults::none(store.http_client());
         let client = storage::connect(&config.aws, faults.clone());
         tables::create(&client, &stack.tables).await.expect("the store creates the tables");
         let SmsSettings::Sns(settings) = config.sms.clone() else { panic!("tests send through SNS") };
@@ -138,7 +137,7 @@ impl Builder {
             config: Arc::new(config),
         };
         let routers = self.routers.iter().map(|router| router(app.clone())).collect();
-        TestApp { app, clock, sns, faults, _store: Arc::new(store), routers }
+        TestApp { app, clock, sns, faults, engine: Arc::new(store), routers }
     }
 }
 
@@ -206,15 +205,12 @@ impl TestApp {
     /// Returns a client of the store without injected faults.
     #[must_use]
     pub fn client(&self) -> Client {
-        storage::connect(&self.app.config.aws, aws_smithy_http_client::Builder::new().build_http())
+        storage::connect(&self.app.config.aws, self.engine.http_client())
     }
 
     /// Returns every change of a table so far, as one stream event.
     pub async fn changes(&self, table: &str) -> Value {
-        let aws = &self.app.config.aws;
-        let http = aws_smithy_http_client::Builder::new().build_http();
-        let reader =
-            StreamReader::new(&aws.region, aws.credentials.clone(), aws.dynamodb_endpoint.as_ref(), http);
+        let reader = StreamReader::Embedded(self.engine.streams());
         let described =
             self.client().describe_table().table_name(table).send().await.expect("the table exists");
         let stream =
@@ -223,13 +219,13 @@ impl TestApp {
         let [shard] = shards.as_slice() else {
             panic!("a stream of the embedded store has one shard: {shards:?}")
         };
-        let mut records = Vec::new();
+        let mut records: Vec<Value> = Vec::new();
         loop {
             let after = records.last().map(|record| sequence(record).to_owned());
             let page =
-                reader.records(stream, shard, after.as_ref(), 1_000).await.expect("the stream can be read");
+                reader.records(stream, shard, after.as_deref(), 1_000).await.expect("the stream can be read");
             if page.is_empty() {
-                return reader.event(stream, shard, &records);
+                return event(stream, shard, &records);
             }
             records.extend(page);
         }

@@ -56,10 +56,9 @@ impl fmt::Debug for Faults {
 }
 
 impl Faults {
-    /// Creates a client that injects no faults until a plan is set.
+    /// Sends every request through `inner`. Injects no faults until a plan is set.
     #[must_use]
-    pub fn none() -> Self {
-        let inner = aws_smithy_http_client::Builder::new().build_http();
+    pub fn none(inner: SharedHttpClient) -> Self {
         Self { inner, plan: Arc::new(Mutex::new(Box::new(|_| Fault::None))) }
     }
 

@@ -38,7 +38,8 @@ impl Edge {
     }
 }
 
-/// The modules of all crates in a `src` folder: the library, `main.rs` and each file in `bin`.
+/// The modules of all crates in a `src` folder: the library, `main.rs`, and each file and each folder with a
+/// `main.rs` in `bin`.
 #[derive(Debug)]
 pub struct Modules {
     src: String,
@@ -50,7 +51,10 @@ impl Modules {
     pub fn parse(src: &str, files: &Files) -> Self {
         let mut modules = Self { src: src.to_owned(), all: Vec::new(), edges: Vec::new() };
         for file in files.keys() {
-            let is_root = file == "lib.rs" || file == "main.rs" || file.starts_with("bin/");
+            let is_root = match file.strip_prefix("bin/") {
+                Some(program) => !program.contains('/') || program.ends_with("/main.rs"),
+                None => file == "lib.rs" || file == "main.rs",
+            };
             if is_root {
                 modules.add(files, file, &[], None);
             }
@@ -77,7 +81,9 @@ impl Modules {
         let module =
             Module { file: file.to_owned(), path: path.to_vec(), parent, children: BTreeMap::new(), source };
         self.all.push(module);
-        let folder = path.iter().fold(String::new(), |folder, part| folder + part + "/");
+        let root = &self.all[self.root(index)].file;
+        let base = root.strip_suffix("main.rs").filter(|base| base.starts_with("bin/")).unwrap_or_default();
+        let folder = path.iter().fold(base.to_owned(), |folder, part| folder + part + "/");
         for name in children {
             let candidates = [format!("{folder}{name}.rs"), format!("{folder}{name}/mod.rs")];
             let child = candidates.iter().find(|candidate| files.contains_key(*candidate));

@@ -23,10 +23,10 @@ use touchline::ports::random::{Random, SystemRandom};
 use touchline_stack::Stack;
 use touchline_stack::event::{HttpRequest, http_event};
 
+use crate::calls::{self, Observed};
+use crate::console;
 use crate::host::Host;
-use crate::streams::Streams;
 use crate::traffic::{Exchange, Traffic};
-use crate::{calls, console};
 use body::BodyError;
 use routes::{Routes, Target};
 
@@ -34,7 +34,6 @@ use routes::{Routes, Target};
 pub(crate) struct Gateway {
     routes: Routes,
     host: Arc<Host>,
-    streams: Arc<Streams>,
     clock: SystemClock,
     random: SystemRandom,
     traffic: Traffic,
@@ -42,11 +41,10 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    pub(crate) fn new(stack: &Stack, host: Arc<Host>, streams: Arc<Streams>, quiet: bool) -> Self {
+    pub(crate) fn new(stack: &Stack, host: Arc<Host>, quiet: bool) -> Self {
         Self {
             routes: Routes::new(stack),
             host,
-            streams,
             clock: SystemClock,
             random: SystemRandom,
             traffic: Traffic::default(),
@@ -80,17 +78,25 @@ impl Gateway {
             let message = "Requests from other web sites are not allowed. Use the pages of this stack.";
             return (response::message(StatusCode::FORBIDDEN, message), Vec::new());
         }
-        let result = if let Some(name) = lambda_api::function_name(method, path) {
-            calls::collect(lambda_api::invoke(&self.host, name, &parts.headers, body)).await
+        let lists_calls = self.is_shown(&parts.headers);
+        let (response, observed) = if let Some(name) = lambda_api::function_name(method, path) {
+            calls::observe(lists_calls, lambda_api::invoke(&self.host, name, &parts.headers, body)).await
         } else if let Some((target, path_parameters)) = self.routes.find(method.as_str(), path) {
-            calls::collect(self.call_function(target, path_parameters, parts, body, source)).await
+            let call = self.call_function(target, path_parameters, parts, body, source);
+            calls::observe(lists_calls, call).await
         } else {
             return (response::message(StatusCode::NOT_FOUND, "Not Found"), Vec::new());
         };
-        // Deliver the stream records before the response, so that the client's next request sees all effects
-        // of this one.
-        self.streams.deliver_pending().await;
-        result
+        // The client's next request sees all effects of this one.
+        let Observed { calls, tickets } = observed;
+        tickets.delivered().await;
+        (response, calls)
+    }
+
+    /// Returns whether the console shows a request. The console itself sends requests, to poll its inbox. It does
+    /// not show its own requests.
+    fn is_shown(&self, headers: &HeaderMap) -> bool {
+        self.traffic.has_subscribers() && !headers.contains_key("x-touchline-console")
     }
 
     async fn call_function(
@@ -137,8 +143,7 @@ impl Gateway {
         if !self.quiet {
             println!("{method} {} -> {status} in {ms} ms {}", parts.uri.path(), cost.unwrap_or_default());
         }
-        // The console itself sends requests, to poll its inbox. It does not show its own requests.
-        if !self.traffic.has_subscribers() || parts.headers.contains_key("x-touchline-console") {
+        if !self.is_shown(&parts.headers) {
             return Response::from_parts(head, response_body);
         }
         let response_body = axum::body::to_bytes(response_body, usize::MAX).await.unwrap_or_default();

@@ -1,13 +1,14 @@
-//! Checkpoints: how far each stream was delivered. A restarted stack resumes from them.
+//! How far each stream is delivered, kept across restarts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// The sequence number of the last delivered record, for each function and shard.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
     file: Option<PathBuf>,
-    /// The sequence number of the last delivered record, for each function and shard.
     delivered: BTreeMap<String, String>,
+    is_saved: bool,
 }
 
 impl Checkpoints {
@@ -18,22 +19,28 @@ impl Checkpoints {
             .and_then(|file| std::fs::read_to_string(file).ok())
             .and_then(|text| serde_json::from_str(&text).ok())
             .unwrap_or_default();
-        Self { file, delivered }
+        Self { file, delivered, is_saved: true }
     }
 
     pub fn get(&self, key: &str) -> Option<&String> {
         self.delivered.get(key)
     }
 
-    /// Stores a checkpoint. A failed write is only logged: it leads to redeliveries, which functions must handle
-    /// anyway.
     pub fn set(&mut self, key: String, sequence: String) {
         self.delivered.insert(key, sequence);
-        let Some(file) = &self.file else { return };
+        self.is_saved = false;
+    }
+
+    /// Writes the checkpoints to the file, if they have changed. After a crash, the records since the last
+    /// save are delivered again, which functions must handle anyway. Returns whether the file is up to date.
+    pub fn save(&mut self) -> bool {
+        let Some(file) = self.file.as_ref().filter(|_| !self.is_saved) else { return true };
         let text = serde_json::to_string(&self.delivered).unwrap_or_default();
         let next = file.with_extension("next");
-        if let Err(error) = std::fs::write(&next, text).and_then(|()| std::fs::rename(&next, file)) {
-            tracing::warn!(%error, "stream checkpoints could not be saved");
+        match std::fs::write(&next, text).and_then(|()| std::fs::rename(&next, file)) {
+            Ok(()) => self.is_saved = true,
+            Err(error) => tracing::warn!(%error, "stream checkpoints could not be saved"),
         }
+        self.is_saved
     }
 }

@@ -1,33 +1,35 @@
 //! Delivers the changes of tables to functions, as Lambda's event source mappings do: in order, one batch per shard at
-//! a time, at least once.
+//! a time, at least once. Each mapping has its own worker, so a slow function delays only its own mapping.
 
 mod checkpoints;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_sdk_dynamodb::error::DisplayErrorContext;
+use futures_util::future::join_all;
 use serde_json::Value;
-use tokio::sync::{Mutex, watch};
-use touchline::config::Aws;
-use touchline_stack::Stack;
-use touchline_stack::resources::StreamMapping;
-use touchline_stack::streams::{Record, StreamReader, sequence};
+use tokio::sync::watch;
+use touchline_stack::streams::{StreamReader, event, sequence};
 
+use crate::calls;
+use crate::delivery::{Inbox, Inboxes, Ticket};
 use crate::host::Host;
 use checkpoints::Checkpoints;
+
+const LOCK: &str = "no holder of the lock panics";
 
 /// How many attempts a batch gets before its first record is skipped. Lambda sends such a record to a queue instead.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// The time between two reads of the streams. Requests cause reads too; the timed reads find the writes of
-/// other processes.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two rounds of maintenance. Each round also reads the streams, to find the writes of other
+/// processes.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Every stream mapping of the template.
 #[derive(Debug)]
@@ -35,72 +37,75 @@ pub(crate) struct Streams {
     reader: StreamReader,
     host: Arc<Host>,
     subscriptions: Vec<Subscription>,
-    /// Locked during a delivery, so that deliveries run one after the other.
     checkpoints: Mutex<Checkpoints>,
 }
 
 #[derive(Debug)]
 struct Subscription {
-    function: String,
+    inbox: Arc<Inbox>,
     stream_arn: String,
     /// The position of this mapping among the function's mappings to the same stream, from 0.
     ordinal: usize,
-    mapping: StreamMapping,
+}
+
+impl Subscription {
+    /// Returns the name of the checkpoint for a shard.
+    fn checkpoint(&self, shard: &str) -> String {
+        format!("{}/{}/{}/{shard}", self.inbox.function, self.ordinal, self.stream_arn)
+    }
 }
 
 impl Streams {
     /// Finds the streams of all mapped tables. Without a file, checkpoints are kept in memory.
     pub(crate) async fn open(
-        stack: &Stack,
-        aws: &Aws,
-        http: SharedHttpClient,
+        inboxes: &Inboxes,
+        reader: StreamReader,
         dynamodb: &aws_sdk_dynamodb::Client,
         host: Arc<Host>,
         checkpoint_file: Option<PathBuf>,
     ) -> Result<Self, String> {
         let mut subscriptions: Vec<Subscription> = Vec::new();
-        for function in &stack.functions {
-            for mapping in &function.streams {
-                let stream_arn = stream_arn(dynamodb, &mapping.table).await?;
-                let earlier = subscriptions
-                    .iter()
-                    .filter(|s| s.function == function.name && s.stream_arn == stream_arn);
-                subscriptions.push(Subscription {
-                    function: function.name.clone(),
-                    ordinal: earlier.count(),
-                    stream_arn,
-                    mapping: mapping.clone(),
-                });
-            }
+        for inbox in inboxes.all() {
+            let stream_arn = stream_arn(dynamodb, &inbox.mapping.table).await?;
+            let earlier = subscriptions
+                .iter()
+                .filter(|s| s.inbox.function == inbox.function && s.stream_arn == stream_arn);
+            let ordinal = earlier.count();
+            subscriptions.push(Subscription { inbox: Arc::clone(inbox), stream_arn, ordinal });
         }
-        let endpoint = aws.dynamodb_endpoint.as_ref();
-        Ok(Self {
-            reader: StreamReader::new(&aws.region, aws.credentials.clone(), endpoint, http),
-            host,
-            subscriptions,
-            checkpoints: Mutex::new(Checkpoints::open(checkpoint_file)),
-        })
+        let checkpoints = Mutex::new(Checkpoints::open(checkpoint_file));
+        Ok(Self { reader, host, subscriptions, checkpoints })
     }
 
-    /// Returns streams without any mapping, for tests of other modules.
-    #[cfg(test)]
-    pub(crate) fn none(host: Arc<Host>) -> Self {
-        let credentials = aws_sdk_dynamodb::config::Credentials::new("", "", None, None, "none");
-        let http = aws_smithy_http_client::Builder::new().build_http();
-        Self {
-            reader: StreamReader::new("local", credentials, None, http),
-            host,
-            subscriptions: Vec::new(),
-            checkpoints: Mutex::default(),
+    /// Delivers until the stack stops.
+    pub(crate) async fn run(self: Arc<Self>, stopped: watch::Receiver<bool>) {
+        let workers = (0..self.subscriptions.len()).map(|index| {
+            let (streams, stopped) = (Arc::clone(&self), stopped.clone());
+            tokio::spawn(async move { streams.work(&streams.subscriptions[index], stopped).await })
+        });
+        let workers: Vec<_> = workers.collect();
+        self.maintain(stopped).await;
+        for worker in workers {
+            let _ = worker.await;
+        }
+        self.checkpoints.lock().expect(LOCK).save();
+    }
+
+    async fn work(&self, subscription: &Subscription, mut stopped: watch::Receiver<bool>) {
+        loop {
+            let number = tokio::select! {
+                number = subscription.inbox.begin_pass() => number,
+                _ = stopped.wait_for(|stop| *stop) => return,
+            };
+            let caused = self.deliver(subscription).await;
+            subscription.inbox.finish_pass(number, caused);
         }
     }
 
-    /// Polls the streams until the stack stops.
-    pub(crate) async fn run(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
-        if self.subscriptions.is_empty() {
-            return;
-        }
-        let mut ticks = tokio::time::interval(POLL_INTERVAL);
+    /// Requests passes, saves the checkpoints and trims the streams, until the stack stops.
+    async fn maintain(&self, mut stopped: watch::Receiver<bool>) {
+        let mut ticks = tokio::time::interval(MAINTENANCE_INTERVAL);
+        let mut trimmed = BTreeMap::new();
         loop {
             let is_stopped = tokio::select! {
                 _ = ticks.tick() => false,
@@ -109,68 +114,86 @@ impl Streams {
             if is_stopped {
                 return;
             }
-            self.deliver_pending().await;
-        }
-    }
-
-    /// Delivers all pending changes, including those that the deliveries themselves cause.
-    ///
-    /// Runs in its own task: a client that disconnects must not cancel a delivery halfway.
-    pub(crate) async fn deliver_pending(self: &Arc<Self>) {
-        if self.subscriptions.is_empty() {
-            return;
-        }
-        let streams = Arc::clone(self);
-        let _ = tokio::spawn(async move { streams.deliver_all().await }).await;
-    }
-
-    async fn deliver_all(&self) {
-        let mut checkpoints = self.checkpoints.lock().await;
-        loop {
-            let mut delivered = 0;
             for subscription in &self.subscriptions {
-                match self.deliver_next_batches(subscription, &mut checkpoints).await {
-                    Ok(records) => delivered += records,
-                    Err(error) => {
-                        tracing::error!(function = subscription.function, error, "a stream cannot be read");
-                    }
-                }
+                subscription.inbox.request_pass();
             }
-            if delivered == 0 {
-                return;
+            let is_saved = self.checkpoints.lock().expect(LOCK).save();
+            if is_saved && let Err(error) = self.trim(&mut trimmed).await {
+                tracing::warn!(error, "a stream could not be trimmed");
             }
         }
     }
 
-    /// Delivers one batch per shard and returns the number of records read.
-    async fn deliver_next_batches(
-        &self,
-        subscription: &Subscription,
-        checkpoints: &mut Checkpoints,
-    ) -> Result<usize, String> {
-        let Subscription { function, stream_arn, ordinal, mapping } = subscription;
-        let mut delivered = 0;
-        for shard in self.reader.shards(stream_arn).await? {
-            let key = format!("{function}/{ordinal}/{stream_arn}/{shard}");
-            let after = checkpoints.get(&key);
-            let mut records = self.reader.records(stream_arn, &shard, after, mapping.batch_size).await?;
-            let Some(last) = records.last().map(|record| sequence(record).to_owned()) else { continue };
-            delivered += records.len();
-            records.retain(|record| mapping.accepts(&self.reader.record(stream_arn, record)));
-            self.invoke(subscription, &shard, &records).await;
-            checkpoints.set(key, last);
+    /// Deletes the records that every mapping has passed, so that the store does not grow with every write.
+    /// `trimmed` has the last deleted record of each table.
+    async fn trim(&self, trimmed: &mut BTreeMap<String, String>) -> Result<(), String> {
+        let StreamReader::Embedded(streams) = &self.reader else { return Ok(()) };
+        for Subscription { inbox, stream_arn, .. } in &self.subscriptions {
+            // A stream of the embedded store has one shard.
+            for shard in self.reader.shards(stream_arn).await? {
+                let Some(passed) = self.passed_by_all(stream_arn, &shard) else { continue };
+                let table = &inbox.mapping.table;
+                if trimmed.get(table) != Some(&passed) {
+                    let (streams, table, through) = (streams.clone(), table.clone(), passed.clone());
+                    let delete = tokio::task::spawn_blocking(move || streams.trim(&table, &through));
+                    delete.await.map_err(|error| error.to_string())??;
+                }
+                trimmed.insert(table.clone(), passed);
+            }
         }
-        Ok(delivered)
+        Ok(())
+    }
+
+    /// Returns the last record of a shard that every mapping has passed.
+    fn passed_by_all(&self, stream_arn: &str, shard: &str) -> Option<String> {
+        let checkpoints = self.checkpoints.lock().expect(LOCK);
+        let mappings = self.subscriptions.iter().filter(|mapping| mapping.stream_arn == stream_arn);
+        let each = mappings.map(|mapping| checkpoints.get(&mapping.checkpoint(shard)));
+        // The numbers have the same length, so their order as text is their order.
+        each.collect::<Option<Vec<_>>>()?.into_iter().min().cloned()
+    }
+
+    /// Delivers all records that are in the stream when the pass begins. Returns the deliveries that this
+    /// caused.
+    async fn deliver(&self, subscription: &Subscription) -> Vec<Ticket> {
+        let delivered = calls::observe(false, async {
+            let shards = self.reader.shards(&subscription.stream_arn).await?;
+            let shards = shards.iter().map(|shard| self.deliver_shard(subscription, shard));
+            join_all(shards).await.into_iter().collect::<Result<Vec<()>, String>>()
+        });
+        let (result, observed) = delivered.await;
+        if let Err(error) = result {
+            tracing::error!(function = subscription.inbox.function, error, "a stream cannot be read");
+        }
+        observed.tickets.into_vec()
+    }
+
+    async fn deliver_shard(&self, subscription: &Subscription, shard: &str) -> Result<(), String> {
+        let Subscription { inbox, stream_arn, .. } = subscription;
+        let key = subscription.checkpoint(shard);
+        loop {
+            let after = self.checkpoints.lock().expect(LOCK).get(&key).cloned();
+            let limit = inbox.mapping.batch_size;
+            let mut records = self.reader.records(stream_arn, shard, after.as_deref(), limit).await?;
+            let Some(last) = records.last().map(|record| sequence(record).to_owned()) else { return Ok(()) };
+            let is_full = records.len() >= limit;
+            records.retain(|record| inbox.mapping.accepts(record));
+            self.invoke(subscription, shard, &records).await;
+            self.checkpoints.lock().expect(LOCK).set(key.clone(), last);
+            if !is_full {
+                return Ok(());
+            }
+        }
     }
 
     /// Invokes the function until every record of the batch is processed or skipped.
-    async fn invoke(&self, subscription: &Subscription, shard: &str, records: &[Record]) {
-        let Subscription { function, stream_arn, mapping, .. } = subscription;
+    async fn invoke(&self, subscription: &Subscription, shard: &str, records: &[Value]) {
+        let Inbox { function, mapping, .. } = &*subscription.inbox;
         let mut first = 0;
         let mut attempts = 0;
         while first < records.len() {
             let batch = &records[first..];
-            let event = self.reader.event(stream_arn, shard, batch);
+            let event = event(&subscription.stream_arn, shard, batch);
             let failed_at = match self.host.invoke(function, event).await {
                 Some(Ok(payload)) if mapping.reports_failures => first_failure(&payload, batch),
                 Some(Err(error)) => {
@@ -202,7 +225,7 @@ async fn stream_arn(dynamodb: &aws_sdk_dynamodb::Client, table: &str) -> Result<
 
 /// Returns the index of the first record that the function reports as failed. As in Lambda, a report that
 /// names an unknown record fails the whole batch.
-fn first_failure(payload: &Value, batch: &[Record]) -> Option<usize> {
+fn first_failure(payload: &Value, batch: &[Value]) -> Option<usize> {
     let failures = payload["batchItemFailures"].as_array()?;
     let indexes = failures.iter().map(|failure| {
         batch.iter().position(|record| failure["itemIdentifier"] == sequence(record)).unwrap_or(0)

@@ -21,7 +21,7 @@ use intrinsics::Evaluator;
 const DEFAULT_TIMEOUT_SECONDS: u64 = 3;
 
 /// Lambda's default batch size for DynamoDB streams.
-const DEFAULT_BATCH_SIZE: i32 = 100;
+const DEFAULT_BATCH_SIZE: usize = 100;
 
 /// A template whose parameters have no values yet.
 #[derive(Debug, Clone)]
@@ -123,7 +123,7 @@ fn schedule(
 }
 
 fn stream_mapping(evaluator: &Evaluator<'_>, properties: &Value) -> Result<StreamMapping, TemplateError> {
-    let batch_size = properties["BatchSize"].as_i64().and_then(|size| size.try_into().ok());
+    let batch_size = properties["BatchSize"].as_u64().and_then(|size| size.try_into().ok());
     let response_types = properties["FunctionResponseTypes"].as_array();
     Ok(StreamMapping {
         table: stream_table(evaluator, &properties["Stream"])?,

@@ -1,5 +1,4 @@
 use std::fmt;
-use std::sync::{Arc, Mutex};
 
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
@@ -7,12 +6,9 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
-use aws_smithy_runtime_api::http::StatusCode;
-use aws_smithy_types::body::SdkBody;
-use dynoxide::{Database, DynoxideError};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use dynoxide::Database;
 use serde_json::Value;
+use touchline_stack::direct::{self, RequestBody};
 
 use super::faults::Fault;
 use super::process::Process;
@@ -22,7 +18,7 @@ use super::sabotage::Sabotage;
 /// The store runs inside the test's process.
 #[derive(Clone)]
 pub struct Network {
-    store: Arc<Mutex<Database>>,
+    store: Database,
     sabotage: Sabotage,
 }
 
@@ -51,7 +47,7 @@ impl HttpConnector for Network {
         HttpConnectorFuture::new(async move {
             match process {
                 Some(process) => network.carry(&operation, body, &process).await,
-                None => Ok(network.execute(&operation, body)),
+                None => Ok(network.execute(&operation, &body)),
             }
         })
     }
@@ -59,7 +55,7 @@ impl HttpConnector for Network {
 
 impl Network {
     pub fn new(store: Database, sabotage: Sabotage) -> Self {
-        Self { store: Arc::new(Mutex::new(store)), sabotage }
+        Self { store, sabotage }
     }
 
     /// Carries one call of a process to the store, with delays and maybe with a fault.
@@ -79,16 +75,16 @@ impl Network {
         self.sabotage.weaken(operation, &mut body);
         let lost = || ConnectorError::io("lost on the network".into());
         let response = match process.draw_fault() {
-            None => self.execute(operation, body),
+            None => self.execute(operation, &body),
             Some(Fault::LoseRequest) => return Err(lost()),
             Some(Fault::LoseResponse) => {
-                self.execute(operation, body);
+                self.execute(operation, &body);
                 return Err(lost());
             }
             Some(Fault::DeliverTwice) => {
-                self.execute(operation, body.clone());
+                self.execute(operation, &body);
                 process.wait(6).await;
-                self.execute(operation, body)
+                self.execute(operation, &body)
             }
             Some(Fault::Throttle) => failure(400, "ProvisionedThroughputExceededException", ""),
             Some(Fault::Conflict) if operation == "TransactWriteItems" => failure(
@@ -100,7 +96,7 @@ impl Network {
             Some(Fault::InternalError) => failure(500, "InternalServerError", ""),
             Some(fault @ (Fault::CrashBefore | Fault::CrashAfter)) => {
                 if self.sabotage.halve(operation, &mut body) || fault == Fault::CrashAfter {
-                    self.execute(operation, body);
+                    self.execute(operation, &body);
                 }
                 process.crash().await
             }
@@ -110,49 +106,13 @@ impl Network {
     }
 
     /// Executes a call on the store.
-    fn execute(&self, operation: &str, body: Value) -> HttpResponse {
-        let store = self.store.lock().expect("no call panics");
-        macro_rules! dispatch {
-            ($($name:literal => $call:ident),*) => {
-                match operation {
-                    $($name => run(body, |request| store.$call(request)),)*
-                    other => panic!("the simulation does not know the operation {other}"),
-                }
-            };
-        }
-        let result = dispatch!(
-            "CreateTable" => create_table,
-            "UpdateTimeToLive" => update_time_to_live,
-            "GetItem" => get_item,
-            "UpdateItem" => update_item,
-            "TransactWriteItems" => transact_write_items,
-            "TransactGetItems" => transact_get_items,
-            "Query" => query
-        );
-        match result {
-            Ok(text) => response(200, text),
-            Err(error) => response(error.status_code(), error.to_json()),
-        }
+    fn execute(&self, operation: &str, body: &Value) -> HttpResponse {
+        direct::execute(&self.store, operation, RequestBody::Json(body))
     }
-}
-
-fn run<Q: DeserializeOwned, A: Serialize>(
-    body: Value,
-    call: impl FnOnce(Q) -> Result<A, DynoxideError>,
-) -> Result<String, DynoxideError> {
-    let request = serde_json::from_value(body).expect("the store can read the request");
-    call(request).map(|result| serde_json::to_string(&result).expect("the result can be written as JSON"))
-}
-
-fn response(status: u16, body: String) -> HttpResponse {
-    let status = StatusCode::try_from(status).expect("the status is valid");
-    let mut response = HttpResponse::new(status, SdkBody::from(body));
-    response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
-    response
 }
 
 fn failure(status: u16, code: &str, more: &str) -> HttpResponse {
     let body =
         format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"injected"{more}}}"#);
-    response(status, body)
+    direct::response(status, body)
 }

@@ -1,0 +1,204 @@
+//! Lets a request wait until its own writes are delivered to the functions that read the streams.
+//!
+//! Each event source mapping has an inbox. A write to the mapping's table requests a pass: the mapping's worker reads
+//! the stream and delivers the new records. A response waits for the passes that deliver its writes, and for the
+//! passes that deliver the writes of the invoked functions. It does not wait for the writes of other requests.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio::sync::watch;
+use touchline_stack::Stack;
+use touchline_stack::resources::StreamMapping;
+
+const LOCK: &str = "no holder of the lock panics";
+
+/// How many finished passes an inbox remembers. A write is delivered in one of the passes that end while the
+/// write is in progress, or in the pass after it.
+const REMEMBERED_PASSES: usize = 256;
+
+/// How often a request waits for the same mapping. A join is the longest chain of the product: its delivery
+/// fills the membership, and the delivery of the filled membership updates the counts of the room. Under load,
+/// the passes also deliver the writes of other requests, and a request must not follow their chains forever.
+const MAX_PASSES: u32 = 3;
+
+/// The numbers of the latest passes. The first pass is 1.
+#[derive(Debug, Clone, Copy, Default)]
+struct Passes {
+    requested: u64,
+    begun: u64,
+    finished: u64,
+}
+
+/// The requests for deliveries of one mapping.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    /// A number that no other inbox has.
+    id: usize,
+    pub(crate) function: String,
+    pub(crate) mapping: StreamMapping,
+    passes: watch::Sender<Passes>,
+    /// The numbers of finished passes, with the deliveries that each pass caused.
+    caused: Mutex<VecDeque<(u64, Vec<Ticket>)>>,
+}
+
+/// A claim to the delivery of one or more writes.
+#[derive(Debug, Clone)]
+pub(crate) struct Ticket {
+    inbox: Arc<Inbox>,
+    /// The first and the last pass that can deliver the writes.
+    first: u64,
+    last: u64,
+}
+
+impl Inbox {
+    fn new(id: usize, function: &str, mapping: &StreamMapping) -> Self {
+        Self {
+            id,
+            function: function.to_owned(),
+            mapping: mapping.clone(),
+            passes: watch::Sender::default(),
+            caused: Mutex::default(),
+        }
+    }
+
+    /// Requests a pass that begins after this call.
+    pub(crate) fn request_pass(&self) {
+        self.passes.send_modify(|passes| passes.requested = passes.begun + 1);
+    }
+
+    /// Waits for a request and begins a pass. Returns the number of the pass.
+    pub(crate) async fn begin_pass(&self) -> u64 {
+        let mut passes = self.passes.subscribe();
+        // The sender lives as long as `self`, so the wait cannot fail.
+        let _ = passes.wait_for(|passes| passes.requested > passes.begun).await;
+        drop(passes);
+        let mut number = 0;
+        self.passes.send_modify(|passes| {
+            passes.begun += 1;
+            number = passes.begun;
+        });
+        number
+    }
+
+    /// Ends a pass. `caused` are the deliveries of the writes that the invoked function made.
+    pub(crate) fn finish_pass(&self, number: u64, caused: Vec<Ticket>) {
+        if !caused.is_empty() {
+            let mut remembered = self.caused.lock().expect(LOCK);
+            remembered.push_back((number, caused));
+            if remembered.len() > REMEMBERED_PASSES {
+                remembered.pop_front();
+            }
+        }
+        self.passes.send_modify(|passes| passes.finished = number);
+    }
+
+    /// Returns whether the mapping may deliver a write to an item with these keys.
+    fn expects(&self, keys: Option<&Value>) -> bool {
+        keys.is_none_or(|keys| self.mapping.may_accept(keys))
+    }
+}
+
+impl Ticket {
+    /// Waits for the delivery; returns the deliveries that it caused.
+    async fn delivered(&self) -> Vec<Ticket> {
+        let mut passes = self.inbox.passes.subscribe();
+        let _ = passes.wait_for(|passes| passes.finished >= self.last).await;
+        let remembered = self.inbox.caused.lock().expect(LOCK);
+        let own = remembered.iter().filter(|(number, _)| (self.first..=self.last).contains(number));
+        own.flat_map(|(_, caused)| caused.iter().cloned()).collect()
+    }
+}
+
+/// The tickets of one request.
+#[derive(Debug, Default)]
+pub(crate) struct Tickets(Vec<Ticket>);
+
+impl Tickets {
+    fn add(&mut self, ticket: Ticket) {
+        match self.0.iter_mut().find(|known| known.inbox.id == ticket.inbox.id) {
+            Some(known) => {
+                known.first = known.first.min(ticket.first);
+                known.last = known.last.max(ticket.last);
+            }
+            None => self.0.push(ticket),
+        }
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Ticket> {
+        self.0
+    }
+
+    /// Waits until the writes are delivered, and the writes that their deliveries caused.
+    pub(crate) async fn delivered(self) {
+        let mut waits = BTreeMap::<usize, u32>::new();
+        let mut pending: VecDeque<Ticket> = self.0.into();
+        while let Some(ticket) = pending.pop_front() {
+            let count = waits.entry(ticket.inbox.id).or_default();
+            *count += 1;
+            if *count <= MAX_PASSES {
+                pending.extend(ticket.delivered().await);
+            }
+        }
+    }
+}
+
+/// The inboxes of all mappings, by table.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Inboxes(Arc<BTreeMap<String, Vec<Arc<Inbox>>>>);
+
+/// A write that has not ended: the mappings that may deliver it, each with the first pass that can.
+#[derive(Debug)]
+pub(crate) struct PendingWrite(Vec<(Arc<Inbox>, u64)>);
+
+impl Inboxes {
+    pub(crate) fn new(stack: &Stack) -> Self {
+        let mut inboxes = BTreeMap::<String, Vec<Arc<Inbox>>>::new();
+        let mut ids = 0..;
+        for function in &stack.functions {
+            for (mapping, id) in function.streams.iter().zip(&mut ids) {
+                let inbox = Arc::new(Inbox::new(id, &function.name, mapping));
+                inboxes.entry(mapping.table.clone()).or_default().push(inbox);
+            }
+        }
+        Self(Arc::new(inboxes))
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Inbox>> {
+        self.0.values().flatten()
+    }
+
+    /// Returns whether no table has a mapping.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Announces writes to items, each given by its table and, if known, its keys.
+    pub(crate) fn begin_write(&self, items: &[(String, Option<Value>)]) -> PendingWrite {
+        let mut write = PendingWrite(Vec::new());
+        for (table, keys) in items {
+            for inbox in self.0.get(table).into_iter().flatten() {
+                let is_known = write.0.iter().any(|(known, _)| known.id == inbox.id);
+                if !is_known && inbox.expects(keys.as_ref()) {
+                    // The first pass that can deliver the write is the next one to finish. It may be in progress already.
+                    write.0.push((Arc::clone(inbox), inbox.passes.borrow().finished + 1));
+                }
+            }
+        }
+        write
+    }
+}
+
+impl PendingWrite {
+    /// Requests the deliveries of a write that was carried out, and adds their tickets.
+    pub(crate) fn end(self, tickets: Option<&Mutex<Tickets>>) {
+        for (inbox, first) in self.0 {
+            inbox.request_pass();
+            if let Some(tickets) = tickets {
+                let last = inbox.passes.borrow().requested;
+                tickets.lock().expect(LOCK).add(Ticket { inbox, first, last });
+            }
+        }
+    }
+}
