@@ -81,15 +81,7 @@ impl LocalStack {
         }
 
         let host = Arc::new(host);
-        let reader = match &embedded {
-            Some(store) => StreamReader::Embedded(store.streams()),
-            None => StreamReader::Remote(RemoteStreams::new(
-                &aws.region,
-                aws.credentials.clone(),
-                aws.dynamodb_endpoint.as_ref(),
-                http,
-            )),
-        };
+        let reader = stream_reader(embedded.as_ref(), &aws, http);
         let checkpoints = folder.as_ref().map(DataFolder::stream_checkpoints);
         let streams = Streams::open(&inboxes, reader, &client, Arc::clone(&host), checkpoints)
             .await
@@ -167,6 +159,18 @@ async fn open_store(options: &Options) -> Result<StoreAccess, StartError> {
     let mut store = EmbeddedStore::open(file.as_deref()).map_err(failed)?;
     let url = store.listen((options.host, options.dynamodb_port).into()).await.map_err(failed)?;
     Ok(StoreAccess { folder, http: store.http_client(), embedded: Some(store), url })
+}
+
+fn stream_reader(embedded: Option<&EmbeddedStore>, aws: &Aws, http: SharedHttpClient) -> StreamReader {
+    match embedded {
+        Some(store) => StreamReader::Embedded(store.streams()),
+        None => StreamReader::Remote(RemoteStreams::new(
+            &aws.region,
+            aws.credentials.clone(),
+            aws.dynamodb_endpoint.as_ref(),
+            http,
+        )),
+    }
 }
 
 struct HostedFunctions {

@@ -69,6 +69,9 @@ impl EmbeddedStore {
         };
         let failed = |error: &dyn fmt::Display| EmbeddedStoreError::Data(location.clone(), error.to_string());
         let database = Database::new(&location).map_err(|error| failed(&error))?;
+        // Sets SQLite's `synchronous` to NORMAL, and cache sizes that are the defaults anyway. A commit is then
+        // not synced to the disk: it survives a crash of this process, but maybe not of the machine.
+        database.disable_bulk_loading().map_err(|error| failed(&error))?;
         let stream_table = Connection::open(&location).map_err(|error| failed(&error))?;
         index_streams(&stream_table).map_err(|error| failed(&error))?;
         let expiry = tokio::spawn(delete_expired_items(database.clone()));

@@ -72,6 +72,9 @@ pub fn sequence(record: &Value) -> &str {
     record["dynamodb"]["SequenceNumber"].as_str().unwrap_or_default()
 }
 
+/// The maximum number of records that one write deletes. Other writes wait for it, so it must be short.
+pub const TRIMMED_AT_ONCE: usize = 100;
+
 /// The streams of the embedded DynamoDB.
 #[derive(Clone)]
 pub struct EmbeddedStreams {
@@ -93,7 +96,7 @@ impl EmbeddedStreams {
 
     fn shards(&self, stream: &str) -> Result<Vec<String>, String> {
         let request = DescribeStreamRequest { stream_arn: stream.into(), ..DescribeStreamRequest::default() };
-        let described = self.database.describe_stream(request).map_err(message)?;
+        let described = self.database.describe_stream(request).map_err(|error| message(&error))?;
         Ok(described.stream_description.shards.into_iter().map(|shard| shard.shard_id).collect())
     }
 
@@ -113,10 +116,10 @@ impl EmbeddedStreams {
                 shard_iterator_type: start.into(),
                 sequence_number: after.map(str::to_owned),
             })
-            .map_err(message)?;
+            .map_err(|error| message(&error))?;
         let Some(shard_iterator) = found.shard_iterator else { return Ok(Vec::new()) };
         let request = GetRecordsRequest { shard_iterator, limit: Some(limit) };
-        let page = self.database.get_records(request).map_err(message)?;
+        let page = self.database.get_records(request).map_err(|error| message(&error))?;
         page.records
             .into_iter()
             .map(|record| {
@@ -127,8 +130,9 @@ impl EmbeddedStreams {
             .collect()
     }
 
-    /// Deletes the records of a table up to the sequence number `through`, except the last record of the
-    /// table: the engine continues its numbering from there. Returns the number of deleted records.
+    /// Deletes up to [`TRIMMED_AT_ONCE`] records of a table, up to the sequence number `through`. Keeps the
+    /// last record of the table, because the engine continues its numbering from there. Returns the number of
+    /// deleted records.
     pub fn trim(&self, table: &str, through: &str) -> Result<usize, String> {
         // The engine adds this offset to the numbers that it stores, so that they have as many digits as those
         // of AWS.
@@ -136,19 +140,22 @@ impl EmbeddedStreams {
         let through = through.parse::<i128>().map_err(|error| error.to_string())? - OFFSET;
         let through = i64::try_from(through).map_err(|error| error.to_string())?;
         let connection = self.table.lock().map_err(|error| error.to_string())?;
-        connection
-            .execute(
-                "DELETE FROM _stream_records
-                 WHERE table_name = ?1 AND CAST(sequence_number AS INTEGER) <= ?2
-                 AND CAST(sequence_number AS INTEGER) < (
-                     SELECT MAX(CAST(sequence_number AS INTEGER)) FROM _stream_records WHERE table_name = ?1)",
-                rusqlite::params![table, through],
+        let mut delete = connection
+            .prepare_cached(
+                "DELETE FROM _stream_records WHERE rowid IN (
+                     SELECT rowid FROM _stream_records
+                     WHERE table_name = ?1 AND CAST(sequence_number AS INTEGER) <= ?2
+                     AND CAST(sequence_number AS INTEGER) < (
+                         SELECT MAX(CAST(sequence_number AS INTEGER)) FROM _stream_records
+                         WHERE table_name = ?1)
+                     LIMIT ?3)",
             )
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string())?;
+        delete.execute(rusqlite::params![table, through, TRIMMED_AT_ONCE]).map_err(|error| error.to_string())
     }
 }
 
-fn message(error: DynoxideError) -> String {
+fn message(error: &DynoxideError) -> String {
     error.to_string()
 }
 

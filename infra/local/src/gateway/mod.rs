@@ -15,6 +15,7 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use axum::serve::ListenerExt as _;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -56,6 +57,11 @@ impl Gateway {
         let pages = console::routes(self.traffic.clone(), stopped.clone());
         // The API handles every path that has no page, and every method that a page does not serve.
         let router = pages.fallback(respond).method_not_allowed_fallback(respond).with_state(Arc::new(self));
+        // Without this, the end of a response can wait 40 ms for the client's delayed acknowledgement of its
+        // beginning.
+        let listener = listener.tap_io(|connection| {
+            let _ = connection.set_nodelay(true);
+        });
         let served = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
             .with_graceful_shutdown(async move {
                 let _ = stopped.wait_for(|stop| *stop).await;

@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::error::DisplayErrorContext;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::sync::watch;
-use touchline_stack::streams::{StreamReader, event, sequence};
+use touchline_stack::streams::{StreamReader, TRIMMED_AT_ONCE, event, sequence};
 
 use crate::calls;
 use crate::delivery::{Inbox, Inboxes, Ticket};
@@ -30,6 +30,10 @@ const MAX_ATTEMPTS: u32 = 3;
 /// The time between two rounds of maintenance. Each round also reads the streams, to find the writes of other
 /// processes.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time between two deletions. A blocked write of the engine tries again after some milliseconds, so it would miss
+/// a shorter gap.
+const TRIM_PAUSE: Duration = Duration::from_millis(10);
 
 /// Every stream mapping of the template.
 #[derive(Debug)]
@@ -46,9 +50,18 @@ struct Subscription {
     stream_arn: String,
     /// The position of this mapping among the function's mappings to the same stream, from 0.
     ordinal: usize,
+    /// The shards, if they never change. A stream of the embedded store always has the same shard.
+    fixed_shards: Option<Vec<String>>,
 }
 
 impl Subscription {
+    async fn shards(&self, reader: &StreamReader) -> Result<Vec<String>, String> {
+        match &self.fixed_shards {
+            Some(shards) => Ok(shards.clone()),
+            None => reader.shards(&self.stream_arn).await,
+        }
+    }
+
     /// Returns the name of the checkpoint for a shard.
     fn checkpoint(&self, shard: &str) -> String {
         format!("{}/{}/{}/{shard}", self.inbox.function, self.ordinal, self.stream_arn)
@@ -71,7 +84,11 @@ impl Streams {
                 .iter()
                 .filter(|s| s.inbox.function == inbox.function && s.stream_arn == stream_arn);
             let ordinal = earlier.count();
-            subscriptions.push(Subscription { inbox: Arc::clone(inbox), stream_arn, ordinal });
+            let fixed_shards = match &reader {
+                StreamReader::Embedded(_) => Some(reader.shards(&stream_arn).await?),
+                StreamReader::Remote(_) => None,
+            };
+            subscriptions.push(Subscription { inbox: Arc::clone(inbox), stream_arn, ordinal, fixed_shards });
         }
         let checkpoints = Mutex::new(Checkpoints::open(checkpoint_file));
         Ok(Self { reader, host, subscriptions, checkpoints })
@@ -128,15 +145,17 @@ impl Streams {
     /// `trimmed` has the last deleted record of each table.
     async fn trim(&self, trimmed: &mut BTreeMap<String, String>) -> Result<(), String> {
         let StreamReader::Embedded(streams) = &self.reader else { return Ok(()) };
-        for Subscription { inbox, stream_arn, .. } in &self.subscriptions {
-            // A stream of the embedded store has one shard.
-            for shard in self.reader.shards(stream_arn).await? {
-                let Some(passed) = self.passed_by_all(stream_arn, &shard) else { continue };
-                let table = &inbox.mapping.table;
-                if trimmed.get(table) != Some(&passed) {
+        for subscription in &self.subscriptions {
+            for shard in subscription.shards(&self.reader).await? {
+                let Some(passed) = self.passed_by_all(&subscription.stream_arn, &shard) else { continue };
+                let table = &subscription.inbox.mapping.table;
+                let mut is_trimmed = trimmed.get(table) == Some(&passed);
+                while !is_trimmed {
                     let (streams, table, through) = (streams.clone(), table.clone(), passed.clone());
                     let delete = tokio::task::spawn_blocking(move || streams.trim(&table, &through));
-                    delete.await.map_err(|error| error.to_string())??;
+                    let deleted = delete.await.map_err(|error| error.to_string())??;
+                    is_trimmed = deleted < TRIMMED_AT_ONCE;
+                    tokio::time::sleep(TRIM_PAUSE).await;
                 }
                 trimmed.insert(table.clone(), passed);
             }
@@ -157,7 +176,7 @@ impl Streams {
     /// caused.
     async fn deliver(&self, subscription: &Subscription) -> Vec<Ticket> {
         let delivered = calls::observe(false, async {
-            let shards = self.reader.shards(&subscription.stream_arn).await?;
+            let shards = subscription.shards(&self.reader).await?;
             let shards = shards.iter().map(|shard| self.deliver_shard(subscription, shard));
             join_all(shards).await.into_iter().collect::<Result<Vec<()>, String>>()
         });

@@ -1,6 +1,6 @@
 //! Measures the local stack under load.
 //!
-//! `local-bench PROGRAM [--quick] [--memory]`. PROGRAM is the binary `touchline`, in a debug build or in an optimised
+//! `local-bench PROGRAM [--quick] [--memory] [--only=Prediction]`. PROGRAM is the binary `touchline`, in a debug build or in an optimised
 //! build. N clients send requests in a closed loop: each client sends its next request when it has the response.
 
 #![expect(clippy::print_stdout, reason = "prints the report")]
@@ -52,7 +52,7 @@ struct Size {
 }
 
 const FULL: Size = Size { single: 300, concurrent: 4_000, history: 10_000 };
-const QUICK: Size = Size { single: 100, concurrent: 800, history: 1_000 };
+const QUICK: Size = Size { single: 60, concurrent: 800, history: 1_000 };
 
 /// What the scenarios need: logged-in users, open matches and rooms.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let program = arguments.iter().find(|argument| !argument.starts_with("--")).map(PathBuf::from);
     let Some(program) = program else {
-        println!("Usage: local-bench PROGRAM [--quick] [--memory]");
+        println!("Usage: local-bench PROGRAM [--quick] [--memory] [--only=Prediction]");
         std::process::exit(2);
     };
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
@@ -111,12 +111,15 @@ async fn run(program: &Path, storage: Storage, size: Size) {
 }
 
 async fn measure_all(stack: &Stack, fixture: &Arc<Fixture>, size: Size, state: &str) {
-    for scenario in SCENARIOS {
-        let single = load(fixture, scenario, 1, size.single).await;
+    let only = std::env::args().find_map(|argument| argument.strip_prefix("--only=").map(str::to_owned));
+    let is_chosen = |scenario: &Scenario| only.as_ref().is_none_or(|only| *only == format!("{scenario:?}"));
+    for scenario in SCENARIOS.into_iter().filter(is_chosen) {
+        let single = load(fixture, scenario, 1, scenario.count(size.single)).await;
         let before = stack.cpu();
-        let mut many = load(fixture, scenario, 8, size.concurrent).await;
-        let count = u32::try_from(size.concurrent).expect("the count is small");
-        many.cpu_per_request = (stack.cpu() - before) / count;
+        let count = scenario.count(size.concurrent);
+        let mut many = load(fixture, scenario, 8, count).await;
+        let count = u32::try_from(count).expect("the count is small");
+        many.cpu_per_request = stack.cpu().saturating_sub(before) / count;
         println!(
             "| {scenario:?} | {state} | {:.2} ms | {:.0} | {:.2} ms | {:.2} ms | {:.2} ms |",
             millis(single.p50),
@@ -151,12 +154,24 @@ async fn load(fixture: &Arc<Fixture>, scenario: Scenario, clients: usize, count:
     }
     let elapsed = started.elapsed();
     times.sort();
-    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let percentile = |percent: usize| times[(times.len() - 1) * percent / 100];
+    let requests = u32::try_from(times.len()).expect("the count is small");
     Measured {
-        p50: at(0.5),
-        p99: at(0.99),
-        per_second: times.len() as f64 / elapsed.as_secs_f64(),
+        p50: percentile(50),
+        p99: percentile(99),
+        per_second: f64::from(requests) / elapsed.as_secs_f64(),
         cpu_per_request: Duration::ZERO,
+    }
+}
+
+impl Scenario {
+    /// Returns how many requests of this scenario one load of `count` requests sends. A claim of the daily coins
+    /// needs a user of its own, and a login creates one, so there are fewer of them.
+    fn count(self, count: usize) -> usize {
+        match self {
+            Self::Daily | Self::Login => count / 8,
+            _ => count,
+        }
     }
 }
 
@@ -164,9 +179,9 @@ impl Fixture {
     async fn new(stack: &Stack, size: Size) -> Self {
         let mut client = Client::connect(&stack.address).await;
         // Each user claims their daily coins once.
-        let claims = 2 * (size.single + size.concurrent);
+        let claims = 2 * (Scenario::Daily.count(size.single) + Scenario::Daily.count(size.concurrent));
         let tokens = stack.log_in(1..u32::try_from(claims).expect("the count is small") + 1).await;
-        let events = client.get("/api/auth/events?status=upcoming&per_page=100", &tokens[0]).await.json();
+        let events = client.get("/api/auth/events?status=scheduled&per_page=100", &tokens[0]).await.json();
         let ids = |list: &Value, id: &str| -> Vec<Value> {
             list["data"].as_array().expect("a list").iter().map(|row| row[id].clone()).collect()
         };
@@ -240,7 +255,7 @@ async fn idle_cpu(stack: &Stack) -> f64 {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = stack.cpu();
     tokio::time::sleep(WATCHED).await;
-    (stack.cpu() - before).as_secs_f64() / WATCHED.as_secs_f64()
+    stack.cpu().saturating_sub(before).as_secs_f64() / WATCHED.as_secs_f64()
 }
 
 fn millis(duration: Duration) -> f64 {

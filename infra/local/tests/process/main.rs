@@ -1,83 +1,25 @@
 //! The local stack as a process: it starts, survives a crash, stops, and reports why it cannot start.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+#[cfg(unix)]
+mod kill;
+mod running;
 
-use reqwest::blocking::Client;
+use std::process::Output;
+
+use running::{Running, touchline};
 use serde_json::{Value, json};
 
 const PHONE: &str = "+447700900123";
-
-fn touchline() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_touchline"))
-}
-
-struct Running {
-    process: Child,
-    api: String,
-    client: Client,
-}
-
-impl Running {
-    /// Starts a local stack on free ports and reads the API's address from the banner.
-    fn start(data: &Path) -> Self {
-        let mut process = touchline()
-            .args(["--port", "0", "--dynamodb-port", "0", "--data"])
-            .arg(data)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let api = lines
-            .by_ref()
-            .find_map(|line| Some(line.unwrap().trim().strip_prefix("API")?.trim().to_owned()))
-            .expect("the banner contains the API's address");
-        // Without a reader, the process blocks when the pipe is full.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, api, client: Client::new() }
-    }
-
-    fn post(&self, path: &str, token: &str, body: &Value) -> (u16, Value) {
-        let request = self.client.post(format!("{}{path}", self.api)).bearer_auth(token).json(body);
-        let response = request.send().unwrap();
-        (response.status().as_u16(), response.json().unwrap())
-    }
-
-    fn get(&self, path: &str, token: &str) -> (u16, Value) {
-        let response = self.client.get(format!("{}{path}", self.api)).bearer_auth(token).send().unwrap();
-        (response.status().as_u16(), response.json().unwrap())
-    }
-
-    fn request_code(&self) -> String {
-        assert_eq!(self.post("/api/code/request", "", &json!({ "phone": PHONE })).0, 200);
-        self.get("/api/logs/sms", "").1["data"][0]["code"].as_str().unwrap().to_owned()
-    }
-
-    #[cfg(unix)]
-    fn signal(&self, signal: &str) {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-    }
-}
-
-impl Drop for Running {
-    /// Sends `SIGKILL`, so the stack ends without cleanup, as in a crash.
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 #[test]
 fn logins_and_pending_codes_survive_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let first = Running::start(folder.path());
-    let code = first.request_code();
+    let code = first.request_code(PHONE);
     let (status, login) = first.post("/api/code/verify", "", &json!({ "phone": PHONE, "code": code }));
     assert_eq!(status, 200, "{login}");
     let token = login["data"]["token"].as_str().unwrap();
-    let pending = first.request_code();
+    let pending = first.request_code(PHONE);
     drop(first);
 
     let second = Running::start(folder.path());
@@ -94,7 +36,7 @@ fn the_stack_uses_less_than_60_mb_of_memory() {
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path());
     for _ in 0..5 {
-        running.request_code();
+        running.request_code(PHONE);
     }
     let status = std::fs::read_to_string(format!("/proc/{}/status", running.process.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -222,7 +164,7 @@ fn the_invoke_api_responds_like_lambda() {
         let headers = response.headers().clone();
         (response.status().as_u16(), headers, response.text().unwrap())
     };
-    let sample = include_str!("../../../events/login/code-request.json");
+    let sample = include_str!("../../../../events/login/code-request.json");
     for name in ["login", "login:live", "arn:aws:lambda:eu-west-1:000000000000:function:login"] {
         let (status, headers, body) = invoke(name, "RequestResponse", sample);
         let payload: Value = serde_json::from_str(&body).unwrap();

@@ -1,0 +1,86 @@
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use reqwest::blocking::Client;
+use serde_json::{Value, json};
+
+pub fn touchline() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_touchline"))
+}
+
+/// A local stack in a child process.
+pub struct Running {
+    pub process: Child,
+    pub api: String,
+    pub client: Client,
+}
+
+impl Running {
+    /// Starts a local stack on free ports and reads the API's address from the banner.
+    pub fn start(data: &Path) -> Self {
+        let mut process = touchline()
+            .args(["--port", "0", "--dynamodb-port", "0", "--data"])
+            .arg(data)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let api = lines
+            .by_ref()
+            .find_map(|line| Some(line.unwrap().trim().strip_prefix("API")?.trim().to_owned()))
+            .expect("the banner contains the API's address");
+        // Without a reader, the process blocks when the pipe is full.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, api, client: Client::new() }
+    }
+
+    pub fn post(&self, path: &str, token: &str, body: &Value) -> (u16, Value) {
+        self.try_post(path, token, body).expect("the stack responds")
+    }
+
+    /// Sends a request. Returns `None` if there is no whole response, because the stack was killed.
+    pub fn try_post(&self, path: &str, token: &str, body: &Value) -> Option<(u16, Value)> {
+        let request = self.client.post(format!("{}{path}", self.api)).bearer_auth(token).json(body);
+        let response = request.send().ok()?;
+        Some((response.status().as_u16(), response.json().ok()?))
+    }
+
+    pub fn get(&self, path: &str, token: &str) -> (u16, Value) {
+        let response = self.client.get(format!("{}{path}", self.api)).bearer_auth(token).send().unwrap();
+        (response.status().as_u16(), response.json().unwrap())
+    }
+
+    /// Requests a code and reads it from the SMS log.
+    pub fn request_code(&self, phone: &str) -> String {
+        assert_eq!(self.post("/api/code/request", "", &json!({ "phone": phone })).0, 200);
+        self.get("/api/logs/sms", "").1["data"][0]["code"].as_str().unwrap().to_owned()
+    }
+
+    /// Logs a user in; returns the token.
+    pub fn log_in(&self, phone: &str) -> String {
+        let code = self.request_code(phone);
+        let (status, login) = self.post("/api/code/verify", "", &json!({ "phone": phone, "code": code }));
+        assert_eq!(status, 200, "{login}");
+        login["data"]["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Asks again and again until `is_true`, at most a thousand times.
+    pub fn wait_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
+        assert!((0..1_000).any(|_| is_true(self)), "waited for: {what}");
+    }
+
+    #[cfg(unix)]
+    pub fn signal(&self, signal: &str) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Running {
+    /// Sends `SIGKILL`, so the stack ends without cleanup, as in a crash.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
