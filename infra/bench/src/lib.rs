@@ -43,8 +43,7 @@ impl StoreProcess {
         let url = url.trim().to_owned();
         let (config, mut stack) = config(&url);
         for table in &mut stack.tables {
-            // Create the tables without streams: no benchmark reads them. Unlike DynamoDB, the embedded
-            // engine scans a whole stream before it appends a record. A million records would take days.
+            // Create the tables without streams, because no benchmark that uses this store reads them.
             if let Some(properties) = table.properties.as_object_mut() {
                 properties.remove("StreamSpecification");
             }

@@ -193,20 +193,21 @@ impl Fixture {
 
     async fn request(&self, client: &mut Client, scenario: Scenario) {
         let number = self.sent[scenario as usize].fetch_add(1, Ordering::Relaxed);
-        let token = &self.tokens[number % self.tokens.len()];
-        let round = number / self.tokens.len();
+        // Each round gives every user a match and a room that the user had in no earlier round.
+        let (round, user) = (number / self.tokens.len(), number % self.tokens.len());
+        let token = &self.tokens[user];
         let (response, expected) = match scenario {
             Scenario::Health => (client.get("/api/health", "").await, 200),
             Scenario::Me => (client.get("/api/auth/me", token).await, 200),
             Scenario::Events => (client.get("/api/auth/events", token).await, 200),
             Scenario::Prediction => {
-                let event = self.events[(number + round) % self.events.len()];
+                let event = self.events[(user + round) % self.events.len()];
                 let body = json!({ "event_id": event, "prediction": "home", "confidence": 50 });
                 (client.post("/api/auth/predictions", token, &body).await, 201)
             }
             Scenario::Daily => (client.post("/api/auth/daily-coins", token, &json!({})).await, 200),
             Scenario::Join => {
-                let room = &self.rooms[(number + round) % self.rooms.len()];
+                let room = &self.rooms[(user + round) % self.rooms.len()];
                 (client.post(&format!("/api/auth/chat-rooms/{room}/join"), token, &json!({})).await, 200)
             }
             Scenario::Login => {
