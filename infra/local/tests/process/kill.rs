@@ -62,11 +62,15 @@ fn predict_until_killed(
 ) {
     let responses = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        for (token, acknowledged) in tokens.iter().zip(acknowledged) {
+        let mut clients = Vec::new();
+        for (user, (token, acknowledged)) in tokens.iter().zip(acknowledged).enumerate() {
             let responses = &responses;
-            let remaining: Vec<u64> =
+            let mut remaining: Vec<u64> =
                 events.iter().copied().filter(|event| !acknowledged.contains(event)).collect();
-            scope.spawn(move || {
+            // The users begin with different matches, so that most predictions are the first of their match.
+            let begin = 11 * user % remaining.len().max(1);
+            remaining.rotate_left(begin);
+            clients.push(scope.spawn(move || {
                 for event in remaining {
                     let body = json!({ "event_id": event, "prediction": "home", "confidence": 50 });
                     let Some((status, body)) = running.try_post("/api/auth/predictions", token, &body) else {
@@ -75,10 +79,19 @@ fn predict_until_killed(
                     assert!(matches!(status, 200 | 201), "{body}");
                     acknowledged.insert(event);
                     responses.fetch_add(1, Ordering::SeqCst);
+                    // The prediction was counted before its response.
+                    let Some((_, shown)) = running.try_get(&format!("/api/auth/events/{event}"), token)
+                    else {
+                        return;
+                    };
+                    assert!(shown["data"]["predictions_count"].as_u64() >= Some(1), "{shown}");
                 }
-            });
+            }));
         }
-        while responses.load(Ordering::SeqCst) < kill_after {
+        // A client that fails an assertion ends early.
+        while responses.load(Ordering::SeqCst) < kill_after
+            && clients.iter().all(|client| !client.is_finished())
+        {
             std::thread::yield_now();
         }
         running.signal("-KILL");

@@ -47,8 +47,13 @@ impl Running {
     }
 
     pub fn get(&self, path: &str, token: &str) -> (u16, Value) {
-        let response = self.client.get(format!("{}{path}", self.api)).bearer_auth(token).send().unwrap();
-        (response.status().as_u16(), response.json().unwrap())
+        self.try_get(path, token).expect("the stack responds")
+    }
+
+    /// Like [`Self::try_post`].
+    pub fn try_get(&self, path: &str, token: &str) -> Option<(u16, Value)> {
+        let response = self.client.get(format!("{}{path}", self.api)).bearer_auth(token).send().ok()?;
+        Some((response.status().as_u16(), response.json().ok()?))
     }
 
     /// Requests a code and reads it from the SMS log.
