@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -18,10 +19,14 @@ const LOCK: &str = "no holder of the lock panics";
 /// write is in progress, or in the pass after it.
 const REMEMBERED_PASSES: usize = 256;
 
-/// How often a request waits for the same mapping. A join is the longest chain of the product: its delivery
-/// fills the membership, and the delivery of the filled membership updates the counts of the room. Under load,
-/// the passes also deliver the writes of other requests, and a request must not follow their chains forever.
-const MAX_PASSES: u32 = 3;
+/// How many deliveries a request follows, each caused by the one before. The longest chain of the product has four:
+/// points change the prediction, then the user's record, then the membership, then the counts of the room. Under
+/// load, the passes also deliver the writes of other requests, and a request must not follow their chains forever.
+const MAX_CHAIN: usize = 6;
+
+/// The maximum time that a response waits for deliveries. A function that keeps failing must not block every
+/// request.
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// The numbers of the latest passes. The first pass is 1.
 #[derive(Debug, Clone, Copy, Default)]
@@ -132,14 +137,23 @@ impl Tickets {
 
     /// Waits until the writes are delivered, and the writes that their deliveries caused.
     pub(crate) async fn delivered(self) {
-        let mut waits = BTreeMap::<usize, u32>::new();
-        let mut pending: VecDeque<Ticket> = self.0.into();
-        while let Some(ticket) = pending.pop_front() {
-            let count = waits.entry(ticket.inbox.id).or_default();
-            *count += 1;
-            if *count <= MAX_PASSES {
-                pending.extend(ticket.delivered().await);
+        if tokio::time::timeout(MAX_WAIT, self.follow()).await.is_err() {
+            tracing::warn!("a response did not wait for the delivery of its writes to streams");
+        }
+    }
+
+    async fn follow(mut self) {
+        for _ in 0..MAX_CHAIN {
+            let mut caused = Self::default();
+            for ticket in self.0 {
+                for next in ticket.delivered().await {
+                    caused.add(next);
+                }
             }
+            if caused.0.is_empty() {
+                return;
+            }
+            self = caused;
         }
     }
 }
@@ -148,9 +162,14 @@ impl Tickets {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Inboxes(Arc<BTreeMap<String, Vec<Arc<Inbox>>>>);
 
-/// A write that has not ended: the mappings that may deliver it, each with the first pass that can.
+/// A write that has not ended. When it is dropped, it requests the deliveries of the write: a call that was
+/// cancelled may have been carried out.
 #[derive(Debug)]
-pub(crate) struct PendingWrite(Vec<(Arc<Inbox>, u64)>);
+pub(crate) struct PendingWrite {
+    /// The mappings that may deliver the write, each with the first pass that can.
+    inboxes: Vec<(Arc<Inbox>, u64)>,
+    tickets: Option<Arc<Mutex<Tickets>>>,
+}
 
 impl Inboxes {
     pub(crate) fn new(stack: &Stack) -> Self {
@@ -174,15 +193,20 @@ impl Inboxes {
         self.0.is_empty()
     }
 
-    /// Announces writes to items, each given by its table and, if known, its keys.
-    pub(crate) fn begin_write(&self, items: &[(String, Option<Value>)]) -> PendingWrite {
-        let mut write = PendingWrite(Vec::new());
+    /// Announces writes to items, each given by its table and, if known, its keys. The write adds its tickets to
+    /// `tickets`.
+    pub(crate) fn begin_write(
+        &self,
+        items: &[(String, Option<Value>)],
+        tickets: Option<Arc<Mutex<Tickets>>>,
+    ) -> PendingWrite {
+        let mut write = PendingWrite { inboxes: Vec::new(), tickets };
         for (table, keys) in items {
             for inbox in self.0.get(table).into_iter().flatten() {
-                let is_known = write.0.iter().any(|(known, _)| known.id == inbox.id);
+                let is_known = write.inboxes.iter().any(|(known, _)| known.id == inbox.id);
                 if !is_known && inbox.expects(keys.as_ref()) {
                     // The first pass that can deliver the write is the next one to finish. It may be in progress already.
-                    write.0.push((Arc::clone(inbox), inbox.passes.borrow().finished + 1));
+                    write.inboxes.push((Arc::clone(inbox), inbox.passes.borrow().finished + 1));
                 }
             }
         }
@@ -191,11 +215,17 @@ impl Inboxes {
 }
 
 impl PendingWrite {
-    /// Requests the deliveries of a write that was carried out, and adds their tickets.
-    pub(crate) fn end(self, tickets: Option<&Mutex<Tickets>>) {
-        for (inbox, first) in self.0 {
+    /// Ends a write that was not carried out.
+    pub(crate) fn reject(mut self) {
+        self.inboxes.clear();
+    }
+}
+
+impl Drop for PendingWrite {
+    fn drop(&mut self) {
+        for (inbox, first) in self.inboxes.drain(..) {
             inbox.request_pass();
-            if let Some(tickets) = tickets {
+            if let Some(tickets) = &self.tickets {
                 let last = inbox.passes.borrow().requested;
                 tickets.lock().expect(LOCK).add(Ticket { inbox, first, last });
             }

@@ -42,6 +42,8 @@ pub struct LocalStack {
     demo: Option<JoinHandle<Result<DemoLeague, StartError>>>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
+    stop_streams: watch::Sender<bool>,
+    streams: JoinHandle<()>,
     embedded_store: Option<EmbeddedStore>,
     /// Keeps the data folder locked.
     _folder: Option<DataFolder>,
@@ -90,10 +92,11 @@ impl LocalStack {
         let gateway = Gateway::new(&stack, Arc::clone(&host), options.quiet);
         let (stop, stopped) = watch::channel(false);
         let tasks = vec![
-            tokio::spawn(Arc::new(streams).run(stopped.clone())),
             tokio::spawn(schedules.run(stopped.clone())),
             tokio::spawn(gateway.serve(listener, stopped)),
         ];
+        let (stop_streams, stopped) = watch::channel(false);
+        let streams = tokio::spawn(Arc::new(streams).run(stopped));
         // The import runs in the background, so that the first requests do not wait for it.
         let demo = (!options.no_demo && host.contains("feed"))
             .then(|| tokio::spawn(import_demo_league(host, Store::new(client, tables))));
@@ -106,6 +109,8 @@ impl LocalStack {
             demo,
             stop,
             tasks,
+            stop_streams,
+            streams,
             embedded_store: embedded,
             _folder: folder,
         })
@@ -118,17 +123,25 @@ impl LocalStack {
 
     /// Waits until the demo league is imported. Returns `None` if this stack imports none.
     pub async fn demo_league(&mut self) -> Result<Option<DemoLeague>, StartError> {
-        let Some(import) = self.demo.take() else { return Ok(None) };
-        import.await.unwrap_or_else(|error| Err(StartError::Demo(error.to_string()))).map(Some)
+        let Some(import) = &mut self.demo else { return Ok(None) };
+        let imported = import.await.unwrap_or_else(|error| Err(StartError::Demo(error.to_string())));
+        self.demo = None;
+        imported.map(Some)
     }
 
     /// Waits for the requests, scheduled invocations and stream deliveries in progress, then closes the
     /// store.
     pub async fn stop(self) {
+        if let Some(import) = &self.demo {
+            import.abort();
+        }
         let _ = self.stop.send(true);
         for task in self.tasks {
             let _ = task.await;
         }
+        // Last, because requests in progress wait for the deliveries of their writes.
+        let _ = self.stop_streams.send(true);
+        let _ = self.streams.await;
         if let Some(store) = self.embedded_store {
             store.stop().await;
         }

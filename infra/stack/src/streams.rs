@@ -148,7 +148,7 @@ impl EmbeddedStreams {
                      AND CAST(sequence_number AS INTEGER) < (
                          SELECT MAX(CAST(sequence_number AS INTEGER)) FROM _stream_records
                          WHERE table_name = ?1)
-                     LIMIT ?3)",
+                     ORDER BY CAST(sequence_number AS INTEGER) LIMIT ?3)",
             )
             .map_err(|error| error.to_string())?;
         delete.execute(rusqlite::params![table, through, TRIMMED_AT_ONCE]).map_err(|error| error.to_string())

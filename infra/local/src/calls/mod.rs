@@ -31,7 +31,7 @@ tokio::task_local! {
 struct Scope {
     /// One line for each call. `None` while nobody looks.
     calls: Option<Mutex<Vec<String>>>,
-    tickets: Mutex<Tickets>,
+    tickets: Arc<Mutex<Tickets>>,
 }
 
 /// What a request did in DynamoDB.
@@ -45,7 +45,7 @@ pub(crate) struct Observed {
 /// Runs `work`; returns its output and what it did in DynamoDB. The calls are listed only if `lists_calls` is
 /// set.
 pub(crate) async fn observe<F: Future>(lists_calls: bool, work: F) -> (F::Output, Observed) {
-    let scope = Arc::new(Scope { calls: lists_calls.then(Mutex::default), tickets: Mutex::default() });
+    let scope = Arc::new(Scope { calls: lists_calls.then(Mutex::default), tickets: Arc::default() });
     let output = SCOPE.scope(Arc::clone(&scope), work).await;
     let calls = scope.calls.as_ref().map(|calls| std::mem::take(&mut *calls.lock().expect(LOCK)));
     let tickets = std::mem::take(&mut *scope.tickets.lock().expect(LOCK));
@@ -149,14 +149,14 @@ impl HttpConnector for ObservedConnector {
         if !is_write {
             return self.inner.call(request);
         }
-        let write = self.observer.inboxes.begin_write(&writes::written_items(operation, &body));
-        let scope = SCOPE.try_with(Arc::clone).ok();
+        let tickets = SCOPE.try_with(|scope| Arc::clone(&scope.tickets)).ok();
+        let write = self.observer.inboxes.begin_write(&writes::written_items(operation, &body), tickets);
         let sent = self.inner.call(request);
         HttpConnectorFuture::new(async move {
             let response = sent.await;
-            // A failed call may have been carried out too, if its response was lost. A rejected write was not.
-            if !response.as_ref().is_ok_and(|response| response.status().is_client_error()) {
-                write.end(scope.as_ref().map(|scope| &scope.tickets));
+            // A call without a response may have been carried out too. A rejected write was not.
+            if response.as_ref().is_ok_and(|response| response.status().is_client_error()) {
+                write.reject();
             }
             response
         })

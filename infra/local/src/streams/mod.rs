@@ -7,12 +7,13 @@ mod checkpoints;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::error::DisplayErrorContext;
-use futures_util::future::join_all;
+use futures_util::future::{FutureExt as _, join_all};
 use serde_json::Value;
 use tokio::sync::watch;
 use touchline_stack::streams::{StreamReader, TRIMMED_AT_ONCE, event, sequence};
@@ -26,6 +27,15 @@ const LOCK: &str = "no holder of the lock panics";
 
 /// How many attempts a batch gets before its first record is skipped. Lambda sends such a record to a queue instead.
 const MAX_ATTEMPTS: u32 = 3;
+
+/// The maximum number of records that one read of a stream returns.
+const MAX_RECORDS: usize = 1_000;
+
+/// The time before a failed read of a stream is retried.
+const READ_PAUSE: Duration = Duration::from_millis(100);
+
+/// The maximum number of deletions in a round of maintenance. The rest waits for the next round.
+const MAX_TRIMS: usize = 50;
 
 /// The time between two rounds of maintenance. Each round also reads the streams, to find the writes of other
 /// processes.
@@ -114,8 +124,12 @@ impl Streams {
                 number = subscription.inbox.begin_pass() => number,
                 _ = stopped.wait_for(|stop| *stop) => return,
             };
-            let caused = self.deliver(subscription).await;
-            subscription.inbox.finish_pass(number, caused);
+            // A panic must not end the worker: requests wait for the end of the pass.
+            let pass = AssertUnwindSafe(self.deliver(subscription)).catch_unwind().await;
+            if pass.is_err() {
+                tracing::error!(function = subscription.inbox.function, "a delivery panicked");
+            }
+            subscription.inbox.finish_pass(number, pass.unwrap_or_default());
         }
     }
 
@@ -150,14 +164,19 @@ impl Streams {
                 let Some(passed) = self.passed_by_all(&subscription.stream_arn, &shard) else { continue };
                 let table = &subscription.inbox.mapping.table;
                 let mut is_trimmed = trimmed.get(table) == Some(&passed);
-                while !is_trimmed {
+                for _ in 0..MAX_TRIMS {
+                    if is_trimmed {
+                        break;
+                    }
                     let (streams, table, through) = (streams.clone(), table.clone(), passed.clone());
                     let delete = tokio::task::spawn_blocking(move || streams.trim(&table, &through));
                     let deleted = delete.await.map_err(|error| error.to_string())??;
                     is_trimmed = deleted < TRIMMED_AT_ONCE;
                     tokio::time::sleep(TRIM_PAUSE).await;
                 }
-                trimmed.insert(table.clone(), passed);
+                if is_trimmed {
+                    trimmed.insert(table.clone(), passed);
+                }
             }
         }
         Ok(())
@@ -176,15 +195,24 @@ impl Streams {
     /// caused.
     async fn deliver(&self, subscription: &Subscription) -> Vec<Ticket> {
         let delivered = calls::observe(false, async {
-            let shards = subscription.shards(&self.reader).await?;
-            let shards = shards.iter().map(|shard| self.deliver_shard(subscription, shard));
-            join_all(shards).await.into_iter().collect::<Result<Vec<()>, String>>()
+            for attempt in 1..=MAX_ATTEMPTS {
+                match self.deliver_shards(subscription).await {
+                    Ok(()) => return,
+                    Err(error) => {
+                        let function = &subscription.inbox.function;
+                        tracing::error!(function, error, attempt, "a stream cannot be read");
+                        tokio::time::sleep(READ_PAUSE).await;
+                    }
+                }
+            }
         });
-        let (result, observed) = delivered.await;
-        if let Err(error) = result {
-            tracing::error!(function = subscription.inbox.function, error, "a stream cannot be read");
-        }
-        observed.tickets.into_vec()
+        delivered.await.1.tickets.into_vec()
+    }
+
+    async fn deliver_shards(&self, subscription: &Subscription) -> Result<(), String> {
+        let shards = subscription.shards(&self.reader).await?;
+        let shards = shards.iter().map(|shard| self.deliver_shard(subscription, shard));
+        join_all(shards).await.into_iter().collect()
     }
 
     async fn deliver_shard(&self, subscription: &Subscription, shard: &str) -> Result<(), String> {
@@ -192,14 +220,15 @@ impl Streams {
         let key = subscription.checkpoint(shard);
         loop {
             let after = self.checkpoints.lock().expect(LOCK).get(&key).cloned();
-            let limit = inbox.mapping.batch_size;
+            let limit = inbox.mapping.batch_size.min(MAX_RECORDS);
             let mut records = self.reader.records(stream_arn, shard, after.as_deref(), limit).await?;
             let Some(last) = records.last().map(|record| sequence(record).to_owned()) else { return Ok(()) };
-            let is_full = records.len() >= limit;
+            // A page of another DynamoDB can be short although more records follow. The embedded store's cannot.
+            let is_last = records.len() < limit && matches!(self.reader, StreamReader::Embedded(_));
             records.retain(|record| inbox.mapping.accepts(record));
             self.invoke(subscription, shard, &records).await;
             self.checkpoints.lock().expect(LOCK).set(key.clone(), last);
-            if !is_full {
+            if is_last {
                 return Ok(());
             }
         }
