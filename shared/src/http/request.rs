@@ -29,7 +29,8 @@ pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, E
         return Err(Error::BodyTooLarge { limit: max_body });
     }
     // An empty body counts as an empty object, so that a 422 lists the required fields.
-    let body: Value = if body.iter().all(u8::is_ascii_whitespace) {
+    // Only these four characters are white space in JSON.
+    let body: Value = if body.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
         Value::Object(serde_json::Map::new())
     } else if is_json(request.headers()) {
         // The parser rejects more than 128 levels of nesting.

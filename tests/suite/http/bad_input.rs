@@ -24,6 +24,8 @@ async fn malformed_oversized_and_non_json_bodies_fail_at_every_endpoint() {
             ("application/json", "phone=1".to_owned(), 400, "malformed_json"),
             ("application/json", deep.clone(), 400, "malformed_json"),
             ("application/json", "{} {}".to_owned(), 400, "malformed_json"),
+            // A form feed is white space in ASCII, but not in JSON.
+            ("application/json", "\x0c".to_owned(), 400, "malformed_json"),
             ("application/json", format!("\"{}\"", "x".repeat(1 << 20)), 413, "body_too_large"),
             ("application/x-www-form-urlencoded", "phone=1".to_owned(), 415, "unsupported_media_type"),
             ("text/plain", "{}".to_owned(), 415, "unsupported_media_type"),
