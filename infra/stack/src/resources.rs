@@ -81,8 +81,8 @@ pub struct StreamMapping {
 }
 
 impl StreamMapping {
-    /// Returns whether the filters can let a record through whose key attributes are `keys`. A filter that looks
-    /// at more than the keys may reject the record later.
+    /// Returns whether the filters can accept a record with these key attributes. A filter that looks at more than
+    /// the keys may still reject the record.
     #[must_use]
     pub fn may_accept(&self, keys: &Value) -> bool {
         let by_keys = |pattern: &Value| {

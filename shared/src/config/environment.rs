@@ -29,8 +29,8 @@ impl Environment {
         }
     }
 
-    /// Returns true outside production. There, the SMS log stores codes in clear text, and responses have a
-    /// header with the DynamoDB usage of the request.
+    /// Returns whether the SMS log stores codes in clear text, and whether responses have a header with the DynamoDB
+    /// usage of the request. True everywhere except in production.
     #[must_use]
     pub fn shows_codes(self) -> bool {
         self != Self::Production

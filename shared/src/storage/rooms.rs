@@ -47,8 +47,8 @@ pub struct RoomCreationRequest<'a> {
     pub digest: &'a str,
     /// A digest of the room's properties.
     pub content: &'a str,
-    /// Whether the request has an idempotency key. Without a key, the stored creation is deleted when it
-    /// finishes.
+    /// Whether the request has an idempotency key. Without a key, the item that records this creation is deleted
+    /// when the room exists.
     pub has_key: bool,
 }
 

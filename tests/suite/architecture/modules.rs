@@ -38,8 +38,8 @@ impl Edge {
     }
 }
 
-/// The modules of all crates in a `src` folder: the library, `main.rs`, and each file and each folder with a
-/// `main.rs` in `bin`.
+/// The modules of all crates in a `src` folder. The crates are the library, `main.rs`, and the programs in `bin`: each
+/// file there, and each folder there that contains a `main.rs`.
 #[derive(Debug)]
 pub struct Modules {
     src: String,
