@@ -37,8 +37,8 @@ async fn top_predictors(app: &App, room: &Room) -> Result<Vec<PredictorView>, Er
         Some(PredictorView {
             user_id: one.user_id,
             username: people.get(&one.user_id)?.username.clone(),
-            correct_predictions: one.record.correct,
-            accuracy: one.record.accuracy(),
+            correct_predictions: one.stats.correct,
+            accuracy: one.stats.accuracy(),
         })
     };
     Ok(best.into_iter().filter_map(view).collect())

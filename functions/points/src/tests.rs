@@ -7,7 +7,7 @@ use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::catalog::Score;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
-use touchline::domain::tally::UserRecord;
+use touchline::domain::tally::UserStats;
 use touchline::storage::Reads;
 use touchline::storage::predictions::{NewPrediction, Predicted};
 use touchline::storage::settlements::{Award, Due};
@@ -118,28 +118,28 @@ async fn points(app: &TestApp) -> Vec<Option<u32>> {
     points
 }
 
-/// Returns every user's record, after `tally` has processed all changes.
-async fn records(app: &TestApp) -> Vec<UserRecord> {
+/// Returns every user's statistics, after `tally` has processed all changes.
+async fn statistics(app: &TestApp) -> Vec<UserStats> {
     let changes = app.changes(&app.config.tables.predictions).await;
     let report = app.invoke(tally::handle, changes).await;
     assert_eq!(report["batchItemFailures"], json!([]));
-    let mut records = Vec::new();
+    let mut statistics = Vec::new();
     for user in 1..=USERS {
-        records.push(app.store.user_record(UserId(user)).await.unwrap());
+        statistics.push(app.store.user_stats(UserId(user)).await.unwrap());
     }
-    records
+    statistics
 }
 
-/// Checks the points of every prediction and the record of every user.
+/// Checks the points of every prediction and the statistics of every user.
 async fn assert_points(app: &TestApp, of: impl Fn(u32) -> Option<u32>) {
     let expected: Vec<_> = (1..=USERS).map(&of).collect();
     assert_eq!(points(app).await, expected);
-    let record = |points: Option<u32>| match points {
-        None => UserRecord::default(),
-        Some(points) => UserRecord { settled: 1, correct: i64::from(points > 0), points: i64::from(points) },
+    let stats = |points: Option<u32>| match points {
+        None => UserStats::default(),
+        Some(points) => UserStats { settled: 1, correct: i64::from(points > 0), points: i64::from(points) },
     };
-    let expected: Vec<_> = expected.into_iter().map(record).collect();
-    assert_eq!(records(app).await, expected);
+    let expected: Vec<_> = expected.into_iter().map(stats).collect();
+    assert_eq!(statistics(app).await, expected);
 }
 
 /// The expected points of each user.
@@ -262,7 +262,7 @@ async fn a_run_that_crashes_between_any_two_writes_is_resumed() {
             let finished = try_run_for_match(&app).await.is_ok();
             app.faults.clear();
             // `tally` may run between the crash and the next run.
-            records(&app).await;
+            statistics(&app).await;
             let revision = 1 + u32::from(correction);
             let report = run(&app).await;
             if !finished {

@@ -7,7 +7,7 @@ use touchline::flows::codes;
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
-use crate::no_record::NO_RECORD;
+use crate::no_profile::NO_PROFILE;
 
 /// Starts the verification of a phone. A user has at most one pending verification: a new one replaces the
 /// previous one as soon as the new code is sent.
@@ -20,7 +20,7 @@ pub async fn handle(
     if owner.is_some_and(|owner| owner.user_id != id) {
         return Err(VerificationError::PhoneTaken.into());
     }
-    let user = user.ok_or(NO_RECORD)?;
+    let user = user.ok_or(NO_PROFILE)?;
     // The phone is stored before the code is sent. So the next verification finds and cancels this one, even
     // if the process crashes in between.
     if !user.pending_phones.contains(&phone) {

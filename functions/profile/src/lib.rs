@@ -1,8 +1,8 @@
-//! The caller's user record, and the verification of phones.
+//! The caller's profile, and the verification of phones.
 
 mod initiate_verification;
 mod me;
-mod no_record;
+mod no_profile;
 mod resend_code;
 mod update_user_info;
 mod verify_phone;

@@ -3,10 +3,10 @@ use touchline::api::profile::{Me, WholeUser};
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
-use crate::no_record::NO_RECORD;
+use crate::no_profile::NO_PROFILE;
 
 pub async fn handle(app: App, call: Call<Me>) -> Result<Reply<Data<WholeUser>>, Error> {
-    let user = app.store.user(call.caller.user, Reads::Consistent).await?.ok_or(NO_RECORD)?;
+    let user = app.store.user(call.caller.user, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
     // Without teams there is nothing to look up in the catalog.
     let catalog = if user.primary_team.is_some() || !user.other_teams.is_empty() {
         Some(app.catalog().await?)

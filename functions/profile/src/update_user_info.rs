@@ -6,7 +6,7 @@ use touchline::storage::Reads;
 use touchline::storage::users::{Changes, Renamed};
 use touchline::{App, Call, Error, Reply};
 
-use crate::no_record::NO_RECORD;
+use crate::no_profile::NO_PROFILE;
 
 pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Message<UpdatedUser>>, Error> {
     let (input, id) = (call.input, call.caller.user);
@@ -21,7 +21,7 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
         None => app.store.update_user(id, &changes).await?,
         Some(wanted) => update_with_username(&app, id, &wanted.0, &changes).await?,
     };
-    let User { id, name, email, .. } = user.ok_or(NO_RECORD)?;
+    let User { id, name, email, .. } = user.ok_or(NO_PROFILE)?;
     Ok(Message { message: "Your details are saved.".into(), data: UpdatedUser { id, name, email } }.into())
 }
 
@@ -31,7 +31,7 @@ async fn update_with_username(
     wanted: &Username,
     changes: &Changes,
 ) -> Result<Option<User>, Error> {
-    let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_RECORD)?;
+    let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
     if user.username == *wanted {
         return Ok(app.store.update_user(id, changes).await?);
     }

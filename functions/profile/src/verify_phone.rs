@@ -6,12 +6,12 @@ use touchline::storage::Reads;
 use touchline::storage::users::ChangePhone;
 use touchline::{App, Call, Error, Reply};
 
-use crate::no_record::NO_RECORD;
+use crate::no_profile::NO_PROFILE;
 
 pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<Verified>>, Error> {
     let (phone, id) = (call.input.phone, call.caller.user);
     let code = codes::check(&app, &phone, Purpose::Verify, Some(id), &call.input.code).await?;
-    let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_RECORD)?;
+    let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
     let nonce = app.random.word(16);
     app.store.change_phone(&ChangePhone { user: &user, phone: &phone, code: &code, nonce: &nonce }).await?;
     let message = format!("Your phone number {} is verified.", phone.as_str());

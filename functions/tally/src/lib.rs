@@ -6,7 +6,7 @@
 //! change. Each group is stored with one conditional write. The write also stores the last sequence number of
 //! the group, so that a redelivered record is not counted again. A failed write does not affect other groups.
 
-mod propagate;
+mod copies;
 #[cfg(test)]
 mod tests;
 
@@ -15,25 +15,26 @@ use std::collections::BTreeMap;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use touchline::App;
-use touchline::domain::tally::{Counters, EventCounts, RoomCounts, UserRecord, difference};
+use touchline::domain::tally::{Counters, EventCounts, RoomCounts, UserStats, difference};
 use touchline::storage::StoreError;
+use touchline::storage::exactly_once::Addition;
 use touchline::storage::stream::{Batch, Change, Record};
-use touchline::storage::tallies::{Addition, Aggregate};
+use touchline::storage::tallies::Aggregate;
 
-use propagate::CONCURRENT_WRITES;
+use copies::CONCURRENT_WRITES;
 
 /// Processes one batch. The response names the first record to redeliver, if any.
 pub async fn handle(app: App, event: Value) -> Result<Value, StoreError> {
     let batch = Batch::read(event)?;
     let counts = PendingCounts::of(&batch.records);
-    let (not_counted, not_propagated) =
-        (counts.write(&app).await, propagate::propagate(&app, &batch.records).await);
+    let (not_counted, not_copied) =
+        (counts.write(&app).await, copies::copy_changes(&app, &batch.records).await);
     for record in &batch.unreadable {
         // If this write fails, the whole batch is redelivered. Records that were already counted are not
         // counted again.
         app.store.save_unreadable(record, app.clock.now()).await?;
     }
-    let first_failed = not_counted.into_iter().chain(not_propagated).min();
+    let first_failed = not_counted.into_iter().chain(not_copied).min();
     let failed = first_failed.map(|index| batch.records[index].number.clone());
     let failures: Vec<Value> = failed.iter().map(|number| json!({ "itemIdentifier": number })).collect();
     // With a tumbling window, the response must have a `state`. The window is configured only because it adds
@@ -45,7 +46,7 @@ pub async fn handle(app: App, event: Value) -> Result<Value, StoreError> {
 #[derive(Default)]
 struct PendingCounts<'a> {
     events: Additions<'a, EventCounts>,
-    users: Additions<'a, UserRecord>,
+    users: Additions<'a, UserStats>,
     rooms: Additions<'a, RoomCounts>,
 }
 
@@ -64,7 +65,7 @@ impl<'a> PendingCounts<'a> {
                     let event = Aggregate::Event(row.event_id);
                     add(&mut pending.events, event, index, record, difference(EventCounts::of, old, new));
                     let user = Aggregate::User(row.user_id);
-                    add(&mut pending.users, user, index, record, difference(UserRecord::of, old, new));
+                    add(&mut pending.users, user, index, record, difference(UserStats::of, old, new));
                 }
                 Change::Member { old, new, .. } => {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };
@@ -72,7 +73,7 @@ impl<'a> PendingCounts<'a> {
                     let counts = difference(RoomCounts::of, old.as_ref(), new.as_ref());
                     add(&mut pending.rooms, room, index, record, counts);
                 }
-                Change::Room { .. } | Change::UserRecord { .. } | Change::Team { .. } | Change::Other => {}
+                Change::Room { .. } | Change::UserStats { .. } | Change::Team { .. } | Change::Other => {}
             }
         }
         pending

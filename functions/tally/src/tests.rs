@@ -4,7 +4,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline::domain::UserId;
-use touchline::domain::tally::{EventCounts, UserRecord};
+use touchline::domain::tally::{EventCounts, UserStats};
 use touchline::ports::random::Random;
 use touchline_testing::{Fault, SeededRandom, TestApp, concurrently};
 
@@ -80,9 +80,9 @@ async fn counters_reflect_new_edited_and_scored_predictions() {
     assert_eq!(deliver(&app, "a", &records).await, None);
     let counts = app.store.event_counts(9).await.unwrap();
     assert_eq!(counts, EventCounts { predictions: 2, home: 0, draw: 2, away: 0, confidence: 60 });
-    let record = app.store.user_record(UserId(8)).await.unwrap();
-    assert_eq!(record, UserRecord { settled: 1, correct: 1, points: 2 });
-    assert_eq!(app.store.user_record(UserId(7)).await.unwrap(), UserRecord::default());
+    let stats = app.store.user_stats(UserId(8)).await.unwrap();
+    assert_eq!(stats, UserStats { settled: 1, correct: 1, points: 2 });
+    assert_eq!(app.store.user_stats(UserId(7)).await.unwrap(), UserStats::default());
     assert_eq!(app.store.prediction_counts(&[9, 10]).await.unwrap(), BTreeMap::from([(9, 2)]));
 }
 
@@ -176,7 +176,7 @@ async fn concurrent_redeliveries_of_a_batch_count_once() {
     assert_eq!(deliver(&app, "a", &records).await, None);
     assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 20);
     for user in 1..=20 {
-        assert_eq!(app.store.user_record(UserId(user)).await.unwrap().points, 2);
+        assert_eq!(app.store.user_stats(UserId(user)).await.unwrap().points, 2);
     }
 }
 
@@ -263,14 +263,14 @@ impl Schedule {
             assert_eq!(app.store.event_counts(event).await.unwrap(), expected, "seed {seed}");
         }
         for user in first..first + USERS {
-            let mut expected = UserRecord::default();
+            let mut expected = UserStats::default();
             for points in
                 self.rows.iter().filter(|((_, of), _)| *of == user).filter_map(|(_, row)| row.points)
             {
                 expected +=
-                    UserRecord { settled: 1, correct: i64::from(points > 0), points: i64::from(points) };
+                    UserStats { settled: 1, correct: i64::from(points > 0), points: i64::from(points) };
             }
-            assert_eq!(app.store.user_record(UserId(user)).await.unwrap(), expected, "seed {seed}");
+            assert_eq!(app.store.user_stats(UserId(user)).await.unwrap(), expected, "seed {seed}");
         }
     }
 }

@@ -20,7 +20,7 @@ const LOCK: &str = "no holder of the lock panics";
 const REMEMBERED_PASSES: usize = 256;
 
 /// How many deliveries a request follows, each caused by the one before. The longest chain of the product has four:
-/// points change the prediction, then the user's record, then the membership, then the counts of the room. Under
+/// points change the prediction, then the user's statistics, then the membership, then the counts of the room. Under
 /// load, the passes also deliver the writes of other requests, and a request must not follow their chains forever.
 const MAX_CHAIN: usize = 6;
 

@@ -20,7 +20,7 @@ function that failed.";
 /// The groups of endpoints with their descriptions: one group per function, and one for the homeserver.
 const TAGS: [(&str, &str); 10] = [
     ("login", "Login, logout and usernames"),
-    ("profile", "The caller's own user record, and phone verification"),
+    ("profile", "The caller's own profile, and phone verification"),
     ("matches", "Matches"),
     ("teams", "Teams and favourite teams"),
     ("predictions", "Predictions, and points after the match"),

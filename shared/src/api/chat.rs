@@ -284,11 +284,11 @@ pub struct MemberStatsView {
     /// The number of members for each primary team. The key is the team's slug in snake case. `neutral` counts the
     /// members without a team and, in a match room, the supporters of other teams.
     pub team_distribution: BTreeMap<String, i64>,
-    /// The members with the best prediction records over all matches, at most 10.
+    /// The members with the best prediction statistics over all matches, at most 10.
     pub top_predictors: Vec<PredictorView>,
 }
 
-/// A member of a room, with their prediction record over all matches.
+/// A member of a room, with their prediction statistics over all matches.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct PredictorView {

@@ -8,6 +8,7 @@ mod body;
 mod caller;
 pub mod chat;
 pub mod coins;
+mod cursor;
 pub mod endpoint;
 mod error_code;
 pub mod homeserver;
@@ -26,6 +27,7 @@ pub mod teams;
 
 pub use body::{Data, Message, MessageOnly};
 pub use caller::{Anyone, Caller, ErrorFormat, Homeserver, SignedIn};
+pub use cursor::{Cursor, Position};
 pub(crate) use endpoint::endpoint;
 pub use endpoint::{Endpoint, Route, parameter_names, shape};
 pub use error_code::ErrorCode;
@@ -33,7 +35,7 @@ pub use error_code::ErrorCode;
 pub use input::InputField;
 pub(crate) use input::input;
 pub use input::{Fields, Input, Invalid, NoInput};
-pub use page::{Cursor, CursorPage, NextPage, NumberedPage, PageMeta, PageNumber, PerPage, Position};
+pub use page::{CursorPage, NextPage, NumberedPage, PageMeta, PageNumber, PerPage};
 pub use table::ALL;
 #[cfg(feature = "openapi")]
 pub use table::OPERATIONS;

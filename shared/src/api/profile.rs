@@ -1,4 +1,4 @@
-//! The caller's own user record, and phone verification.
+//! The caller's own profile, and phone verification.
 
 use chrono::NaiveDate;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::domain::username::ChosenUsername;
 use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Timestamp, User, UserId, Username};
 
 endpoint! {
-    /// Read the caller's own record
+    /// Read the caller's own profile
     ///
     /// Returns the user with their favourite teams.
     Me: GET "/api/auth/me", in "profile", by SignedIn, NoInput => Data<WholeUser>,
@@ -19,7 +19,7 @@ endpoint! {
 }
 
 endpoint! {
-    /// Update the caller's own record
+    /// Update the caller's own profile
     ///
     /// Absent fields keep their values. The username can change until the user joins their first chat room.
     UpdateUserInfo: POST "/api/auth/update-user-info", in "profile", by SignedIn, UserInfoInput => Message<UpdatedUser>,
@@ -65,7 +65,7 @@ input! {
     VerificationInput { phone: Phone, code: OneTimeCode }
 }
 
-/// The caller's own user record.
+/// The caller's own profile.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct WholeUser {

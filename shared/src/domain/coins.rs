@@ -1,8 +1,11 @@
 //! Coins: wallets and their entries, the daily coins, and the audit of a wallet.
 
+mod audit;
+
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 use serde::{Deserialize, Serialize};
 
+pub use self::audit::{Fault, audit};
 use super::{Field, Raw, Reason, UserId};
 
 /// The coins of one deduction or grant: 1 to 1,000,000.
@@ -232,61 +235,6 @@ impl Wallet {
             _ => now,
         }
     }
-}
-
-/// An inconsistency between a wallet and its entries.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
-#[serde(tag = "fault", rename_all = "snake_case")]
-pub enum Fault {
-    #[error("the entries add up to {sum}, but the balance is {balance}")]
-    Sum { sum: i64, balance: i64 },
-    #[error("entry {expected} is missing or duplicated")]
-    Sequence { expected: u64 },
-    #[error("the wallet counts {counted} entries, but {found} exist")]
-    Count { counted: u64, found: u64 },
-    #[error("the balance after entry {sequence} is negative: {balance}")]
-    Negative { sequence: u64, balance: i64 },
-    #[error("the balances of entry {sequence} contradict its amount or the previous entry")]
-    Chain { sequence: u64 },
-    #[error("an item of the wallet is unreadable")]
-    Unreadable,
-    #[error("the wallet changed too often to be audited")]
-    Moving,
-}
-
-/// Checks a wallet against all of its entries, which can be in any order.
-#[must_use]
-pub fn audit(wallet: &Wallet, entries: &mut [Entry]) -> Vec<Fault> {
-    entries.sort_by_key(|entry| entry.sequence);
-    let mut faults = Vec::new();
-    let mut previous_balance = 0;
-    for (entry, expected) in entries.iter().zip(1..) {
-        if entry.sequence != expected {
-            faults.push(Fault::Sequence { expected });
-            break;
-        }
-        if entry.previous_balance != previous_balance
-            || entry.previous_balance + entry.amount != entry.balance
-        {
-            faults.push(Fault::Chain { sequence: entry.sequence });
-        }
-        if entry.balance < 0 {
-            faults.push(Fault::Negative { sequence: entry.sequence, balance: entry.balance });
-        }
-        previous_balance = entry.balance;
-    }
-    let sum = entries.iter().map(|entry| entry.amount).sum();
-    let found = entries.len() as u64;
-    if wallet.entries != found {
-        faults.push(Fault::Count { counted: wallet.entries, found });
-    }
-    if sum != wallet.balance {
-        faults.push(Fault::Sum { sum, balance: wallet.balance });
-    }
-    if wallet.balance < 0 && faults.is_empty() {
-        faults.push(Fault::Negative { sequence: found, balance: wallet.balance });
-    }
-    faults
 }
 
 #[cfg(test)]

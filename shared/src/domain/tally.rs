@@ -68,7 +68,7 @@ counters! {
 
 counters! {
     /// Counts of the predictions of one user for all matches.
-    UserRecord {
+    UserStats {
         /// Predictions whose points were calculated, including predictions with 0 points.
         settled,
         /// Settled predictions with the right outcome.
@@ -212,7 +212,7 @@ impl EventCounts {
     }
 }
 
-impl UserRecord {
+impl UserStats {
     /// Returns the fraction of settled predictions with the right outcome, to four decimals, or 0 without
     /// settled predictions.
     #[must_use]
@@ -274,7 +274,7 @@ mod tests {
             difference(EventCounts::of, Some(&old), Some(&new)),
             EventCounts { predictions: 0, home: -1, draw: 1, away: 0, confidence: -50 }
         );
-        assert_eq!(difference(UserRecord::of, Some(&old), Some(&new)), UserRecord::default());
+        assert_eq!(difference(UserStats::of, Some(&old), Some(&new)), UserStats::default());
     }
 
     #[test]
@@ -282,12 +282,12 @@ mod tests {
         let open = row(Pick::Home, 50, None);
         let right = row(Pick::Home, 50, Some(4));
         let wrong = row(Pick::Home, 50, Some(0));
-        let settled = difference(UserRecord::of, Some(&open), Some(&right));
-        assert_eq!(settled, UserRecord { settled: 1, correct: 1, points: 4 });
-        let corrected = difference(UserRecord::of, Some(&right), Some(&wrong));
-        assert_eq!(corrected, UserRecord { settled: 0, correct: -1, points: -4 });
-        let void = difference(UserRecord::of, Some(&wrong), Some(&open));
-        assert_eq!(void, UserRecord { settled: -1, correct: 0, points: 0 });
+        let settled = difference(UserStats::of, Some(&open), Some(&right));
+        assert_eq!(settled, UserStats { settled: 1, correct: 1, points: 4 });
+        let corrected = difference(UserStats::of, Some(&right), Some(&wrong));
+        assert_eq!(corrected, UserStats { settled: 0, correct: -1, points: -4 });
+        let void = difference(UserStats::of, Some(&wrong), Some(&open));
+        assert_eq!(void, UserStats { settled: -1, correct: 0, points: 0 });
     }
 
     #[test]

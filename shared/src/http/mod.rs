@@ -1,7 +1,7 @@
 //! HTTP: routes requests to handlers, identifies callers, parses input and writes responses.
 
 mod caller;
-mod problem;
+mod error_messages;
 mod reply;
 mod request;
 mod response;
@@ -9,7 +9,7 @@ mod router;
 
 pub use caller::Identify;
 #[cfg(feature = "openapi")]
-pub use problem::{Example, examples};
+pub use error_messages::{Example, examples};
 pub use reply::Reply;
 #[cfg(feature = "openapi")]
 pub use request::idempotency_key_schema;

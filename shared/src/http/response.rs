@@ -5,7 +5,7 @@ use lambda_http::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use lambda_http::http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
-use super::problem::Problem;
+use super::error_messages::Problem;
 use crate::Error;
 use crate::api::{ErrorCode, ErrorFormat};
 

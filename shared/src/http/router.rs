@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::caller::Identify;
-use super::problem::Problem;
+use super::error_messages::Problem;
 use super::reply::Reply;
 use super::{request, response};
 use crate::api::endpoint::PathValues;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 
+use super::conflict_retry::Retry;
 use super::error::StoreError;
 use super::item::Item;
-use super::retry::Retry;
 use super::store::{Reads, Store};
 
 impl Store {

@@ -11,10 +11,10 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{DeleteRequest, PutRequest, WriteRequest};
 use serde::Deserialize;
 
+use super::conflict_retry::Retry;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
-use super::retry::Retry;
 use super::store::Store;
 use crate::domain::catalog::fold;
 use crate::domain::room::{Room, RoomId};

@@ -18,9 +18,9 @@ use super::item::{Item, Key, from_item, number, text};
 use super::keys;
 use super::pages::{self, Page, PageQuery};
 use super::store::{Reads, Store, every_item};
-use super::tallies::VersionedRecord;
+use super::tallies::VersionedStats;
 use crate::domain::room::{Day, Member, Membership, Room, RoomId};
-use crate::domain::tally::UserRecord;
+use crate::domain::tally::UserStats;
 use crate::domain::{Prediction, UserId};
 
 /// The index of memberships by user and room.
@@ -80,14 +80,14 @@ pub enum Joined {
     Already,
 }
 
-/// A member in a room's ranking, with their record over all matches.
+/// A member in a room's ranking, with their statistics over all matches.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Standing {
     pub user_id: UserId,
     /// The ranking key: a higher number is a better place.
     pub standing: i64,
     #[serde(flatten)]
-    pub record: UserRecord,
+    pub stats: UserStats,
 }
 
 impl Store {
@@ -281,7 +281,7 @@ impl Store {
         Ok((items.into_iter().map(read_member).collect::<Result<_, _>>()?, has_ended))
     }
 
-    /// Reads up to `limit` joined members with the best records, best first.
+    /// Reads up to `limit` joined members with the best statistics, best first.
     pub async fn standings(&self, room: &Room, limit: usize) -> Result<Vec<Standing>, StoreError> {
         let shards = (0..room.shards).map(|shard| async move {
             let best = self
@@ -354,12 +354,12 @@ impl Store {
         condition_held("UpdateItem", copied).map(|_| ())
     }
 
-    /// Copies the record into the membership of a joined member, unless the membership has a later version of
+    /// Copies the statistics into the membership of a joined member, unless the membership has a later version of
     /// it.
-    pub async fn copy_record(&self, member: Key, record: &VersionedRecord) -> Result<(), StoreError> {
-        let VersionedRecord { record, version } = record;
+    pub async fn copy_stats(&self, member: Key, stats: &VersionedStats) -> Result<(), StoreError> {
+        let VersionedStats { stats, version } = stats;
         let update = self.member_update(member);
-        let update = match record.ranking_key() {
+        let update = match stats.ranking_key() {
             Some(standing) => update
                 .update_expression(
                     "SET settled = :settled, correct = :correct, ranked = :version, standing = :standing",
@@ -375,8 +375,8 @@ impl Store {
                 "membership = :join AND (attribute_not_exists(ranked) OR ranked < :version)",
             )
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
-            .expression_attribute_values(":settled", number(record.settled))
-            .expression_attribute_values(":correct", number(record.correct))
+            .expression_attribute_values(":settled", number(stats.settled))
+            .expression_attribute_values(":correct", number(stats.correct))
             .expression_attribute_values(":version", number(version))
             .send()
             .await;

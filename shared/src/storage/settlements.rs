@@ -14,9 +14,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::condition::condition_held;
+use super::conflict_retry::Retry;
 use super::error::StoreError;
 use super::item::{Item, from_item, number, text, to_item};
-use super::retry::Retry;
 use super::store::{Reads, Store, every_item};
 use super::{keys, predictions};
 use crate::domain::{Prediction, UserId};

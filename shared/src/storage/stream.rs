@@ -8,7 +8,7 @@ use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::sequence::Sequence;
 use super::store::Store;
-use super::tallies::{self, VersionedRecord};
+use super::tallies::{self, VersionedStats};
 use super::users::{self, ChosenTeam};
 use super::{keys, members, predictions};
 use crate::domain::room::{Member, Room};
@@ -44,9 +44,9 @@ pub enum Change {
         new: Option<Room>,
     },
     /// A change of the counters that sum up a user's predictions.
-    UserRecord {
+    UserStats {
         user: UserId,
-        record: VersionedRecord,
+        stats: VersionedStats,
     },
     /// A user chose their primary team.
     Team {
@@ -151,7 +151,7 @@ impl Record {
             let read = |image: Option<Item>| image.map(from_item).transpose();
             Change::Room { old: read(old)?, new: read(new)? }
         } else if let (Some(user), Some(new)) = (keys::stats_owner(&pk, &sk), &new) {
-            Change::UserRecord { user, record: tallies::read_record(new.clone())? }
+            Change::UserStats { user, stats: tallies::read_stats(new.clone())? }
         } else if let (Some(user), Some(new)) = (keys::profile_owner(&pk, &sk), new) {
             match (old.map(users::read_team).transpose()?.flatten(), users::read_team(new)?) {
                 (before, Some(chosen)) if before.as_ref() != Some(&chosen) => Change::Team { user, chosen },

@@ -1,27 +1,16 @@
-//! Counters, to which each stream record is added exactly once.
-//!
-//! An aggregate is a set of counters in one item. For each stream shard, the item also holds a position: the
-//! sequence number of the last record that the counters include. A fold adds a run of records to the counters
-//! and moves the position, in one conditional write. For redelivered records the condition fails, and the
-//! counters stay as they are.
+//! Reads the counters that the function `tally` adds up. `exactly_once.rs` writes them.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
-use chrono::{DateTime, TimeDelta, Utc};
+use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Deserialize;
 
-use super::condition::{condition_held, item_that_failed_condition};
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
-use super::retry::Retry;
-use super::sequence::Sequence;
 use super::store::{Reads, Store};
 use crate::config::Tables;
-use crate::domain::room::Day;
-use crate::domain::tally::{Counters, EventCounts, RoomCounts, UserRecord};
+use crate::domain::tally::{EventCounts, UserStats};
 use crate::domain::{RoomId, UserId};
 
 /// What a set of counters belongs to: a match, a user or a room.
@@ -32,26 +21,8 @@ pub enum Aggregate {
     Room(RoomId),
 }
 
-/// What one stream record adds to an aggregate.
-#[derive(Debug, Clone)]
-pub struct Addition<C> {
-    pub sequence: Sequence,
-    pub counts: C,
-}
-
-/// The age of a stream shard at which the position in it is no longer needed. DynamoDB writes to a stream
-/// shard for some hours and deletes the shard a day later.
-const POSITIONS_KEPT: TimeDelta = TimeDelta::hours(36);
-
-/// The maximum number of outdated positions and counters that one write removes. DynamoDB limits the size of
-/// an expression.
-const MAX_REMOVED: usize = 80;
-
-/// The prefix of the attributes that hold the positions in stream shards.
-const POSITION: &str = "seen:";
-
 impl Aggregate {
-    fn key(&self) -> Key {
+    pub(super) fn key(&self) -> Key {
         match self {
             Self::Event(event) => keys::event_tally(*event),
             Self::User(user) => keys::user_stats(*user),
@@ -59,7 +30,7 @@ impl Aggregate {
         }
     }
 
-    fn table<'a>(&self, tables: &'a Tables) -> &'a str {
+    pub(super) fn table<'a>(&self, tables: &'a Tables) -> &'a str {
         match self {
             Self::Event(_) | Self::User(_) => &tables.predictions,
             Self::Room(_) => &tables.rooms,
@@ -68,7 +39,7 @@ impl Aggregate {
 
     /// Returns the name and value of the id attribute. A batch read returns items in any order, and its
     /// caller identifies them by this attribute.
-    fn id_attribute(&self) -> (&'static str, AttributeValue) {
+    pub(super) fn id_attribute(&self) -> (&'static str, AttributeValue) {
         match self {
             Self::Event(event) => ("event_id", number(event)),
             Self::User(user) => ("user_id", number(user)),
@@ -78,110 +49,6 @@ impl Aggregate {
 }
 
 impl Store {
-    /// Adds the counts of records from one stream shard to an aggregate, each record exactly once.
-    /// `additions` are in the order of their sequence numbers.
-    pub async fn fold<C: Counters>(
-        &self,
-        aggregate: &Aggregate,
-        shard: &str,
-        additions: &[Addition<C>],
-        now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        let position = format!("{POSITION}{shard}");
-        let mut open = additions;
-        // A failed condition returns the current position, and the next attempt continues after it. If the
-        // condition fails again, another invocation is folding the same shard concurrently. The conflicts end
-        // when that invocation has folded its last record.
-        let mut retry = Retry::immediate("position in a stream shard", 10);
-        loop {
-            let (run, fields) = longest_run(open);
-            let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
-            let (id_name, id) = aggregate.id_attribute();
-            let mut update = self
-                .client
-                .update_item()
-                .table_name(aggregate.table(&self.tables))
-                .set_key(Some(aggregate.key().into()))
-                .condition_expression("attribute_not_exists(#position) OR #position < :first")
-                .expression_attribute_names("#position", &position)
-                .expression_attribute_names("#id", id_name)
-                .expression_attribute_values(":id", id)
-                .expression_attribute_values(":first", number(first.sequence.number()))
-                .expression_attribute_values(":last", number(last.sequence.number()))
-                .return_values(ReturnValue::AllNew)
-                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            // The version grows with every write. `Store::copy_record` compares it with the version of the
-            // copy in a membership.
-            let mut adds = vec!["version :one".to_owned()];
-            update = update.expression_attribute_values(":one", number(1));
-            for (at, (name, count)) in fields.into_iter().enumerate() {
-                adds.push(format!("#f{at} :f{at}"));
-                update = update
-                    .expression_attribute_names(format!("#f{at}"), name)
-                    .expression_attribute_values(format!(":f{at}"), number(count));
-            }
-            let expression = format!("SET #position = :last, #id = :id ADD {}", adds.join(", "));
-            match update.update_expression(expression).send().await {
-                Ok(_) if run.len() < open.len() => open = &open[run.len()..],
-                Ok(done) => {
-                    // A failure here is only logged: the counts are written, and old attributes do no harm.
-                    let item = done.attributes.unwrap_or_default();
-                    if let Err(error) = self.remove_old_attributes(aggregate, item, now).await {
-                        tracing::warn!(%error, ?aggregate, "cannot remove old positions and counters");
-                    }
-                    return Ok(());
-                }
-                Err(error) => {
-                    let Some(item) = item_that_failed_condition(&error) else {
-                        return Err(StoreError::from_sdk("UpdateItem", &error));
-                    };
-                    let folded =
-                        position_in(&item, &position).ok_or(StoreError::Unreadable("a shard's position"))?;
-                    let done = open.partition_point(|addition| addition.sequence.number() <= folded);
-                    open = &open[done..];
-                    retry.again().await?;
-                }
-            }
-        }
-    }
-
-    /// Removes positions in stream shards that no longer exist, and counters of days that are no longer
-    /// needed.
-    async fn remove_old_attributes(
-        &self,
-        aggregate: &Aggregate,
-        item: Item,
-        now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        let is_old = |name: &str| {
-            name.strip_prefix(POSITION).is_some_and(|shard| is_old_shard(shard, now))
-                || RoomCounts::is_outdated(name, Day::of(now))
-        };
-        let old: Vec<_> = item.into_iter().filter(|(name, _)| is_old(name)).take(MAX_REMOVED).collect();
-        if old.is_empty() {
-            return Ok(());
-        }
-        let mut update = self
-            .client
-            .update_item()
-            .table_name(aggregate.table(&self.tables))
-            .set_key(Some(aggregate.key().into()));
-        let (mut names, mut conditions) = (Vec::new(), Vec::new());
-        for (at, (name, value)) in old.into_iter().enumerate() {
-            names.push(format!("#m{at}"));
-            conditions.push(format!("#m{at} = :m{at}"));
-            update = update
-                .expression_attribute_names(format!("#m{at}"), name)
-                .expression_attribute_values(format!(":m{at}"), value);
-        }
-        let removed = update
-            .update_expression(format!("REMOVE {}", names.join(", ")))
-            .condition_expression(conditions.join(" AND "))
-            .send()
-            .await;
-        condition_held("UpdateItem", removed).map(|_| ())
-    }
-
     /// Reads the counters of a match, eventually consistent. All are zero before the first prediction.
     pub async fn event_counts(&self, event: u32) -> Result<EventCounts, StoreError> {
         let counts = self.get(&self.tables.predictions, keys::event_tally(event), Reads::Eventual).await?;
@@ -206,81 +73,29 @@ impl Store {
         Ok(counts)
     }
 
-    /// Reads a user's record over all matches, eventually consistent. All zero before their first settled
+    /// Reads a user's statistics over all matches, eventually consistent. All zero before their first settled
     /// prediction.
-    pub async fn user_record(&self, user: UserId) -> Result<UserRecord, StoreError> {
+    pub async fn user_stats(&self, user: UserId) -> Result<UserStats, StoreError> {
         let found = self.get(&self.tables.predictions, keys::user_stats(user), Reads::Eventual).await?;
-        Ok(found.map_or_else(UserRecord::default, |found: VersionedRecord| found.record))
+        Ok(found.map_or_else(UserStats::default, |found: VersionedStats| found.stats))
     }
 
-    /// Reads a user's record with its version, strongly consistent. Returns `None` before their first settled
+    /// Reads a user's statistics with its version, strongly consistent. Returns `None` before their first settled
     /// prediction.
-    pub async fn versioned_record(&self, user: UserId) -> Result<Option<VersionedRecord>, StoreError> {
+    pub async fn versioned_stats(&self, user: UserId) -> Result<Option<VersionedStats>, StoreError> {
         self.get(&self.tables.predictions, keys::user_stats(user), Reads::Consistent).await
     }
 }
 
-/// A user's record, and a version that grows with every change.
+/// A user's statistics, and a version that grows with every change.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct VersionedRecord {
+pub struct VersionedStats {
     #[serde(flatten)]
-    pub record: UserRecord,
+    pub stats: UserStats,
     #[serde(default)]
     pub version: u64,
 }
 
-pub(super) fn read_record(item: Item) -> Result<VersionedRecord, StoreError> {
+pub(super) fn read_stats(item: Item) -> Result<VersionedStats, StoreError> {
     from_item(item)
-}
-
-/// The maximum number of counters that one write changes. DynamoDB limits the size of an expression.
-const MAX_FIELDS: usize = 200;
-
-type Fields = Vec<(Cow<'static, str>, i64)>;
-
-/// Returns the additions for the next write, and their sum for each counter. Tries all additions, then the
-/// first half, then the first quarter and so on, until they fit into one write.
-fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Fields) {
-    let mut run = additions;
-    loop {
-        let mut sum = C::default();
-        for addition in run {
-            sum += addition.counts.clone();
-        }
-        let mut fields = sum.fields();
-        fields.retain(|(_, count)| *count != 0);
-        if fields.len() <= MAX_FIELDS || run.len() == 1 {
-            return (run, fields);
-        }
-        run = &run[..run.len() / 2];
-    }
-}
-
-fn position_in(item: &Item, attribute: &str) -> Option<u128> {
-    item.get(attribute)?.as_n().ok()?.parse().ok()
-}
-
-/// Returns whether a stream shard is so old that DynamoDB can no longer redeliver its records. A shard id
-/// begins with the shard's creation time, in milliseconds. A name of any other form never counts as old.
-fn is_old_shard(shard: &str, now: DateTime<Utc>) -> bool {
-    let created = shard.split_once('-').and_then(|(created, _)| created.parse::<i64>().ok());
-    created.is_some_and(|created| {
-        // A number up to 1,000,000,000,000 would be a time before 2002, so it is not a creation time.
-        created > 1_000_000_000_000 && created < (now - POSITIONS_KEPT).timestamp_millis()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_shards_created_over_36_hours_ago_are_old() {
-        let now = DateTime::from_timestamp_millis(1_794_744_000_000).unwrap();
-        let hours = |hours: i64| format!("{}-a1b2c3d4", 1_794_744_000_000 - hours * 3_600_000);
-        assert!(is_old_shard(&hours(37), now));
-        for shard in [hours(35), hours(0), "1-things".into(), "event#9#3".into(), String::new()] {
-            assert!(!is_old_shard(&shard, now), "{shard}");
-        }
-    }
 }

@@ -7,7 +7,7 @@ mod chunks;
 mod events;
 mod ids;
 mod publish;
-mod room_names;
+mod rename_rooms;
 mod rows;
 mod slug;
 mod teams;

@@ -6,24 +6,26 @@
 mod appended;
 mod chunk_name;
 mod listed_match;
-mod names;
+mod match_room_name;
 mod query;
 mod rows;
 mod score;
 mod snapshot;
 mod status;
+mod team_names;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use chunk_name::{ChunkName, CorruptChunk};
 use listed_match::{ListedMatch, list_order};
-pub use names::{NEUTRAL, distribution_keys, fold, match_room_name, room_name_hash, slug};
+pub use match_room_name::{match_room_name, room_name_hash};
 pub use query::{EventFilter, Page, Paging, TeamFilter};
 pub use rows::{Key, Kind, Match, Sport, Team, Tournament};
 pub use score::Score;
 pub use snapshot::Chunk;
 pub use status::{ShownStatus, Status};
+pub use team_names::{NEUTRAL, distribution_keys, fold, slug};
 
 /// No catalog snapshot has been published yet. This is an error, because an empty list would claim that there
 /// are no matches.

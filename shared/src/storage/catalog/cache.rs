@@ -6,8 +6,8 @@ use tokio::sync::Mutex;
 
 use super::{ChunkRef, Head, Index};
 use crate::domain::catalog::{Catalog, ChunkName};
+use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
-use crate::storage::retry::Retry;
 use crate::storage::store::{Reads, Store};
 
 /// The maximum number of attempts to read a snapshot. An attempt fails if a part of the snapshot

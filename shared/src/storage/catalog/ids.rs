@@ -5,10 +5,10 @@ use serde::Deserialize;
 
 use crate::domain::catalog::{Key, Kind};
 use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
+use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number};
 use crate::storage::keys;
-use crate::storage::retry::Retry;
 use crate::storage::store::{Reads, Store};
 
 /// The maximum number of ids that one transaction assigns. A transaction has at most 100 writes, and one of

@@ -9,11 +9,11 @@ use crate::domain::code::{self, CodeDigest, CodeRequest, VerificationError, Wron
 use crate::domain::limit::{self, Limit, Limited};
 use crate::domain::{Address, CodeId, Phone, Purpose, UserId};
 use crate::storage::condition::{condition_held, item_that_failed_condition};
+use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
 use crate::storage::item::{from_item, number, text};
 use crate::storage::keys;
 use crate::storage::rate_limit::{self, Shift};
-use crate::storage::retry::Retry;
 use crate::storage::store::Store;
 
 /// A new code. It is stored first and sent afterwards.

@@ -18,7 +18,7 @@ use touchline::domain::room::{Day, Member};
 use touchline::domain::{Prediction, RoomId, UserId};
 use touchline::storage::keys::Key;
 use touchline::storage::stream::{Change, Record};
-use touchline::storage::tallies::VersionedRecord;
+use touchline::storage::tallies::VersionedStats;
 use touchline::storage::users::ChosenTeam;
 use touchline::storage::{Reads, StoreError};
 
@@ -29,15 +29,15 @@ pub const CONCURRENT_WRITES: usize = 16;
 /// connection, and up to `CONCURRENT_WRITES` users are processed concurrently.
 const CONCURRENT_MEMBERSHIPS: usize = 4;
 
-/// Propagates the changes of all records. Returns the index of the first record that failed.
-pub async fn propagate(app: &App, records: &[Record]) -> Option<usize> {
+/// Copies the changes of all records. Returns the index of the first record that failed.
+pub async fn copy_changes(app: &App, records: &[Record]) -> Option<usize> {
     // The compiler cannot infer the closure's lifetimes without `collect`.
     let groups: Vec<_> = ordered_groups(records)
         .into_iter()
         .map(|group| async move {
             for (index, change) in group {
-                if let Err(error) = propagate_change(app, change).await {
-                    tracing::warn!(%error, "cannot propagate a change; its record will be redelivered");
+                if let Err(error) = copy_change(app, change).await {
+                    tracing::warn!(%error, "cannot copy a change; its record will be redelivered");
                     return Some(index);
                 }
             }
@@ -67,7 +67,7 @@ fn ordered_groups(records: &[Record]) -> Vec<Vec<(usize, &Change)>> {
     groups
 }
 
-async fn propagate_change(app: &App, change: &Change) -> Result<(), StoreError> {
+async fn copy_change(app: &App, change: &Change) -> Result<(), StoreError> {
     match change {
         Change::Prediction { old, new: Some(new) } => {
             let version = |row: &Prediction| (row.edits, row.revision);
@@ -86,7 +86,7 @@ async fn propagate_change(app: &App, change: &Change) -> Result<(), StoreError> 
             fill_membership(app, key, new).await
         }
         Change::Room { old, new } => app.store.update_directory(old.as_ref(), new.as_ref()).await,
-        Change::UserRecord { user, record } => copy_record(app, *user, record).await,
+        Change::UserStats { user, stats } => copy_stats(app, *user, stats).await,
         Change::Team { user, chosen } => copy_team(app, *user, *chosen).await,
         Change::Prediction { .. } | Change::Member { .. } | Change::Other => Ok(()),
     }
@@ -104,9 +104,9 @@ async fn copy_prediction(app: &App, row: &Prediction, is_edit: bool) -> Result<(
     Ok(())
 }
 
-async fn copy_record(app: &App, user: UserId, record: &VersionedRecord) -> Result<(), StoreError> {
+async fn copy_stats(app: &App, user: UserId, stats: &VersionedStats) -> Result<(), StoreError> {
     let memberships = stream::iter(app.store.joined_memberships(user, None).await?);
-    let writes = memberships.map(|membership| app.store.copy_record(membership, record));
+    let writes = memberships.map(|membership| app.store.copy_stats(membership, stats));
     writes.buffer_unordered(CONCURRENT_MEMBERSHIPS).try_collect().await
 }
 
@@ -116,11 +116,11 @@ async fn copy_team(app: &App, user: UserId, chosen: ChosenTeam) -> Result<(), St
     writes.buffer_unordered(CONCURRENT_MEMBERSHIPS).try_collect().await
 }
 
-/// Copies the user's earlier prediction, team and record into a new membership.
+/// Copies the user's earlier prediction, team and statistics into a new membership.
 async fn fill_membership(app: &App, membership: &Key, member: &Member) -> Result<(), StoreError> {
     let user = member.user_id;
-    let (row, chosen, record) =
-        try_join3(prediction(app, member), app.store.chosen_team(user), app.store.versioned_record(user))
+    let (row, chosen, stats) =
+        try_join3(prediction(app, member), app.store.chosen_team(user), app.store.versioned_stats(user))
             .await?;
     if let Some(row) = row {
         app.store.copy_pick(membership.clone(), &row).await?;
@@ -128,8 +128,8 @@ async fn fill_membership(app: &App, membership: &Key, member: &Member) -> Result
     if let Some(chosen) = chosen {
         app.store.copy_team(membership.clone(), chosen.team, chosen.at).await?;
     }
-    if let Some(record) = record {
-        app.store.copy_record(membership.clone(), &record).await?;
+    if let Some(stats) = stats {
+        app.store.copy_stats(membership.clone(), &stats).await?;
     }
     Ok(())
 }

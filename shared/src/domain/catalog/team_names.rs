@@ -1,19 +1,11 @@
-//! Names of teams and matches, in the forms that search, URLs, statistics and chat rooms need.
+//! Names of teams, in the forms that search, URLs and statistics need.
 
 use std::collections::BTreeSet;
-
-use sha2::{Digest as _, Sha256};
 
 use super::Team;
 
 /// The statistics key for members who support none of the teams that the statistics list.
 pub const NEUTRAL: &str = "neutral";
-
-/// The maximum length of a chat room's name, in characters.
-const MAX_ROOM_NAME: usize = 100;
-
-/// The separator between the team names in the name of a match room.
-const VERSUS: &str = " – ";
 
 /// Prepares a text for comparison: lower case, ASCII, without accents.
 #[must_use]
@@ -57,37 +49,6 @@ pub fn distribution_keys(teams: &[&Team]) -> Vec<String> {
     keys
 }
 
-/// Names the chat room of a match: `Strandby IF – Aalhavn SK`. Long team names are cut, so that the name of
-/// the room has at most 100 characters.
-#[must_use]
-pub fn match_room_name(home: &Team, away: &Team) -> String {
-    let (home, away) = (home.name.as_str(), away.name.as_str());
-    let room = MAX_ROOM_NAME - VERSUS.chars().count();
-    let half = room / 2;
-    let (home_length, away_length) = (home.chars().count(), away.chars().count());
-    // A short team name leaves its unused characters to the name of the other team.
-    let home_limit = room.saturating_sub(away_length).max(half);
-    let away_limit = room.saturating_sub(home_length).max(half);
-    format!("{}{VERSUS}{}", cut(home, home_limit), cut(away, away_limit))
-}
-
-/// Cuts a text to at most `limit` characters. A text that was cut ends in an ellipsis.
-fn cut(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(limit.saturating_sub(1)).collect();
-    format!("{}…", start.trim_end())
-}
-
-/// Hashes the name of a room. By comparing hashes, an import finds the rooms to rename. The hash is never 0,
-/// because 0 stands for an unknown name.
-#[must_use]
-pub fn room_name_hash(name: &str) -> u32 {
-    let digest = Sha256::digest(name.as_bytes());
-    u32::from_be_bytes(std::array::from_fn(|at| digest[at])).max(1)
-}
-
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
@@ -95,7 +56,6 @@ mod tests {
 
     use super::super::Key;
     use super::*;
-    use crate::domain::room::RoomName;
 
     fn team(id: u32, name: &str, slug: &str) -> Team {
         Team {
@@ -161,33 +121,7 @@ mod tests {
         assert_eq!(keys(&["neutral"]), ["neutral_1"]);
     }
 
-    #[test]
-    fn match_rooms_are_named_after_their_teams() {
-        let name = match_room_name(&team(1, "Strandby IF", ""), &team(2, "Aalhavn SK", ""));
-        assert_eq!(name, "Strandby IF – Aalhavn SK");
-    }
-
-    #[test]
-    fn long_team_names_are_cut_and_short_ones_are_not() {
-        let (short, long) = (team(1, "Aalhavn SK", ""), team(2, &"Long ".repeat(40), ""));
-        let name = match_room_name(&short, &long);
-        assert_eq!(name.chars().count(), 100);
-        assert!(name.starts_with("Aalhavn SK – Long Long") && name.ends_with('…'), "{name}");
-        let name = match_room_name(&long, &short);
-        assert!(name.starts_with("Long Long") && name.ends_with("… – Aalhavn SK"), "{name}");
-        let exact = team(3, &"x".repeat(87), "");
-        assert_eq!(match_room_name(&exact, &short), format!("{} – Aalhavn SK", "x".repeat(87)));
-    }
-
     proptest! {
-        #[test]
-        fn every_name_of_a_match_room_is_a_valid_room_name(home in "\\PC{1,200}", away in "\\PC{1,200}") {
-            prop_assume!(!home.trim().is_empty() && !away.trim().is_empty());
-            let name = match_room_name(&team(1, home.trim(), ""), &team(2, away.trim(), ""));
-            let parsed = RoomName::parse(&name).unwrap();
-            prop_assert_eq!(parsed.as_str(), name.as_str());
-        }
-
         #[test]
         fn keys_are_unique_and_in_snake_case(slugs in proptest::collection::vec("\\PC{0,8}", 0..6)) {
             let slugs: Vec<&str> = slugs.iter().map(String::as_str).collect();
@@ -200,11 +134,5 @@ mod tests {
                 prop_assert_ne!(key, NEUTRAL);
             }
         }
-    }
-
-    #[test]
-    fn a_room_name_hash_depends_on_the_name_and_is_not_0() {
-        assert_ne!(room_name_hash("event 1"), room_name_hash("Strandby IF – Aalhavn SK"));
-        assert_ne!(room_name_hash(""), 0);
     }
 }
