@@ -1,4 +1,4 @@
-# Recipes for `just` (https://just.systems). Nothing needs it: each recipe is one or two plain commands.
+# Recipes for `just` (https://just.systems). You do not need `just`: each recipe is a few plain commands.
 
 set positional-arguments
 
@@ -14,7 +14,7 @@ run *flags:
 check:
     cargo check --workspace --all-targets
 
-# Run the tests that need nothing else; arguments go to `cargo test`, such as a part of a test's name
+# Run the tests that need no other software; arguments go to `cargo test`, such as a part of a test's name
 test *arguments:
     cargo test --workspace "$@"
 
@@ -35,7 +35,7 @@ lint:
 deny:
     cargo deny check
 
-# Build the Rust documentation into target/doc; the local stack's binary would replace the pages of shared
+# Build the Rust documentation in target/doc, without the local stack's binary: its pages would replace those of shared
 docs:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude touchline-local --no-deps
     RUSTDOCFLAGS="-D warnings" cargo doc --package touchline-local --lib --no-deps
@@ -72,7 +72,7 @@ real-components:
 api-and-console *parts:
     tests/api-and-console "$@"
 
-# Build every function as it is deployed, with `sam build`; arguments go to it
+# Build every function for deployment with `sam build`; arguments go to `sam build`
 build *arguments:
     tests/build "$@"
 

@@ -9,8 +9,8 @@ import sys
 
 def adapt_template(source, destination):
     """Removes what ministack does not support: CodeDeploy, and alarms on metric expressions. Also allows
-    BatchExecuteStatement: for a batch of PartiQL statements, AWS checks permissions of the statements, ministack
-    checks that of the batch."""
+    BatchExecuteStatement. For a batch of PartiQL statements, AWS checks the permission for each statement, but
+    ministack checks the permission for the batch."""
     from samcli.yamlhelper import yaml_dump, yaml_parse
 
     template = yaml_parse(pathlib.Path(source).read_text())

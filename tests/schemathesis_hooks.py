@@ -49,7 +49,8 @@ class HomeserverAuth(UserAuth):
         return HS_TOKEN
 
 
-# All endpoints share one login, except logout: it revokes its token, so every logout needs a new one.
+# The endpoints under /api/auth share one login, except logout. Logout revokes its token, so each logout request gets a
+# new login.
 schemathesis.auth(refresh_interval=86_400).apply_to(path_regex="^/api/auth/(?!logout)")(UserAuth)
 schemathesis.auth(refresh_interval=None).apply_to(path="/api/auth/logout")(UserAuth)
 schemathesis.auth().apply_to(path_regex="^/_matrix")(HomeserverAuth)
@@ -68,8 +69,8 @@ EXISTING_IDS = {
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Changes valid requests so that they can succeed. Half of them get ids that exist. None has a cursor: a well-formed
-    cursor that does not belong to the list is rejected. Invalid requests stay as they are."""
+    """Changes valid requests so that they can succeed. Half of them get ids that exist. The hook removes cursors,
+    because the API rejects a well-formed cursor that does not belong to the list. Invalid requests stay as they are."""
     if not (case.meta and case.meta.generation.mode.is_positive):
         return
     if case.query and "cursor" in case.query:

@@ -1,4 +1,4 @@
-//! The reasons why a request fails. They do not depend on HTTP: `http/error_messages.rs` maps each error to a response.
+//! The reasons why a request fails. `http/error_messages.rs` maps each error to an HTTP response.
 
 use crate::api::Invalid;
 use crate::api::endpoint::{Resource, UnknownId};

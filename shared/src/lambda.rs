@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::http::Router;
 use crate::{App, telemetry};
 
-/// Runs a function without HTTP endpoints until Lambda ends the process.
+/// Runs a function that has no HTTP endpoints, until Lambda ends the process.
 ///
 /// The handler gets the payload of a Lambda event and the deadline of the invocation, and returns the
 /// invocation's result.

@@ -128,7 +128,7 @@ try {
   await app.getByText("Team: Göteholm IF").waitFor();
   await app.getByText("Follows Lakeside Herons").waitFor();
 
-  step("the match controls start, score and finish the match");
+  step("the buttons of the match controls start the match, add goals and finish the match");
   await tab("My picks");
   await app.locator(".match").first().click();
   await app.getByRole("button", { name: "Change my prediction" }).waitFor();
@@ -158,7 +158,7 @@ try {
   await notice("Points calculated for 13 predictions");
   assert.equal(await page.locator("#outcome .points").textContent(), "0 points");
 
-  step("the traffic lists every request with its DynamoDB calls and capacity units");
+  step("the traffic panel lists every request with its DynamoDB calls and capacity units");
   const rows = page.locator("#traffic li");
   assert.ok(await rows.count() > 50);
   const predicted = page.locator("#traffic summary", { hasText: "/api/auth/predictions" }).filter({ hasText: "201" }).last();

@@ -70,7 +70,7 @@ fn broken_rule(from: &str, to: &str) -> Option<String> {
     match above.cmp(&below) {
         std::cmp::Ordering::Less => None,
         std::cmp::Ordering::Equal => Some(format!(
-            "`{from}` and `{to}` are peers and do not import each other. Move what both need to a layer below."
+            "`{from}` and `{to}` are peers and must not import each other. Move what both need to a layer below."
         )),
         std::cmp::Ordering::Greater => Some(format!(
             "`{from}` is below `{to}`. Pass the value as an argument, or move the item down to `{from}` or below."
@@ -192,7 +192,7 @@ fn no_crate_has_a_cycle_between_modules() {
 }
 
 #[test]
-fn no_crate_has_a_dependency_that_its_kind_does_not_allow() {
+fn every_crate_has_only_dependencies_that_its_kind_allows() {
     let read = |folder: &Path| std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
     let name = |manifest: &str| {
         manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"').to_owned()

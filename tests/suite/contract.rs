@@ -145,7 +145,7 @@ fn the_template_gives_each_function_its_configuration() {
             let is_read = variable == "REVISION" || read.borrow().contains(variable);
             assert!(
                 is_read,
-                "the template gives {} the variable {variable}, which it does not read",
+                "the template gives {} the variable {variable}, but the function does not read it",
                 function.name
             );
         }

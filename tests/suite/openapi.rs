@@ -21,7 +21,7 @@ static DOCUMENT: LazyLock<Value> =
 /// The endpoint that returns the document. The document cannot contain itself as an example.
 const ITSELF: &str = "GET /api/openapi.json";
 
-/// Cuts every list to two rows: enough for an example.
+/// Cuts every list to two elements: enough for an example.
 fn shorten(value: &mut Value) {
     match value {
         Value::Array(values) => {
@@ -128,7 +128,7 @@ fn every_operation_has_a_summary_and_a_description() {
 }
 
 #[test]
-fn every_schema_property_and_parameter_has_a_description() {
+fn schemas_properties_and_parameters_have_descriptions() {
     let mut missing = Vec::new();
     for (name, schema) in DOCUMENT["components"]["schemas"].as_object().unwrap() {
         if !has_text(schema, "description") {
@@ -154,7 +154,7 @@ fn every_schema_property_and_parameter_has_a_description() {
 }
 
 #[test]
-fn every_success_has_an_example_that_matches_its_schema() {
+fn every_successful_response_has_an_example_that_matches_its_schema() {
     for route in api::ALL {
         let operation = &DOCUMENT["paths"][route.path][route.method.as_str().to_lowercase()];
         for status in route.statuses {

@@ -160,7 +160,7 @@ fn every_function_has_alarms_that_roll_its_deployment_back() {
     }
     assert!(
         of_type("AWS::SNS::Topic").values().all(|topic| topic["KmsMasterKeyId"].is_null()),
-        "CloudWatch cannot publish to an encrypted topic with the default key"
+        "CloudWatch cannot publish to a topic that is encrypted with the default key"
     );
     let globals = &yaml::parse(TEMPLATE).unwrap()["Globals"]["Function"];
     assert!(globals["Environment"]["Variables"]["REVISION"].is_string(), "infra/deploy sets REVISION");

@@ -105,7 +105,7 @@ async fn every_feed_sample_gives_the_counts_in_the_readme() {
             tried += 1;
         }
     }
-    assert_eq!(tried, 4, "samples of the three formats, and one of teams");
+    assert_eq!(tried, 4, "one sample for each of the three formats, and one list of teams");
 }
 
 #[tokio::test]

@@ -141,9 +141,9 @@ async fn production_stores_no_clear_text_secrets_and_logs_no_secrets_or_contact_
     }
 }
 
-/// Shows that the checks above can fail: outside production the log table has the code.
+/// Shows that the check of the stored codes can fail: outside production, the `sms_logs` table has the code.
 #[tokio::test]
-async fn outside_production_the_code_is_stored_in_the_log_table() {
+async fn outside_production_the_code_is_stored_in_clear_text() {
     let app = TestApp::serving(&HTTP_FUNCTIONS.map(|(_, router)| router)).start().await;
     let code = app.anonymous().receives_code(PHONES[0]).await;
     assert!(contains_word(&app.dump().await, &code));

@@ -25,8 +25,8 @@ impl StoreUnderTest {
         Self { client: Client::from_conf(config) }
     }
 
-    /// Returns the names of the tables with this role, such as `users`. There are several if other test runs
-    /// use the same store.
+    /// Returns the names of the tables with this role. The table of the role `users` has a name that ends with
+    /// `-users`. There are several such tables if other test runs use the same store.
     pub async fn tables(&self, role: &str) -> Vec<String> {
         let suffix = format!("-{role}");
         let all = self.client.list_tables().send().await.unwrap();

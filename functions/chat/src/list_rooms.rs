@@ -11,7 +11,7 @@ use touchline::storage::directory::{Directory, Needle};
 use touchline::storage::members::UserMembership;
 use touchline::{App, Call, Error, Reply};
 
-/// The maximum number of directory entries read for one page of a search among the rooms of a match.
+/// The maximum number of directory entries that one request reads when it searches the rooms of a match.
 const MAX_READ: usize = 1_000;
 
 /// With `joined`, lists all rooms that the caller has joined. Otherwise lists the private rooms that the

@@ -18,8 +18,8 @@ const CONCURRENT_WRITES: usize = 16;
 /// Stores membership changes and activity from the homeserver.
 ///
 /// The homeserver retries a transaction until it succeeds, and only then sends the next transaction. A bad
-/// event must therefore not fail its transaction: malformed events and events of unknown rooms and users are
-/// ignored.
+/// event must therefore not fail its transaction. This function ignores malformed events, and events of
+/// unknown rooms or users.
 pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, Error> {
     let id = digest(&[&call.path.txn_id.0]);
     let events = &call.input.events.0;

@@ -184,7 +184,7 @@ mod tests {
         let successes = responses.iter().filter(|response| response.status == 200);
         let balances: BTreeSet<_> =
             successes.map(|response| response.body["data"]["new_balance"].as_i64()).collect();
-        assert_eq!(balances, (0..100).map(Some).collect(), "each deduction starts from the previous balance");
+        assert_eq!(balances, (0..100).map(Some).collect(), "no two deductions start from the same balance");
     }
 
     #[tokio::test(flavor = "multi_thread")]

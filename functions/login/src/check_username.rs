@@ -4,7 +4,8 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::suggestions;
 
-/// Responds 200 for a taken username too: the response says that it is taken and suggests others.
+/// Responds 200 for a taken or reserved username too: the response says that the username is not available, and
+/// suggests others.
 pub async fn handle(app: App, call: Call<CheckUsername>) -> Result<Reply<Availability>, Error> {
     let name = call.input.username;
     if !name.is_reserved() && !app.store.is_username_taken(&name).await? {
@@ -34,7 +35,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn taken_and_reserved_usernames_come_with_free_suggestions() {
+    async fn responses_for_taken_and_reserved_usernames_suggest_available_ones() {
         let app = TestApp::serving(&[crate::router]).start().await;
         let caller = app.anonymous();
         app.user("alice").await;

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn invalid_bases_are_rejected() {
+    async fn invalid_fields_are_rejected() {
         let app = TestApp::serving(&[crate::router]).start().await;
         let caller = app.anonymous();
         for (base, sentence) in [

@@ -4,7 +4,7 @@ use touchline::api::login::Logout;
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
-/// Ends the session even if the chat logout fails, so the token stops working in any case.
+/// Ends the session before the chat logout, so that the token stops working even if the chat logout fails.
 pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<MessageOnly>, Error> {
     let caller = call.caller;
     let ((), user) = try_join!(

@@ -88,7 +88,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     }
     for settled in &report.matches {
         let Settled { event_id, revision, scored, finished } = settled;
-        tracing::info!(event_id, revision, scored, finished, "points");
+        tracing::info!(event_id, revision, scored, finished, "ran a settlement");
     }
     // A returned error triggers the alarm.
     if failed.is_empty() {

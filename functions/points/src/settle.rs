@@ -1,5 +1,5 @@
-//! Settles one match. The shards are settled concurrently. Each shard is read page by page, and the points of a
-//! page are written in batches.
+//! Settles one match. The shards of its predictions are settled concurrently. Each shard is read page by page,
+//! and the points of a page are written in batches.
 //!
 //! A run can stop after any write, and a later run resumes the settlement. Several runs can settle the same
 //! match concurrently. After a correction of the result, the match is settled again.
@@ -21,7 +21,7 @@ pub struct Settled {
     pub event_id: u32,
     /// The revision of the match's result.
     pub revision: u32,
-    /// The number of predictions that have points for this revision, from this run and from earlier runs.
+    /// The number of predictions that this run and earlier runs settled for this revision.
     pub scored: u64,
     /// Whether all predictions have their points. If not, the next run continues.
     pub finished: bool,

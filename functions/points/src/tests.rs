@@ -322,7 +322,7 @@ async fn retried_writes_award_points_once() {
     }
 }
 
-/// One batch of a page fails and all other batches succeed. The page must not count as done.
+/// The first batch of the run fails. The page of this batch must not count as done.
 #[tokio::test]
 async fn a_failed_batch_is_written_by_the_next_run() {
     let app = app().await;
@@ -360,7 +360,8 @@ async fn concurrent_runs_during_a_correction_end_with_the_corrected_points() {
     assert_points(&app, FOR_ONE_ONE).await;
 }
 
-/// A run reads a prediction. Then the result is corrected. Then the run writes the points for the old result.
+/// A run reads a prediction. Then the result is corrected, and a second run awards the new points. Then the first
+/// run tries to write the points for the old result.
 #[tokio::test]
 async fn a_superseded_run_does_not_overwrite_newer_points() {
     let app = app().await;
@@ -391,7 +392,7 @@ async fn an_award_for_an_outdated_prediction_is_not_written() {
 }
 
 #[tokio::test]
-async fn a_queued_match_that_is_not_stored_does_not_stop_the_other_matches() {
+async fn a_queued_match_that_is_not_stored_does_not_block_other_settlements() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     // The import crashed after it queued match 7 and before it stored the match.

@@ -21,8 +21,8 @@ pub async fn handle(
         return Err(VerificationError::PhoneTaken.into());
     }
     let user = user.ok_or(NO_PROFILE)?;
-    // The phone is stored before the code is sent. So the next verification finds and cancels this one, even
-    // if the process crashes in between.
+    // The phone is stored before the code is sent. If the process crashes after sending the code, the next
+    // verification still finds this phone and cancels its verification.
     if !user.pending_phones.contains(&phone) {
         app.store.add_pending_phone(id, &phone).await?;
     }

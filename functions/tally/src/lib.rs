@@ -96,7 +96,7 @@ fn add<'a, C: Counters>(
     counts: C,
 ) {
     // Skip a record that adds zero. Do not skip a group whose sum is zero: a later batch may redeliver only
-    // some of its records, and would count them if the group's sequence numbers were not stored.
+    // some records of the group, and would count them if the group's last sequence number were not stored.
     if counts != C::default() {
         let addition = Addition { sequence: record.sequence, counts };
         additions.entry((aggregate, &record.shard)).or_default().push((index, addition));

@@ -86,8 +86,8 @@ async fn counters_reflect_new_edited_and_scored_predictions() {
     assert_eq!(app.store.prediction_counts(&[9, 10]).await.unwrap(), BTreeMap::from([(9, 2)]));
 }
 
-/// The two changes cancel out, but the counter item must still store their sequence number. Otherwise a
-/// redelivery of only the second change would be counted.
+/// The two changes cancel out, but the counter item must still store the sequence number of the second one.
+/// Otherwise a redelivery of only the second change would be counted.
 #[tokio::test]
 async fn redelivered_changes_that_cancel_out_are_not_counted_again() {
     let app = app().await;

@@ -43,7 +43,7 @@ impl StoreProcess {
         let url = url.trim().to_owned();
         let (config, mut stack) = config(&url);
         for table in &mut stack.tables {
-            // Create the tables without streams, because no benchmark that uses this store reads them.
+            // Create the tables without streams, because no benchmark that uses this store reads a stream.
             if let Some(properties) = table.properties.as_object_mut() {
                 properties.remove("StreamSpecification");
             }

@@ -21,7 +21,7 @@ use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template, tables};
 /// The largest accepted size of a function's binary. A larger binary fails the run.
 const MAX_MEGABYTES: f64 = 9.0;
 
-/// Runs the release binary of each function under the Lambda Runtime Interface Emulator with all its samples.
+/// Runs the release binary of each function under the Lambda Runtime Interface Emulator, with the function's samples.
 #[derive(Debug, Parser)]
 #[command(name = "emulate")]
 struct Options {
@@ -130,8 +130,8 @@ async fn run_sample(
     EmulatedFunction::start(options, &sample.function, &variables).await?.invoke(&sample.payload).await
 }
 
-/// Returns the function's environment: the variables of the template, and the variables that Lambda and
-/// Secrets Manager add in AWS.
+/// Returns the function's environment: the variables of the template, the variables that Lambda sets in AWS,
+/// test values for the secrets, and the address of the store.
 fn variables(stack: &Stack, function: &str, dynamodb: &str) -> Result<BTreeMap<String, String>, String> {
     let found = stack.functions.iter().find(|found| found.name == function);
     let found = found.ok_or_else(|| format!("the template has no function {function}"))?;

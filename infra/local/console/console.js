@@ -70,7 +70,7 @@ function showNotice(text, isBad = false) {
 
 const busy = new Set();
 
-/** Returns an event handler that runs `action`. The button is disabled while it runs, and an error appears as a notice. */
+/** Returns an event handler that runs `action`. The button is disabled during the action. Errors appear as notices. */
 const handler = (action) => async (event) => {
   event.preventDefault();
   const element = event.currentTarget;
@@ -185,7 +185,7 @@ async function chooseUsername() {
 const TABS = { matches, predictions, coins, teams, me };
 const TITLES = { matches: "Matches", predictions: "My picks", coins: "Coins", teams: "Teams", me: "Profile" };
 
-/** Counts navigations. After loading, a screen compares the count and does not draw if the user has moved on. */
+/** Counts navigations. A screen does not draw if the count has changed while it loaded: the user has moved on. */
 let navigations = 0;
 
 /** Shows a screen. A new screen starts at the top and takes the focus. An updated one keeps its scroll position and focus. */

@@ -1,8 +1,9 @@
 //! Lets a request wait until its own writes are delivered to the functions that read the streams.
 //!
 //! Each event source mapping has an inbox. A write to the mapping's table requests a pass: the mapping's worker reads
-//! the stream and delivers the new records. A response waits for the passes that deliver its writes, and for the
-//! passes that deliver the writes of the invoked functions. It does not wait for the writes of other requests.
+//! the stream and delivers the new records. A request waits for the passes that deliver its writes. It also waits
+//! for the passes that deliver the writes of the functions which those passes invoke. It does not wait for the
+//! writes of other requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -15,13 +16,13 @@ use touchline_stack::resources::StreamMapping;
 
 const LOCK: &str = "no holder of the lock panics";
 
-/// How many finished passes an inbox remembers. A write is delivered in one of the passes that end while the
-/// write is in progress, or in the pass after it.
+/// How many finished passes an inbox remembers. The first pass that can deliver a write may be in progress when
+/// the write begins. The last pass that can deliver a write is the first pass that begins after the write ends.
 const REMEMBERED_PASSES: usize = 256;
 
-/// How many deliveries a request follows, each caused by the one before. The longest chain of the product has four:
-/// points change the prediction, then the user's statistics, then the membership, then the counts of the room. Under
-/// load, the passes also deliver the writes of other requests, and a request must not follow their chains forever.
+/// How many deliveries a request follows, each caused by the one before. The longest chain of the product has three
+/// deliveries: a prediction with new points, then the user's statistics, then the user's memberships. Under load, the
+/// passes also deliver the writes of other requests, and a request must not follow their chains forever.
 const MAX_CHAIN: usize = 6;
 
 /// The maximum time that a response waits for deliveries. A function that keeps failing must not block every
@@ -36,7 +37,7 @@ struct Passes {
     finished: u64,
 }
 
-/// The requests for deliveries of one mapping.
+/// Tracks the passes of one mapping: requested, begun and finished.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// A number that no other inbox has.
@@ -138,7 +139,7 @@ impl Tickets {
     /// Waits until the writes are delivered, and the writes that their deliveries caused.
     pub(crate) async fn delivered(self) {
         if tokio::time::timeout(MAX_WAIT, self.follow()).await.is_err() {
-            tracing::warn!("a response did not wait for the delivery of its writes to streams");
+            tracing::warn!("a request stopped waiting for the delivery of its writes");
         }
     }
 
@@ -162,8 +163,8 @@ impl Tickets {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Inboxes(Arc<BTreeMap<String, Vec<Arc<Inbox>>>>);
 
-/// A write that has not ended. When it is dropped, it requests the deliveries of the write: a call that was
-/// cancelled may have been carried out.
+/// A write that has not ended. Dropping this value requests the deliveries of the write, even if the call was
+/// cancelled: the store may have carried out the call.
 #[derive(Debug)]
 pub(crate) struct PendingWrite {
     /// The mappings that may deliver the write, each with the first pass that can.
@@ -193,8 +194,8 @@ impl Inboxes {
         self.0.is_empty()
     }
 
-    /// Announces writes to items, each given by its table and, if known, its keys. The write adds its tickets to
-    /// `tickets`.
+    /// Announces a write to `items`, each given by its table and, if known, its keys. When the write ends, it adds
+    /// its tickets to `tickets`.
     pub(crate) fn begin_write(
         &self,
         items: &[(String, Option<Value>)],
@@ -205,7 +206,8 @@ impl Inboxes {
             for inbox in self.0.get(table).into_iter().flatten() {
                 let is_known = write.inboxes.iter().any(|(known, _)| known.id == inbox.id);
                 if !is_known && inbox.expects(keys.as_ref()) {
-                    // The first pass that can deliver the write is the next one to finish. It may be in progress already.
+                    // The first pass that can deliver the write is the next pass to finish. That pass may already
+                    // be in progress.
                     write.inboxes.push((Arc::clone(inbox), inbox.passes.borrow().finished + 1));
                 }
             }

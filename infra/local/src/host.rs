@@ -1,4 +1,4 @@
-//! Runs functions in this process as Lambda runs them: with a timeout, and isolated from panics.
+//! Runs functions in this process as Lambda runs them: with a timeout, and a panic fails only its invocation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::calls;
 
-/// The result of an invocation: the payload, or the error object that Lambda reports.
+/// The result of an invocation: the response payload, or the error object that Lambda reports.
 pub(crate) type Outcome = Result<Value, Value>;
 
 type Invocation = Pin<Box<dyn Future<Output = Outcome> + Send>>;

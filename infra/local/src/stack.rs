@@ -121,7 +121,8 @@ impl LocalStack {
         self.demo.is_some()
     }
 
-    /// Waits until the demo league is imported. Returns `None` if this stack imports none.
+    /// Waits until the demo league is imported. Returns `None` if this stack does not import the league, or if an
+    /// earlier call returned it.
     pub async fn demo_league(&mut self) -> Result<Option<DemoLeague>, StartError> {
         let Some(import) = &mut self.demo else { return Ok(None) };
         let imported = import.await.unwrap_or_else(|error| Err(StartError::Demo(error.to_string())));
@@ -139,7 +140,8 @@ impl LocalStack {
         for task in self.tasks {
             let _ = task.await;
         }
-        // Last, because requests in progress wait for the deliveries of their writes.
+        // Stop the streams after the other tasks, because requests in progress wait for the deliveries of their
+        // writes.
         let _ = self.stop_streams.send(true);
         let _ = self.streams.await;
         if let Some(store) = self.embedded_store {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Requests and responses that become the examples of the document. The keys name an endpoint
+/// Requests and responses that become the examples of the OpenAPI document. The keys name an endpoint
 /// as `<method> <path>`.
 #[derive(Debug, Default, Clone)]
 pub struct Recorded {

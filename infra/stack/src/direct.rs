@@ -1,6 +1,6 @@
 //! An HTTP client for the AWS SDK that calls the embedded DynamoDB without a network.
 //!
-//! The SDK still builds, signs and parses every request and response. Only the connection is left out.
+//! The SDK still builds and signs every request and parses every response. Only the connection is left out.
 
 use std::fmt;
 
@@ -49,8 +49,8 @@ impl HttpConnector for DirectClient {
             let target = request.headers().get("x-amz-target").unwrap_or_default();
             let operation = target.rsplit('.').next().unwrap_or_default();
             let body = request.body().bytes().unwrap_or_default();
-            // Like a network, the call lets other tasks run before and after it. Without this, a task that makes
-            // many calls would block its thread, and concurrent tasks would never interleave.
+            // As with a network, other tasks can run before and after the operation. Without the yields, a task that
+            // makes many calls would block its thread, and concurrent tasks would never interleave.
             tokio::task::yield_now().await;
             let response = execute(&database, operation, RequestBody::Bytes(body));
             tokio::task::yield_now().await;
@@ -76,7 +76,7 @@ impl RequestBody<'_> {
     }
 }
 
-/// Executes an operation.
+/// Executes a DynamoDB operation, such as `GetItem`, on the embedded DynamoDB.
 #[must_use]
 pub fn execute(database: &Database, operation: &str, body: RequestBody<'_>) -> HttpResponse {
     macro_rules! dispatch {

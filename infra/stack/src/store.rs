@@ -45,7 +45,7 @@ impl fmt::Debug for EmbeddedStore {
     }
 }
 
-/// The port of a store.
+/// The HTTP server of a store.
 #[derive(Debug)]
 struct Server {
     address: SocketAddr,
@@ -69,8 +69,8 @@ impl EmbeddedStore {
         };
         let failed = |error: &dyn fmt::Display| EmbeddedStoreError::Data(location.clone(), error.to_string());
         let database = Database::new(&location).map_err(|error| failed(&error))?;
-        // Sets SQLite's `synchronous` to NORMAL, and cache sizes that are the defaults anyway. A commit is then
-        // not synced to the disk: it survives a crash of this process, but maybe not of the machine.
+        // Sets SQLite's `synchronous` to NORMAL. A commit is then not synced to the disk: it survives a crash of
+        // this process, but maybe not of the machine. The other settings of this call are SQLite's defaults.
         database.disable_bulk_loading().map_err(|error| failed(&error))?;
         let stream_table = Connection::open(&location).map_err(|error| failed(&error))?;
         index_streams(&stream_table).map_err(|error| failed(&error))?;
@@ -118,7 +118,7 @@ impl EmbeddedStore {
         EmbeddedStreams::new(self.database.clone(), Arc::clone(&self.stream_table))
     }
 
-    /// Waits for the requests in progress, then closes the port and the data.
+    /// Waits for the requests in progress, then closes the port and the database.
     pub async fn stop(mut self) {
         if let Some(Server { stop, task, .. }) = self.server.take() {
             drop(stop);
@@ -133,8 +133,8 @@ pub fn reachable_address(listening: SocketAddr) -> SocketAddr {
     if listening.ip().is_unspecified() { (Ipv4Addr::LOCALHOST, listening.port()).into() } else { listening }
 }
 
-/// Returns the name of a new database in memory. Unlike `:memory:`, two connections of this process can open it.
-/// The engine has one connection; the other one adds the index and trims the streams.
+/// Returns the name of a new database in memory. Unlike `:memory:`, this name lets two connections share the
+/// database: the engine's connection, and our connection that adds the index and trims the streams.
 fn memory_location() -> String {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     format!("file:/touchline-{}?vfs=memdb", OPENED.fetch_add(1, Ordering::Relaxed))

@@ -72,7 +72,8 @@ pub fn sequence(record: &Value) -> &str {
     record["dynamodb"]["SequenceNumber"].as_str().unwrap_or_default()
 }
 
-/// The maximum number of records that one write deletes. Other writes wait for it, so it must be short.
+/// The maximum number of records that one call of [`EmbeddedStreams::trim`] deletes. Writes to the store wait for
+/// the call, so it must be short.
 pub const TRIMMED_AT_ONCE: usize = 100;
 
 /// The streams of the embedded DynamoDB.
@@ -134,8 +135,8 @@ impl EmbeddedStreams {
     /// last record of the table, because the engine continues its numbering from there. Returns the number of
     /// deleted records.
     pub fn trim(&self, table: &str, through: &str) -> Result<usize, String> {
-        // The engine adds this offset to the numbers that it stores, so that they have as many digits as those
-        // of AWS.
+        // The engine stores sequence numbers without this offset. It adds the offset when it returns a number, so
+        // that the number has as many digits as on AWS.
         const OFFSET: i128 = 100_000_000_000_000_000_000;
         let through = through.parse::<i128>().map_err(|error| error.to_string())? - OFFSET;
         let through = i64::try_from(through).map_err(|error| error.to_string())?;

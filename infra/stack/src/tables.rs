@@ -18,7 +18,7 @@ use crate::resources::Table;
 pub enum TableError {
     #[error("the definition of the table {0} is not supported: {1}")]
     Unsupported(String, String),
-    #[error("the table {0} could not be created: {1}")]
+    #[error("the table {0} could not be set up: {1}")]
     NotCreated(String, String),
     #[error("DynamoDB does not respond")]
     Unreachable,

@@ -41,12 +41,12 @@ fn to_json(node: YamlOwned) -> Result<Value, YamlError> {
         YamlOwned::Tagged(tag, inner) => long_form(&tag.suffix, &to_json(*inner)?),
         YamlOwned::Representation(text, ..) => text.into(),
         YamlOwned::Alias(_) | YamlOwned::BadValue => {
-            return Err(YamlError::Invalid("it contains an alias or an unreadable value".into()));
+            return Err(YamlError::Invalid("aliases and unreadable values are not supported".into()));
         }
     })
 }
 
-/// Returns the long form of a short intrinsic function: `!Sub x` becomes `{"Fn::Sub": "x"}`.
+/// Converts an intrinsic function from its short form to its long form: `!Sub x` becomes `{"Fn::Sub": "x"}`.
 fn long_form(tag: &str, argument: &Value) -> Value {
     match tag {
         "Ref" => json!({ "Ref": argument }),

@@ -76,7 +76,7 @@ impl Builder {
         self
     }
 
-    /// Creates the tables without streams, for tests with many writes that need no stream.
+    /// Creates the tables without streams, for tests that make many writes and read no stream.
     #[must_use]
     pub fn without_streams(mut self) -> Self {
         self.has_streams = false;

@@ -1,4 +1,4 @@
-//! An HTTP client for the SDK that injects the faults of networks and of DynamoDB.
+//! An HTTP client for the AWS SDK. It injects network faults and DynamoDB errors.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

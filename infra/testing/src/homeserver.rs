@@ -59,7 +59,7 @@ impl HomeserverStandIn {
         self.with(|homeserver| homeserver.names.insert(room.to_owned(), name.to_owned()));
     }
 
-    /// Deletes a room.
+    /// Deletes a room, but not its alias.
     pub fn delete(&self, room: &str) {
         self.with(|homeserver| homeserver.names.remove(room));
     }

@@ -89,7 +89,7 @@ input! {
         joined: Option<bool>,
         /// Only rooms about this match.
         event_id: Option<Id>,
-        /// Only rooms with this text in their name. Upper and lower case are the same.
+        /// Only rooms with this text in their name. The search ignores case and accents.
         search: Option<SearchText>,
         per_page: PerPage<50>,
         cursor: Option<Cursor<RoomsPosition>>,

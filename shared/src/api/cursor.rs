@@ -134,7 +134,7 @@ mod tests {
         let other: Cursor<Name> = Cursor::parse(&text).unwrap();
         assert!(
             other.position_in("user 7").is_err(),
-            "the cursor is valid in another list of the same owner"
+            "the cursor is not valid in another list of the same owner"
         );
     }
 

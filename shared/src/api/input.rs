@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_sentence_belongs_to_the_first_declared_field() {
+    fn the_first_sentence_belongs_to_the_invalid_field_declared_first() {
         let invalid = Fields::of_body(&json!({ "code": "1", "phone": 7 })).parse::<Sample>().unwrap_err();
         assert_eq!(invalid.first_sentence(), "The field phone must be a string.");
     }

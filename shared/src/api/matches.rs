@@ -76,9 +76,9 @@ pub struct EventView {
     pub status: ShownStatus,
     /// Where the match is played. If that is unknown, the home team's ground; empty if both are unknown.
     pub venue: String,
-    /// Goals of the home team; `null` before kick-off.
+    /// Goals of the home team; `null` if the match has no score, for example before kick-off.
     pub home_score: Option<u16>,
-    /// Goals of the away team; `null` before kick-off.
+    /// Goals of the away team; `null` if the match has no score, for example before kick-off.
     pub away_score: Option<u16>,
     /// The Matrix id of the match's chat room.
     pub chat_room_id: String,

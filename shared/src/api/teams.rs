@@ -35,7 +35,7 @@ input! {
     TeamQuery {
         /// Only teams of this sport.
         sport_id: Option<Id>,
-        /// Only teams with this text in their name. Upper and lower case are the same.
+        /// Only teams with this text in their name. The search ignores case and accents.
         search: Option<SearchText>,
         page: PageNumber,
         per_page: PerPage<20>,

@@ -126,7 +126,8 @@ fn whole(number: f64) -> Option<i64> {
 pub trait Field: Sized {
     fn read(raw: Raw<'_>) -> Result<Self, Reason>;
 
-    /// Returns the value of a missing field or of `null`. The default is an error: the field is required.
+    /// Returns the value of a missing field or of `null`. The default implementation returns an error: the
+    /// field is required.
     fn absent() -> Result<Self, Reason> {
         Err(Reason::REQUIRED)
     }

@@ -99,7 +99,7 @@ mod tests {
         }
 
         #[test]
-        fn an_id_is_outside_exactly_when_its_age_reaches_the_window(age in 0_i64..2_000_000, nonce: u32) {
+        fn an_id_leaves_the_window_when_its_age_reaches_the_window(age in 0_i64..2_000_000, nonce: u32) {
             let now = at(0);
             let old = request_id(now - TimeDelta::milliseconds(age), nonce);
             prop_assert_eq!(old <= outside(TimeDelta::minutes(10), now), age >= 600_000);

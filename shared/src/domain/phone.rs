@@ -91,8 +91,8 @@ impl Field for Phone {
     fn schema() -> serde_json::Value {
         serde_json::json!({
             "type": "string", "maxLength": Self::MAX_LENGTH, "pattern": Self::PATTERN, "examples": ["+447700900123"],
-            "description": "A phone number with its country code. Spaces, dashes and brackets are stripped. \
-                            So is a `(0)` after the country code.",
+            "description": "A phone number with its country code. Spaces, dashes and brackets are ignored, and \
+                            so is a `(0)` after the country code.",
         })
     }
 }

@@ -223,7 +223,7 @@ impl Stamp {
     }
 }
 
-/// The match has kicked off, is over, or is cancelled.
+/// The kick-off time of the match has passed, or the match is live, over or cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("predictions are closed")]
 pub struct PredictionsClosed;
@@ -255,8 +255,9 @@ impl Match {
     }
 }
 
-/// Returns which of the `shards` of a match holds the user's prediction. This function must never change,
-/// because stored rows depend on it.
+/// Returns the shard of a match that holds the user's prediction, or the shard of a room that holds the user's
+/// membership. `shards` is the number of shards of the match or room. This function must never change, because
+/// stored rows depend on it.
 #[must_use]
 pub fn shard(user: UserId, shards: u8) -> u8 {
     // Users who register together have consecutive ids. SplitMix64's finalizer spreads such ids over the

@@ -197,7 +197,8 @@ pub struct Member {
     /// seconds late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pick: Option<Pick>,
-    /// The version of the prediction in `pick`: how many times the prediction had been edited.
+    /// The version of the prediction that `pick` was copied from. The version is the number of times that the
+    /// user had saved the prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<u32>,
     /// The id of the member's primary team. The function `tally` copies it from the profile, a few seconds

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn corrected_points_change_the_record_by_the_difference() {
+    fn corrected_points_change_the_statistics_by_the_difference() {
         let open = row(Pick::Home, 50, None);
         let right = row(Pick::Home, 50, Some(4));
         let wrong = row(Pick::Home, 50, Some(0));

@@ -190,7 +190,7 @@ pub fn candidates(
     let mut names: Vec<Username> = Vec::with_capacity(AFFIXES.len());
     for (at, (before, after)) in AFFIXES.iter().enumerate() {
         let number = if with_numbers {
-            // Later suggestions have larger numbers, so that some are free even for a popular base.
+            // Later suggestions draw from a larger range, so that some are free even for a popular base.
             let range = 10_u32.pow(2 + u32::try_from(at / 3).unwrap_or(0));
             format!("{}", 1 + draw(range))
         } else {

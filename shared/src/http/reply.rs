@@ -16,7 +16,7 @@ impl<T> Reply<T> {
         Self { status, body, headers: Vec::new() }
     }
 
-    /// Adds a header that marks the body as the result of an earlier request with the same idempotency key.
+    /// Adds a header that marks the body as the result of an earlier identical request.
     #[must_use]
     pub fn replayed(mut self) -> Self {
         self.headers.push(("idempotency-replayed", "true"));

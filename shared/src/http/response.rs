@@ -11,7 +11,7 @@ use crate::api::{ErrorCode, ErrorFormat};
 
 /// Creates a response with a JSON body.
 pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response<Body> {
-    // Our own types always serialize. If one does not, a 500 is better than a panic.
+    // Our own types should always serialize. If one does not, a 500 is better than a panic.
     let (status, text) = match serde_json::to_string(body) {
         Ok(text) => (status, text),
         Err(error) => {

@@ -60,7 +60,8 @@ type Handler = Box<dyn Fn(App, Arc<Request>, Vec<String>) -> HandlerFuture + Sen
 
 /// The endpoints of one Lambda function, with their handlers.
 ///
-/// The router matches the path itself. It ignores the gateway's route key, which local emulators do not send.
+/// The router finds the endpoint by the request's method and path. It ignores the gateway's route key, because
+/// some local emulators send `$default` for every route.
 pub struct Router {
     app: App,
     /// Maps each path to its index in `endpoints`.
@@ -70,7 +71,7 @@ pub struct Router {
 
 /// The endpoints with the same path: one per HTTP method.
 struct PathEndpoints {
-    /// The path with the position of each parameter instead of its name, such as `/rooms/{0}`. See [`shape`].
+    /// The path with the number of each parameter instead of its name, such as `/rooms/{1}`. See [`shape`].
     shape: String,
     methods: Vec<(Route, Handler)>,
 }
@@ -119,7 +120,7 @@ impl Router {
             known.methods.push(endpoint);
         } else {
             let index = self.endpoints.len();
-            self.paths.insert(shape.clone(), index).expect("the paths of the table do not conflict");
+            self.paths.insert(shape.clone(), index).expect("the paths of the endpoints do not conflict");
             self.endpoints.push(PathEndpoints { shape, methods: vec![endpoint] });
         }
         self

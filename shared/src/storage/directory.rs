@@ -1,9 +1,9 @@
 //! The `rooms` table: the search index of public rooms.
 //!
-//! A public room has an entry in the directory of all rooms, an entry in the directory of its match, and an
-//! entry for each suffix of its name. A search for a part of a name queries the suffixes that begin with that
-//! part, so the search reads only rooms whose names contain the part. The `tally` function maintains the
-//! entries from the table's stream.
+//! A public room has an entry in the directory of all rooms and an entry for each suffix of its name. A room
+//! about a match also has an entry in the directory of the match. A search for a part of a name queries the
+//! suffixes that begin with that part, so the search reads only rooms whose names contain the part. The
+//! `tally` function maintains the entries from the table's stream.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,8 +58,8 @@ impl Directory {
         self.prefix().is_none_or(|prefix| position.starts_with(prefix))
     }
 
-    /// Returns whether a page lists `entry`. A name that contains the text twice has two matching entries.
-    /// Only the entry for the first occurrence is listed.
+    /// Returns whether a page lists `entry`. A name that contains the searched text twice has two matching
+    /// entries. Only the entry for the first occurrence is listed.
     fn is_listed(&self, entry: &DirectoryEntry) -> bool {
         match self {
             Self::All | Self::About(_) => true,

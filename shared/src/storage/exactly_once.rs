@@ -171,8 +171,9 @@ fn position_in(item: &Item, attribute: &str) -> Option<u128> {
     item.get(attribute)?.as_n().ok()?.parse().ok()
 }
 
-/// Returns whether a stream shard is so old that DynamoDB can no longer redeliver its records. A shard id
-/// begins with the shard's creation time, in milliseconds. A name of any other form never counts as old.
+/// Returns whether a stream shard is so old that DynamoDB can no longer redeliver its records. `shard` is a shard
+/// id without the prefix `shardId-`, so it begins with the shard's creation time, in milliseconds. A name of any
+/// other form never counts as old.
 fn is_old_shard(shard: &str, now: DateTime<Utc>) -> bool {
     let created = shard.split_once('-').and_then(|(created, _)| created.parse::<i64>().ok());
     created.is_some_and(|created| {

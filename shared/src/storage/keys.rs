@@ -236,7 +236,8 @@ pub fn wallet_owner(pk: &str) -> Option<UserId> {
 /// The prefix of the sort keys of a wallet's ledger entries.
 pub const ENTRY: &str = "entry#";
 
-/// Returns the key of a ledger entry. It contains the idempotency key, so a movement is stored at most once.
+/// Returns the key of a ledger entry. The item's key contains the idempotency key, so the ledger stores an
+/// entry at most once.
 #[must_use]
 pub fn entry(user: UserId, entry: &EntryKey) -> Key {
     let name = match entry {
@@ -315,8 +316,8 @@ pub fn rooms_about(event: u32) -> String {
     format!("about#{event}")
 }
 
-/// Returns a partition of the index for searches by room name. The partition holds all suffixes of room names
-/// that begin with the character `first`.
+/// Returns a partition of the index for searches by room name. The partition holds all name suffixes that
+/// begin with the character `first`.
 #[must_use]
 pub fn name_suffixes(first: char) -> String {
     format!("find#{first}")

@@ -1,10 +1,10 @@
 //! The `rooms` table: memberships, spread over the room's shards.
 //!
-//! A membership also holds copies of the member's prediction for the room's match, their team and their
-//! record, so that a room can count and rank its members.
+//! A membership also holds copies of the member's pick for the room's match, primary team and statistics, so
+//! that a room can count and rank its members.
 //!
-//! A membership changes through homeserver events and through requests to our API. The attribute `told` is the time of the
-//! latest change, in milliseconds. A homeserver event supersedes all older changes.
+//! A membership changes through homeserver events and through requests to our API. The attribute `told` is the
+//! time of the latest change, in milliseconds since 1970. A homeserver event supersedes all older changes.
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
@@ -136,9 +136,9 @@ impl Store {
 
     /// Joins a user to a room. A retry with the same `request_id` returns [`Joined::Now`] again.
     ///
-    /// The homeserver also reports this join as an event. If the event is stored before this write, it looks
-    /// like a join with a Matrix client: `entry` is `ELSEWHERE`. So if such a join is newer than this request,
-    /// the request claims it and returns [`Joined::Now`]. Only one request can claim a stored join.
+    /// The homeserver also reports this join as an event. If the event is applied before this write, the stored
+    /// join looks like a join with a Matrix client: `entry` is `ELSEWHERE`. So if such a join is newer than this
+    /// request, the request claims it and returns [`Joined::Now`]. Only one request can claim a stored join.
     pub async fn join(
         &self,
         room: &Room,
@@ -354,8 +354,8 @@ impl Store {
         condition_held("UpdateItem", copied).map(|_| ())
     }
 
-    /// Copies the statistics into the membership of a joined member, unless the membership has a later version of
-    /// it.
+    /// Copies a joined member's statistics into the membership, unless the membership has a later version of
+    /// them.
     pub async fn copy_stats(&self, member: Key, stats: &VersionedStats) -> Result<(), StoreError> {
         let VersionedStats { stats, version } = stats;
         let update = self.member_update(member);

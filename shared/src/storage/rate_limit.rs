@@ -70,7 +70,8 @@ pub(super) fn release_attempts(limits: &[Limit]) -> u32 {
     u32::try_from(2 * limit::depth(limits) + 1).unwrap_or(u32::MAX)
 }
 
-/// Returns the request ids in an item's window, newest first.
+/// Returns the request ids in an item's window, newest first. Unused attributes of the window appear as
+/// `NEVER`.
 pub(super) fn request_ids(item: &Item) -> Vec<String> {
     (0..).map_while(|position| item.get(&format!("m{position}"))?.as_s().ok().cloned()).collect()
 }

@@ -5,7 +5,7 @@
 pub struct Sequence(u128);
 
 /// The maximum length of a sequence number, in digits. DynamoDB stores numbers of up to 38 digits exactly,
-/// and actual sequence numbers have 21 digits or a few more.
+/// and sequence numbers in the DynamoDB documentation have 21 digits.
 const MAX_DIGITS: usize = 38;
 
 impl Sequence {

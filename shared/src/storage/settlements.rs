@@ -275,7 +275,7 @@ impl Store {
             let mut left = Vec::new();
             let responses = done.responses.unwrap_or_default();
             if responses.len() != open.len() {
-                return Err(StoreError::Unreadable("a response per statement"));
+                return Err(StoreError::Unreadable("a complete batch response"));
             }
             for (statement, response) in open.into_iter().zip(responses) {
                 match outcome(response) {

@@ -1,4 +1,4 @@
-//! Changes of items, as DynamoDB Streams records them and Lambda delivers them.
+//! Changes of items, as Lambda delivers them from DynamoDB Streams.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
@@ -53,7 +53,7 @@ pub enum Change {
         user: UserId,
         chosen: ChosenTeam,
     },
-    /// A change that affects neither counters nor copies of the item.
+    /// A change that the function `tally` ignores.
     Other,
 }
 
@@ -163,8 +163,8 @@ impl Record {
         Ok(Self {
             sequence: Sequence::parse(&raw.sequence_number).ok_or_else(unreadable)?,
             number: raw.sequence_number,
-            // Without a shard id, use the partition key. The changes of a partition arrive in order as long
-            // as DynamoDB keeps the partition in one stream shard.
+            // Without a shard id, use the partition key. Changes with the same partition key arrive in order
+            // as long as DynamoDB keeps them in one stream shard.
             shard: shard
                 .map_or(pk, |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned()),
             change,

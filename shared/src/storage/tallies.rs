@@ -73,15 +73,15 @@ impl Store {
         Ok(counts)
     }
 
-    /// Reads a user's statistics over all matches, eventually consistent. All zero before their first settled
-    /// prediction.
+    /// Reads a user's statistics over all matches, eventually consistent. All are zero before the user's first
+    /// settled prediction.
     pub async fn user_stats(&self, user: UserId) -> Result<UserStats, StoreError> {
         let found = self.get(&self.tables.predictions, keys::user_stats(user), Reads::Eventual).await?;
         Ok(found.map_or_else(UserStats::default, |found: VersionedStats| found.stats))
     }
 
-    /// Reads a user's statistics with its version, strongly consistent. Returns `None` before their first settled
-    /// prediction.
+    /// Reads a user's statistics with their version, strongly consistent. Returns `None` before the user's first
+    /// settled prediction.
     pub async fn versioned_stats(&self, user: UserId) -> Result<Option<VersionedStats>, StoreError> {
         self.get(&self.tables.predictions, keys::user_stats(user), Reads::Consistent).await
     }

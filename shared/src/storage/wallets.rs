@@ -123,8 +123,8 @@ impl Store {
                     return Err(StoreError::from_sdk("UpdateItem", &error).into());
                 };
                 let admitted = rate_limit::request_ids(&item);
-                // The item contains our request id: the first write succeeded, its response was lost, and the
-                // SDK retried the write.
+                // If the item contains our request id, our first write succeeded, its response was lost, and
+                // the SDK retried the write.
                 if admitted.iter().any(|admitted| admitted == request_id) {
                     return Ok(from_item(item)?);
                 }

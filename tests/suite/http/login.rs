@@ -79,7 +79,7 @@ async fn the_service_is_healthy() {
 }
 
 #[tokio::test]
-async fn unknown_paths_are_404() {
+async fn unknown_paths_and_methods_are_404() {
     let anonymous = HttpApi::under_test().anonymous();
     for (method, path) in
         [(Method::GET, "/api/nothing"), (Method::GET, "/api/code/request"), (Method::POST, "/")]

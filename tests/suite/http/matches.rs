@@ -59,7 +59,7 @@ async fn the_event_list_can_be_filtered_and_paged() {
 }
 
 #[tokio::test]
-async fn teams_are_found_by_name_and_saved_as_favorites() {
+async fn teams_can_be_found_by_name_and_saved_as_favourites() {
     let alice = HttpApi::under_test().user("alice").await;
     let teams = rows(alice.lists_teams().per_page(3).await);
     let ids: Vec<_> = teams.iter().map(|team| u32::try_from(team["id"].as_u64().unwrap()).unwrap()).collect();

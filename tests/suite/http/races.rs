@@ -13,7 +13,7 @@ async fn twenty_concurrent_logins_with_one_code_give_one_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_concurrent_code_requests_send_five_codes() {
+async fn twenty_concurrent_code_requests_for_one_phone_send_five_codes() {
     let anonymous = HttpApi::under_test().anonymous();
     let phone = unique_phone();
     let responses = concurrently(20, |_| anonymous.requests_code(&phone)).await;

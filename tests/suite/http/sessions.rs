@@ -26,7 +26,7 @@ async fn every_function_renews_an_old_session() {
 
         let is_readable =
             |route: &&api::Route| route.function == function && route.needs_token && route.method == "GET";
-        let route = api::ALL.iter().find(is_readable).expect("the function has an endpoint to read");
+        let route = api::ALL.iter().find(is_readable).expect("the function has a GET endpoint");
         let response = alice.get(route.path.replace("{event}", "1").replace("{chatRoom}", "x")).await;
         assert!(response.status.is_success() || response.status == 404, "{function}: {}", response.body);
 

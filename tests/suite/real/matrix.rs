@@ -199,6 +199,7 @@ async fn a_lost_response_does_not_create_a_second_room() {
         let (nonce, name) = (unique_name(), unique_name());
         let new = NewRoom { creator: &username, nonce: &nonce, name: &name, topic: "", is_private: false };
         let room = chat.create_room(new).await.unwrap();
+        // One call sends createRoom at most twice.
         assert_eq!(lost.load(Ordering::SeqCst), losses.min(2), "the proxy drops responses");
         assert_eq!(chat.create_room(new).await.unwrap(), room, "a repeated call returns the same room");
         let joined = client.get("joined_rooms").await.expect(200);

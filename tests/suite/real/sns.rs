@@ -64,7 +64,7 @@ async fn a_user_can_log_in_with_a_code_sent_through_sns() {
 async fn a_failed_message_is_logged_and_does_not_count_towards_the_limit() {
     // This instance of ministack, an AWS emulator, does not know our access key. So every call to SNS fails, as it
     // does on AWS with an unknown access key.
-    let stack = stack_with_sns(&variable("TOUCHLINE_TEST_SNS_REFUSING")).await;
+    let stack = stack_with_sns(&variable("TOUCHLINE_TEST_SNS_REJECTING")).await;
     let (client, api, phone) = (Client::new(), format!("http://{}", stack.api), unique_phone());
     // The limit is five codes, so the last two requests would be 429 if failed messages counted.
     for _ in 0..7 {

@@ -127,7 +127,7 @@ async fn the_next_request_resumes_a_creation_that_failed_half_way() {
             request.await.expect(201);
             assert_eq!(rooms(&app.dump().await), created + 1, "step {step}");
         }
-        assert_eq!(failures, 3, "the three writes: the creation, the username lock and the room");
+        assert_eq!(failures, 3, "three writes: the start of the creation, the username lock and the room");
     }
 }
 

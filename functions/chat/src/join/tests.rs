@@ -54,7 +54,7 @@ async fn unknown_room_ids_are_404() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exactly_one_of_thirty_concurrent_joins_succeeds() {
+async fn exactly_one_of_thirty_concurrent_joins_by_one_user_succeeds() {
     let (app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();
     let responses = concurrently(30, |_| bob.joins(&room)).await;

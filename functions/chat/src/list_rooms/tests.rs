@@ -97,7 +97,7 @@ async fn search_finds_any_part_of_a_name_in_any_case() {
     assert_eq!(on_all_pages(alice.lists_rooms().search("an").per_page(1)).await, ["Banana Split"]);
 }
 
-/// A name can contain the searched text almost a hundred times. The number of calls must stay small.
+/// A name can contain the searched text almost a hundred times. The number of DynamoDB calls must stay small.
 #[tokio::test]
 async fn a_search_in_repetitive_names_makes_few_calls() {
     let (app, [alice, ..]) = app().await;
@@ -170,7 +170,7 @@ async fn invalid_parameters_are_422_and_the_response_names_them() {
     ] {
         alice.lists_rooms().query(name, value).await.expect_invalid(&[name]);
     }
-    // A cursor with an odd number of digits is malformed.
+    // A cursor with an odd number of hexadecimal digits is malformed.
     alice.lists_rooms().search("ab").cursor("d7879").await.expect_invalid(&["cursor"]);
 }
 

@@ -75,10 +75,10 @@ async fn team_keys_are_snake_case_whatever_slugs_the_feed_sends() {
     );
 }
 
-/// After the join, `tally` processes only changes of the `rooms` table. So the copies are made when `tally`
-/// processes the join.
+/// After the join, `tally` processes only changes of the `rooms` table. So only the join can have caused the
+/// copies.
 #[tokio::test]
-async fn a_join_copies_the_users_team_and_prediction_and_record() {
+async fn a_join_copies_the_users_team_prediction_and_statistics_into_the_membership() {
     let (app, [alice, bob, _]) = app().await;
     app.clock.advance(-TimeDelta::hours(2));
     let room = alice.creates_room("Stand").about_event(4).await.room_id();
@@ -129,7 +129,7 @@ async fn members_are_active_on_the_day_they_were_seen_and_the_six_days_after() {
 }
 
 #[tokio::test]
-async fn the_top_predictors_are_members_ranked_by_their_records() {
+async fn the_top_predictors_are_members_ranked_by_correct_predictions_then_accuracy() {
     let (app, [alice, bob, carol]) = app().await;
     app.clock.advance(-TimeDelta::hours(2));
     let room = alice.creates_room("Stand").await.room_id();
@@ -142,7 +142,7 @@ async fn the_top_predictors_are_members_ranked_by_their_records() {
     process_changes(&app).await;
     ends(&app, 1, 2, 0).await;
     ends(&app, 4, 0, 1).await;
-    // Carol joins after the results. Her record counts too.
+    // Carol joins after the results. Her earlier predictions count too.
     carol.joins(&room).await.expect(200);
     let predictor = |user: &User, correct: u32, accuracy: f64| {
         json!({
@@ -162,7 +162,7 @@ async fn the_top_predictors_are_members_ranked_by_their_records() {
     );
 }
 
-/// Cancelling a match takes its points back. A stream record from before the cancellation is then redelivered.
+/// Cancelling a match removes its points. A stream record from before the cancellation is then redelivered.
 #[tokio::test]
 async fn a_redelivered_older_result_does_not_rank_a_member_again() {
     let (app, [alice, ..]) = app().await;

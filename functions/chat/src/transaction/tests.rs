@@ -75,7 +75,7 @@ async fn a_message_updates_the_last_activity_and_an_older_message_does_not() {
 }
 
 #[tokio::test]
-async fn a_redelivered_transaction_counts_once_and_older_events_do_not_override_newer_events() {
+async fn redelivered_or_older_events_do_not_change_a_membership() {
     let (app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Stand").await.room_id();
     let to = |membership, seconds| membership_event(&app, &room, bob.chat_id(), membership, seconds);
@@ -106,7 +106,7 @@ async fn malformed_bodies_are_400() {
 }
 
 #[tokio::test]
-async fn malformed_events_and_unknown_rooms_and_users_are_ignored() {
+async fn malformed_events_and_events_of_unknown_rooms_or_users_are_ignored() {
     let (app, [alice, bob, carol]) = app().await;
     let room = alice.creates_room("Stand").await.room_id();
     let mut malformed = membership_event(&app, &room, carol.chat_id(), "join", 0);

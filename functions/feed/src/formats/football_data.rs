@@ -86,7 +86,7 @@ fn country(area: &Value) -> Result<Option<String>, String> {
 fn team(row: &Value, league_country: Option<&String>) -> Result<NewTeam, String> {
     // In a knock-out match, the id of a team is null until the team is decided.
     if row["id"].is_null() {
-        return Err("its teams are not known yet".into());
+        return Err("a team is not known yet: it has no id".into());
     }
     Ok(NewTeam {
         reference: external(row)?,

@@ -1,4 +1,4 @@
-//! The formats of documents. Each module parses one format into a [`Document`], row by row.
+//! The formats of documents. The module of each format parses its documents into a [`Document`], row by row.
 
 mod fields;
 mod football_data;

@@ -12,8 +12,8 @@ pub enum Base {
     /// Nothing has been published yet.
     Nothing,
     Snapshot(Loaded),
-    /// The stored rows. They are used for a rebuild, and if the published snapshot is unreadable, for example
-    /// because another version of this program wrote it.
+    /// The stored rows. They are used if a rebuild was requested or the published snapshot is unreadable, for
+    /// example because another version of this program wrote it.
     Rows {
         head: Option<Head>,
         catalog: Arc<Catalog>,
@@ -49,7 +49,8 @@ impl Base {
         }
     }
 
-    /// Returns the published catalog. It is empty for `Nothing` and `Rows`.
+    /// Returns the catalog of the published snapshot. It is empty for `Nothing` and `Rows`, so that every chunk
+    /// counts as changed.
     pub fn published(&self) -> Arc<Catalog> {
         match self {
             Self::Snapshot(loaded) => Arc::clone(&loaded.catalog),

@@ -7,8 +7,8 @@ use super::Import;
 use super::slug::slug;
 use crate::document::{NewEvent, NewSport, NewTeam, NewTournament, OWN_SOURCE, Reference};
 
-/// This id and all higher ids are reserved for documents that bring their own ids. The import ignores them
-/// when it looks for the last assigned id.
+/// This id and all higher ids are reserved for documents in our own format, which contain our ids. The import
+/// ignores these ids when it looks for the last assigned id.
 const FIRST_OWN_ID: u32 = 1_000_000;
 
 /// The id of each row that the document refers to.
@@ -33,9 +33,9 @@ impl Ids {
 }
 
 impl Import<'_> {
-    /// Assigns a catalog id to each row that has only its source's id. If the catalog already has a sport
-    /// with the same slug from another source, the document's sport gets the existing id and is not imported.
-    /// Returns the ids and the sports to import.
+    /// Assigns a catalog id to each row that has only an id of its source. If the catalog has another sport
+    /// with the slug of such a row, the row gets the id of that sport and is not imported. Returns the ids
+    /// and the sports to import.
     pub async fn assign_ids(
         &self,
         source: &str,

@@ -38,7 +38,7 @@ impl Import<'_> {
                 self.rows.events.insert(event.id, event);
             }
             if is_homeserver_down {
-                tracing::warn!("the homeserver is unavailable; the next import renames the other rooms");
+                tracing::warn!("the homeserver is unavailable; the next import renames the remaining rooms");
                 break;
             }
         }
@@ -148,7 +148,7 @@ mod tests {
             let wrong = wrong_names(&Catalog::default(), &rows, now, limit);
             wrong.iter().map(|rename| rename.event.id).collect()
         };
-        assert_eq!(ids(100), [2, 3, 5, 1, 4], "room 6 has the right name already");
+        assert_eq!(ids(100), [2, 3, 5, 1, 4], "the room of match 6 already has the right name");
         assert_eq!(ids(2), [2, 3]);
     }
 }

@@ -17,8 +17,8 @@ impl Slugs {
         Self(taken.collect())
     }
 
-    /// Reserves a slug for the row `id` and returns it: `wanted` or, if another row has that slug, `wanted`
-    /// with the id appended.
+    /// Reserves a slug for the row `id` and returns the slug: `wanted`, or `<wanted>-<id>` if another row has
+    /// `wanted`, or `<wanted>-<id>-<n>` if other rows have both.
     pub fn claim(&mut self, id: u32, wanted: &str) -> String {
         let is_free = |slug: &String| self.0.get(slug).is_none_or(|owner| *owner == id);
         let alternatives =

@@ -20,7 +20,7 @@ async fn anonymous() -> (TestApp, Persona) {
 }
 
 #[tokio::test]
-async fn a_code_is_sent_and_the_response_says_how_long_it_is_valid() {
+async fn a_code_is_sent_and_the_response_says_how_long_the_code_is_valid() {
     let (app, caller) = anonymous().await;
     let body = caller.requests_code("+44 7700 900-123").await.expect(200);
     assert_eq!(body, json!({ "message": "We sent a code to +447700900123.", "data": { "expires_in": 300 } }));
@@ -137,8 +137,8 @@ async fn countries_outside_the_allow_list_are_rejected() {
     app.anonymous().requests_code("+4915112345678").await.expect(200);
 }
 
-/// The first response to each call of the store is lost, so the SDK retries the call. Each request still
-/// counts once and sends one code.
+/// In each call to the store, the response to the first attempt is lost, so the SDK retries the call. Each
+/// request still counts once and sends one code.
 #[tokio::test]
 async fn a_request_whose_store_responses_are_lost_counts_once() {
     let (app, caller) = anonymous().await;

@@ -10,7 +10,7 @@ use touchline::domain::prediction::Stamp;
 use crate::testing::{app, app_with, change_match, counted, fan, user_ids};
 
 #[tokio::test]
-async fn a_list_shows_every_prediction_with_its_user_and_the_totals() {
+async fn a_list_has_the_totals_and_every_prediction_with_its_user() {
     let (app, alice) = app().await;
     alice.updates_profile().name("Ada").username("ada").await.expect(200);
     let created = alice.predicts(1).home().score(2, 1).confidence(75).await.expect_data(201);

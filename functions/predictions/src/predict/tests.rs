@@ -124,7 +124,7 @@ async fn invalid_fields_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_score_that_contradicts_the_pick_is_explained_with_the_names_of_the_teams() {
+async fn a_score_that_contradicts_the_pick_is_422_and_the_response_names_the_picked_team() {
     let (app, alice) = app().await;
     for (pick, (home, away), sentence) in [
         ("home", (0, 3), "0–3 is an away win, but you picked Northgate Rovers."),

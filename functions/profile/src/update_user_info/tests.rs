@@ -80,7 +80,7 @@ async fn one_of_fifty_concurrent_users_gets_the_username_that_all_want() {
     let responses = concurrently(50, |n| users[n].updates_profile().username("striker")).await;
     let with = |status: u16| responses.iter().filter(|response| response.status == status).count();
     assert_eq!((with(200), with(422)), (1, 49), "{responses:?}");
-    assert_eq!(app.dump().await.matches("name#").count(), 51, "50 first usernames and striker");
+    assert_eq!(app.dump().await.matches("name#").count(), 51, "the 50 original usernames, and striker");
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Runs many schedules of the bank test: `bank [schedules] [first seed]`, by default 100,000 schedules
 //! from seed 0.
 //!
-//! A seed determines a schedule: the clients' orders, the faults and the crashes. The program prints the seed of
-//! the first schedule that fails. `bank 1 <seed>` runs only the schedule with this seed.
+//! A seed determines a schedule: the clients' requests to move coins, the faults and the crashes. The program
+//! prints the seed of the first schedule that fails. `bank 1 <seed>` runs only the schedule with this seed.
 //!
 //! If all schedules pass, the program removes one safeguard of the product at a time and runs schedules without it.
 //! Each time, at least one schedule must fail.

@@ -45,7 +45,7 @@ async fn load_cold(url: &str) {
     let catalog = app.catalog().await.expect("the catalog loads");
     let took = started.elapsed();
     println!(
-        "{} matches loaded in {:.0} ms; memory of the process {before:.1} MB before, {:.1} MB at its peak",
+        "{} matches loaded in {:.0} ms; process memory {before:.1} MB before loading, {:.1} MB at the peak",
         catalog.events().count(),
         took.as_secs_f64() * 1000.0,
         peak_memory(),

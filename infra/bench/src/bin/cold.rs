@@ -1,4 +1,6 @@
-//! Measures cold starts: the time from the start of a process until the Lambda Runtime API receives its first response.
+//! Measures cold starts: the time from the start of a process until it has sent its first response to the Lambda
+//! Runtime API.
+//!
 //! Compares functions of the product with a function that does nothing. If NODE is given, also with a Node.js function.
 //!
 //! Usage: `cold-start FOLDER [NODE]`. FOLDER contains the release binaries. NODE is the folder
@@ -19,7 +21,7 @@ use touchline_bench::StoreProcess;
 /// The number of rounds. Each round starts every candidate once.
 const ROUNDS: usize = 40;
 
-/// Each of these two Lambda events causes one read of the store, as most requests do.
+/// Most requests read the store. Each of these two Lambda events causes one read.
 const HEALTH: &str = include_str!("../../../../events/meta/health.json");
 const USERNAME_CHECK: &str = include_str!("../../../../events/login/username-check.json");
 

@@ -50,7 +50,7 @@ fn at(text: &str) -> DateTime<Utc> {
 }
 
 /// Runs the `points` function and prints the time in seconds, the number of scored predictions and the peak
-/// memory in MB. `round` starts a separate process for this function.
+/// memory in MB. `round` runs `settle` in a separate process.
 async fn settle(url: &str, event: u32) {
     let app = App::new(config(url).0);
     let deadline = app.clock.now() + TimeDelta::hours(1);

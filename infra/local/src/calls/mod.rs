@@ -29,7 +29,7 @@ tokio::task_local! {
 /// The DynamoDB calls of the current request.
 #[derive(Debug, Default)]
 struct Scope {
-    /// One line for each call. `None` while nobody looks.
+    /// One line for each call. `None` if the calls are not listed.
     calls: Option<Mutex<Vec<String>>>,
     tickets: Arc<Mutex<Tickets>>,
 }
@@ -63,7 +63,7 @@ pub(crate) fn in_current_scope<F: Future>(work: F) -> impl Future<Output = F::Ou
 #[derive(Debug, Clone)]
 pub(crate) struct CallObserver {
     inboxes: Inboxes,
-    /// Records each combination of function, action and resource when it first occurs.
+    /// Each combination of function, action and resource is written to this file when it first occurs.
     file: Option<PathBuf>,
     recorded: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -154,7 +154,8 @@ impl HttpConnector for ObservedConnector {
         let sent = self.inner.call(request);
         HttpConnectorFuture::new(async move {
             let response = sent.await;
-            // A call without a response may have been carried out too. A rejected write was not.
+            // Only a 4xx response proves that the write was not carried out. A write without a response may have
+            // been carried out.
             if response.as_ref().is_ok_and(|response| response.status().is_client_error()) {
                 write.reject();
             }

@@ -16,8 +16,8 @@ pub(super) fn is_write(operation: &str) -> bool {
     )
 }
 
-/// Returns the table of each item that a call writes, with the item's key attributes. The keys are `None` if the
-/// request does not show them. Other attributes of the item may be among the keys.
+/// Returns the table and the key attributes of each item that a call writes. For a put, the value has all
+/// attributes of the item, not only its keys. For a `PartiQL` statement, the value is `None`.
 pub(super) fn written_items(operation: &str, body: &Value) -> Vec<(String, Option<Value>)> {
     let item = |part: &Value| {
         let keys = part.get("Key").or_else(|| part.get("Item"));
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_written_items_of_every_kind_of_call_are_found() {
+    fn the_items_that_a_call_writes_are_found() {
         let key = json!({ "sk": { "S": "a" } });
         let written = |operation, body: Value| written_items(operation, &body);
         assert_eq!(

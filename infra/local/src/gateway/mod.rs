@@ -57,8 +57,8 @@ impl Gateway {
         let pages = console::routes(self.traffic.clone(), stopped.clone());
         // The API handles every path that has no page, and every method that a page does not serve.
         let router = pages.fallback(respond).method_not_allowed_fallback(respond).with_state(Arc::new(self));
-        // Without this, the end of a response can wait 40 ms for the client's delayed acknowledgement of its
-        // beginning.
+        // Without TCP_NODELAY, the last packet of a response can wait 40 ms until the client acknowledges the
+        // earlier packets.
         let listener = listener.tap_io(|connection| {
             let _ = connection.set_nodelay(true);
         });
@@ -93,7 +93,7 @@ impl Gateway {
         } else {
             return (response::message(StatusCode::NOT_FOUND, "Not Found"), Vec::new());
         };
-        // The client's next request sees all effects of this one.
+        // Wait for the deliveries to streams, so that the client's next request sees all effects of this one.
         let Observed { calls, tickets } = observed;
         tickets.delivered().await;
         (response, calls)

@@ -17,7 +17,7 @@ pub(super) fn message(status: StatusCode, message: &str) -> Response {
     json(status, &json!({ "message": message }))
 }
 
-/// Converts the payload of an HTTP function to a response.
+/// Converts the JSON that an HTTP function returned to an HTTP response.
 pub(super) fn from_payload(payload: &Value) -> Response {
     let text = payload["body"].as_str().unwrap_or_default();
     let body = if payload["isBase64Encoded"] == true {

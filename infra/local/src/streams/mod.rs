@@ -26,6 +26,7 @@ use checkpoints::Checkpoints;
 const LOCK: &str = "no holder of the lock panics";
 
 /// How many attempts a batch gets before its first record is skipped. Lambda sends such a record to a queue instead.
+/// A pass also gets this many attempts to read its stream.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// The maximum number of records that one read of a stream returns.
@@ -34,7 +35,8 @@ const MAX_RECORDS: usize = 1_000;
 /// The time before a failed read of a stream is retried.
 const READ_PAUSE: Duration = Duration::from_millis(100);
 
-/// The maximum number of deletions in a round of maintenance. The rest waits for the next round.
+/// The maximum number of deletions for one mapping in a round of maintenance. Each deletes up to
+/// [`TRIMMED_AT_ONCE`] records. The rest waits for the next round.
 const MAX_TRIMS: usize = 50;
 
 /// The time between two rounds of maintenance. Each round also reads the streams, to find the writes of other
@@ -104,7 +106,7 @@ impl Streams {
         Ok(Self { reader, host, subscriptions, checkpoints })
     }
 
-    /// Delivers until the stack stops.
+    /// Delivers records until the stack stops.
     pub(crate) async fn run(self: Arc<Self>, stopped: watch::Receiver<bool>) {
         let workers = (0..self.subscriptions.len()).map(|index| {
             let (streams, stopped) = (Arc::clone(&self), stopped.clone());
@@ -156,7 +158,7 @@ impl Streams {
     }
 
     /// Deletes the records that every mapping has passed, so that the store does not grow with every write.
-    /// `trimmed` has the last deleted record of each table.
+    /// `trimmed` has, for each table, the sequence number up to which its records are deleted.
     async fn trim(&self, trimmed: &mut BTreeMap<String, String>) -> Result<(), String> {
         let StreamReader::Embedded(streams) = &self.reader else { return Ok(()) };
         for subscription in &self.subscriptions {
@@ -182,17 +184,17 @@ impl Streams {
         Ok(())
     }
 
-    /// Returns the last record of a shard that every mapping has passed.
+    /// Returns the sequence number up to which every mapping has passed the records of a shard.
     fn passed_by_all(&self, stream_arn: &str, shard: &str) -> Option<String> {
         let checkpoints = self.checkpoints.lock().expect(LOCK);
         let mappings = self.subscriptions.iter().filter(|mapping| mapping.stream_arn == stream_arn);
         let each = mappings.map(|mapping| checkpoints.get(&mapping.checkpoint(shard)));
-        // The numbers have the same length, so their order as text is their order.
+        // The numbers have the same length, so their order as text is their numeric order.
         each.collect::<Option<Vec<_>>>()?.into_iter().min().cloned()
     }
 
-    /// Delivers all records that are in the stream when the pass begins. Returns the deliveries that this
-    /// caused.
+    /// Delivers all records that are in the stream when the pass begins. Returns the deliveries of the
+    /// writes that the invoked function made.
     async fn deliver(&self, subscription: &Subscription) -> Vec<Ticket> {
         let delivered = calls::observe(false, async {
             for attempt in 1..=MAX_ATTEMPTS {
@@ -223,7 +225,7 @@ impl Streams {
             let limit = inbox.mapping.batch_size.min(MAX_RECORDS);
             let mut records = self.reader.records(stream_arn, shard, after.as_deref(), limit).await?;
             let Some(last) = records.last().map(|record| sequence(record).to_owned()) else { return Ok(()) };
-            // A page of another DynamoDB can be short although more records follow. The embedded store's cannot.
+            // In the embedded store, a short page is the last page. In another DynamoDB, more records can follow it.
             let is_last = records.len() < limit && matches!(self.reader, StreamReader::Embedded(_));
             records.retain(|record| inbox.mapping.accepts(record));
             self.invoke(subscription, shard, &records).await;

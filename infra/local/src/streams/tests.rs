@@ -93,7 +93,7 @@ impl Setup {
         Running { client, batches, stop, task }
     }
 
-    /// Writes items like another process: the stream is not told.
+    /// Writes items as another process would: the stream is not notified.
     async fn put_unobserved(&self, pks: &[&str]) {
         let client = touchline::storage::connect(&self.aws, self.store.http_client());
         for pk in pks {

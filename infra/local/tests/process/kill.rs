@@ -13,8 +13,8 @@ const KILLS: usize = 20;
 /// The ids of the matches that each user has predicted.
 type Predictions = Vec<BTreeSet<u64>>;
 
-/// Each user predicts one match after another until the stack is killed. A kill comes after a few
-/// acknowledgements, so it interrupts the other users' writes and the counting of predictions.
+/// Each user predicts one match after another until the stack is killed. Each kill comes after 1 to 19
+/// acknowledged predictions. It interrupts the writes in progress and the counting of predictions.
 #[test]
 fn twenty_kills_lose_no_acknowledged_prediction_and_no_count() {
     let folder = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ fn predict_until_killed(
                 }
             }));
         }
-        // A client that fails an assertion ends early.
+        // Wait for enough responses. If a client ends before that, one of its assertions has failed.
         while responses.load(Ordering::SeqCst) < kill_after
             && clients.iter().all(|client| !client.is_finished())
         {

@@ -1,4 +1,4 @@
-//! The local stack as a process: it starts, survives a crash, stops, and reports why it cannot start.
+//! The local stack as a process: it starts, keeps its data after a crash, stops, and reports why it cannot start.
 
 #[cfg(unix)]
 mod kill;

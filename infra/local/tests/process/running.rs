@@ -70,7 +70,7 @@ impl Running {
         login["data"]["token"].as_str().unwrap().to_owned()
     }
 
-    /// Asks again and again until `is_true`, at most a thousand times.
+    /// Calls `is_true` until it returns true, at most a thousand times.
     pub fn wait_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
         assert!((0..1_000).any(|_| is_true(self)), "waited for: {what}");
     }

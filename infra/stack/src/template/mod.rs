@@ -1,5 +1,5 @@
-//! Reads a SAM template. Supports only the parts of CloudFormation that `template.yaml` uses, and returns an
-//! error for everything else.
+//! Reads the functions and the tables of a SAM template, and ignores its other resources. Returns an error for
+//! intrinsic functions and event types that `template.yaml` does not use.
 
 mod error;
 mod intrinsics;

@@ -67,7 +67,7 @@ fn check_outcomes(history: &History, entries: &[Entry]) -> Result<(), String> {
                     return Err(format!("{order:?} returned another movement: {entry:?}"));
                 }
                 if !is_replay && !new.insert(entry.transaction_id.clone()) {
-                    return Err(format!("{order:?} returned the same entry as new twice"));
+                    return Err(format!("{order:?}: another outcome also reported this entry as new"));
                 }
             }
             Outcome::Rejected(error) => {
@@ -98,7 +98,7 @@ fn check_rejection(order: &Order, error: &CoinError, entries: &[Entry]) -> Resul
                 entry.kind == EntryKind::Daily && entry.created_at.date_naive() >= at.date_naive()
             };
             if !entries.iter().any(is_later_claim) {
-                return Err("a bonus was rejected as already claimed, but it was not".into());
+                return Err("an unclaimed bonus was rejected as already claimed".into());
             }
         }
         CoinError::Insufficient { balance, required } => {
@@ -111,7 +111,7 @@ fn check_rejection(order: &Order, error: &CoinError, entries: &[Entry]) -> Resul
     Ok(())
 }
 
-/// Checks that each request without a reference id deducts at most once.
+/// Checks that the ledger has at most as many deductions without a reference id as there were such requests.
 fn check_deductions_without_reference(history: &History, entries: &[Entry]) -> Result<(), String> {
     let is_without = |order: &Order| matches!(order, Order::DeductWithoutReference { .. });
     let requests = history.outcomes.iter().filter(|(order, _)| is_without(order)).count();
@@ -126,8 +126,8 @@ fn check_deductions_without_reference(history: &History, entries: &[Entry]) -> R
 }
 
 impl History {
-    /// Returns whether the same order succeeded before this outcome. Returns false where this is unknown: in
-    /// the concurrent part, and for orders without a reference id.
+    /// Returns whether the order at `index` had already succeeded in an earlier outcome. Returns false if
+    /// this is unknown: in the concurrent part, and for deductions without a reference id.
     fn succeeded_before(&self, index: usize) -> bool {
         let order = &self.outcomes[index].0;
         index >= self.concurrent

@@ -1,14 +1,14 @@
 //! The bank test: clients move coins on a network with faults, through processes that crash.
 //!
-//! A seed determines a schedule: the clients' orders, the faults and the crashes. The same seed always gives the same
-//! schedule, call by call: everything runs in one thread, on a paused clock, with the store in the same process. After
+//! A seed determines a schedule: the clients' requests to move coins, the faults and the crashes. The same seed always
+//! gives the same schedule, call by call: everything runs in one thread, on a paused clock, with the store in the same process. After
 //! the schedule, the ledger must be consistent, and every response to a client must agree with the ledger.
 //!
 //! - `faults`, `network`, `process`: what can go wrong, independent of coins
-//! - `world`: the product on that network
+//! - `world`: the functions and the store on that network
 //! - `order`, `schedule`: what clients do
 //! - `checks`: what must hold afterwards
-//! - `sabotage`: safeguards that can be removed, to show that the checks detect the loss
+//! - `sabotage`: safeguards that a test can remove, to show that the checks notice
 
 mod checks;
 mod dice;

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-/// A safeguard that is removed from the product, to show that the checks detect the loss.
+/// A safeguard that the network removes from the requests, to show that the checks notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
     None,

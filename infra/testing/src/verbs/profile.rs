@@ -13,8 +13,8 @@ impl<A: Api> Persona<A> {
         self.get("/api/auth/me")
     }
 
-    /// Changes the caller's profile: `POST /api/auth/update-user-info`. Set the fields to change with
-    /// methods such as `.name("Ada")`.
+    /// Changes the caller's profile: `POST /api/auth/update-user-info`. Methods such as
+    /// `.name("Ada")` set the fields to change.
     pub fn updates_profile(&self) -> Request<A, UpdateProfile> {
         self.verb(Method::POST, "/api/auth/update-user-info").body(json!({}))
     }

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::{Field, Raw, Reason};
 
 /// The state of a match. The API shows the three states of [`ShownStatus`]; the rules for predictions and
-/// points distinguish all seven states.
+/// points use all seven states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Status {
     Scheduled,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Team;
 
-/// The statistics key for members who support none of the teams that the statistics list.
+/// The statistics key for members who support none of the teams in the statistics.
 pub const NEUTRAL: &str = "neutral";
 
 /// Prepares a text for comparison: lower case, ASCII, without accents.

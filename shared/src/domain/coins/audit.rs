@@ -1,4 +1,4 @@
-//! The audit of a wallet: the faults that it can find, and how.
+//! Audits a wallet: finds inconsistencies between the wallet and its entries.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! A Matrix homeserver, through the application service API. All requests use our application service's
-//! token. A request on behalf of a user names the user in `?user_id=`.
+//! A Matrix homeserver, through the client-server API. All requests use our application service's token. A
+//! request on behalf of a user names the user in `?user_id=`.
 
 use std::fmt;
 use std::io::Cursor;

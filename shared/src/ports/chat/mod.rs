@@ -67,8 +67,8 @@ pub trait Chat: Debug + Send + Sync {
     /// Creates a user on the homeserver, unless they exist already, so that others can invite them.
     fn ensure_user<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Returns the id of a match's public room. Creates the room if it does not exist, and gives it the name
-    /// `name`.
+    /// Returns the id of a match's public room. Creates the room with the name `name`, or gives an existing room
+    /// this name.
     fn match_room<'a>(&'a self, event: u32, name: &'a str) -> BoxFuture<'a, Result<RoomId, ChatError>>;
 
     /// Renames the room of a match.

@@ -35,8 +35,8 @@ impl Store {
     }
 
     /// Assigns the next free ids above `above` to the keys that have no id yet. Returns the ids of all
-    /// `wanted` keys. One transaction writes the counter and the keys, so a crash leaves no gap in the ids. A
-    /// retry after a crash assigns the ids that the crashed run would have assigned.
+    /// `wanted` keys. Each transaction writes the new ids together with the counter, so a crash leaves no gap
+    /// in the ids. A retry after a crash assigns the ids that the crashed run would have assigned.
     pub async fn assign_ids(
         &self,
         kind: Kind,

@@ -24,7 +24,7 @@ const PARTS_PER_BATCH: usize = 40;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub version: u64,
-    /// The partition key of the index, which lists the chunks of the snapshot.
+    /// The partition of the index, which lists the chunks of the snapshot.
     at: String,
 }
 
@@ -99,7 +99,8 @@ impl Store {
         self.get(&self.tables.catalog, keys::snapshot_index(&head.at), reads).await
     }
 
-    /// Reads chunks. Returns `None` if a chunk is missing, because a newer snapshot has replaced it.
+    /// Reads chunks. Returns `None` if a chunk is missing: a newer snapshot has replaced the chunk, or an
+    /// eventually consistent read does not see it yet.
     pub async fn catalog_chunks(
         &self,
         wanted: &[(ChunkName, ChunkRef)],

@@ -1,4 +1,4 @@
-//! One-time codes (one per phone and purpose), and the rate limits per phone and per IP address.
+//! One-time codes (one per phone and purpose), and the rate limits per phone and per network.
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use chrono::serde::ts_milliseconds;
@@ -159,8 +159,8 @@ impl Store {
 
     /// Rolls back [`Store::issue_code`] when the message could not be sent.
     ///
-    /// The code becomes void and no longer counts against the rate limit. If the code was a resent one, its
-    /// verification stays pending.
+    /// The code becomes void and no longer counts against the rate limit. If the user requested the code for a
+    /// pending verification, the verification stays pending.
     pub async fn withdraw_code(&self, issue: &Issue<'_>) -> Result<(), StoreError> {
         // The first attempt assumes that no newer code was issued, which is nearly always true. If the
         // assumption is wrong, the condition fails and the error contains the current item.
@@ -299,7 +299,7 @@ impl Store {
         condition_held("UpdateItem", restored).map(|_| ())
     }
 
-    /// Counts a message against the rate limit of an IP address.
+    /// Counts a message against the rate limit of the network that requested it.
     pub async fn admit_address(
         &self,
         address: &Address,

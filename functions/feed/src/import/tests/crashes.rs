@@ -81,7 +81,7 @@ async fn chunks_of_a_superseded_snapshot_do_not_expire_while_in_use() {
     app.faults.set(move |attempt| {
         if attempt.operation == "PutItem" && attempt.number == 1 {
             puts += 1;
-            // The five writes are the room, the row, the chunk, the index and the head.
+            // The first import puts five items: the room, the row, the chunk, the index and the head.
             return if puts == 5 { Fault::LoseResponse } else { Fault::None };
         }
         if attempt.operation == "PutItem" && attempt.number == 2 {

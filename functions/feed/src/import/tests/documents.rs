@@ -6,7 +6,7 @@ use super::{app, catalog, changed, counts, football_data, openfootball, run, sam
 use crate::FeedError;
 
 #[tokio::test]
-async fn importing_a_document_twice_changes_nothing() {
+async fn importing_the_same_document_again_changes_nothing() {
     for document in [sample(), football_data(), openfootball()] {
         let app = app().await;
         let first = counts(&run(&app, &document).await);
@@ -53,7 +53,7 @@ async fn an_older_document_does_not_undo_a_newer_one() {
 async fn a_document_older_than_the_previous_one_can_update_other_rows() {
     let app = app().await;
     run(&app, &sample()).await;
-    let goal = |at: &str, event: usize| {
+    let venue_change = |at: &str, event: usize| {
         let mut document = sample();
         document["as_of"] = json!(at);
         document["events"] = json!([sample()["events"][event]]);
@@ -63,8 +63,8 @@ async fn a_document_older_than_the_previous_one_can_update_other_rows() {
         }
         document
     };
-    run(&app, &goal("2026-11-15T12:00:10Z", 0)).await;
-    assert_eq!(counts(&run(&app, &goal("2026-11-15T12:00:05Z", 2)).await)[1], 1);
+    run(&app, &venue_change("2026-11-15T12:00:10Z", 0)).await;
+    assert_eq!(counts(&run(&app, &venue_change("2026-11-15T12:00:05Z", 2)).await)[1], 1);
     assert_eq!(catalog(&app).await.event(3).unwrap().venue.as_deref(), Some("Moved"));
 }
 

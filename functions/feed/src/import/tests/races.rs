@@ -17,7 +17,7 @@ async fn each_concurrent_result_gets_a_new_revision() {
         async move { run(&app, &changed("2026-11-15T12:04:00Z", 2, "home_score", json!(n + 10))).await }
     })
     .await;
-    assert_eq!(catalog(&app).await.event(3).unwrap().revision, 7, "one before and six concurrent results");
+    assert_eq!(catalog(&app).await.event(3).unwrap().revision, 7, "1 earlier and 6 concurrent results");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,7 +66,7 @@ async fn slugs_stay_unique_in_concurrent_imports() {
     assert_eq!(slugs.len(), catalog.teams().count());
     for team in catalog.teams() {
         let stored = app.store.catalog_rows::<Team>(&[team.id]).await.unwrap();
-        assert_eq!(stored[&team.id].slug, team.slug, "the snapshot shows what is stored");
+        assert_eq!(stored[&team.id].slug, team.slug, "the snapshot and the row have the same slug");
     }
 }
 

@@ -153,7 +153,7 @@ async fn the_next_import_renames_rooms_that_have_old_names() {
 
     let version = async || load_latest(&app.store, None).await.unwrap().unwrap().head.version;
     let (before, _) = (version().await, homeserver.take_requests());
-    assert_eq!(calls(&app, &sample()).await, unchanged, "an import without renames makes the same calls");
+    assert_eq!(calls(&app, &sample()).await, unchanged, "no extra calls if nothing is renamed");
     assert_eq!(homeserver.take_requests(), [""; 0]);
     assert_eq!(version().await, before);
 }
@@ -174,7 +174,7 @@ async fn a_renamed_team_renames_the_rooms_of_all_its_matches() {
 }
 
 #[tokio::test]
-async fn an_import_succeeds_while_the_homeserver_is_down_and_the_next_import_renames_the_rooms() {
+async fn an_import_without_the_homeserver_leaves_renames_to_the_next_import() {
     let (app, homeserver, _) = app().await;
     run(&app, &sample()).await;
     homeserver.set_down(true);

@@ -36,7 +36,7 @@ async fn a_match_can_move_to_another_month() {
     assert_eq!(catalog.event(1).unwrap().start.to_rfc3339(), "2027-02-01T15:00:00+00:00");
 }
 
-/// A month can have more matches than fit into one item.
+/// A chunk holds the matches of one month, which can be more than fit into one item.
 #[tokio::test]
 async fn a_large_chunk_is_stored_in_parts() {
     let app = app().await;

@@ -42,7 +42,8 @@ async fn a_concurrent_import_of_another_source_cannot_overwrite_a_row() {
     assert!(matches!(written.as_slice(), [Written::Changed(found)] if found.name == "Northgate Rovers"));
 }
 
-/// The id of the rejected team belongs to a team of another source. A match must not show that team.
+/// The id of the rejected team belongs to a team of another source. No match of the document may show the
+/// other source's team.
 #[tokio::test]
 async fn matches_of_a_rejected_team_are_rejected() {
     let app = app().await;

@@ -1,4 +1,5 @@
-//! A small HTTP client with one kept-alive connection. It costs little CPU, so that the load does not slow the stack.
+//! A small HTTP client with one kept-alive connection. It uses little CPU, so that the stack under test gets most of
+//! the CPU.
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,7 +1,8 @@
 //! Measures the local stack under load.
 //!
-//! `local-bench PROGRAM [--quick] [--memory] [--only=Prediction]`. PROGRAM is the binary `touchline`, in a debug build or in an optimised
-//! build. N clients send requests in a closed loop: each client sends its next request when it has the response.
+//! `local-bench PROGRAM [--quick] [--memory] [--only=Prediction]`. PROGRAM is the binary `touchline`, in a debug build
+//! or in an optimised build. First one client and then eight clients send requests in a closed loop: each client waits
+//! for a response before it sends its next request.
 
 #![expect(clippy::print_stdout, reason = "prints the report")]
 #![expect(clippy::disallowed_methods, reason = "measures elapsed time")]
@@ -44,10 +45,11 @@ enum Scenario {
 /// How much load one run sends.
 #[derive(Debug, Clone, Copy)]
 struct Size {
-    /// The requests per scenario with one client, and with eight clients.
+    /// How many requests one client sends per scenario.
     single: usize,
+    /// How many requests eight clients together send per scenario.
     concurrent: usize,
-    /// The predictions between the fresh measurement and the second one.
+    /// How many predictions are sent between the first and the second measurement.
     history: usize,
 }
 
@@ -61,7 +63,7 @@ struct Fixture {
     tokens: Vec<String>,
     events: Vec<u64>,
     rooms: Vec<String>,
-    /// Counts the requests of each scenario, so that every request has its own user and match.
+    /// Counts the requests of each scenario. Each request derives its user, match and room from this count.
     sent: [AtomicUsize; 7],
 }
 
@@ -165,8 +167,8 @@ async fn load(fixture: &Arc<Fixture>, scenario: Scenario, clients: usize, count:
 }
 
 impl Scenario {
-    /// Returns how many requests of this scenario one load of `count` requests sends. A claim of the daily coins
-    /// needs a user of its own, and a login creates one, so there are fewer of them.
+    /// Returns how many requests this scenario sends where most scenarios send `count`. `Daily` and `Login` send
+    /// fewer, because each claim of the daily coins needs its own user and each login creates a user.
     fn count(self, count: usize) -> usize {
         match self {
             Self::Daily | Self::Login => count / 8,
@@ -178,7 +180,7 @@ impl Scenario {
 impl Fixture {
     async fn new(stack: &Stack, size: Size) -> Self {
         let mut client = Client::connect(&stack.address).await;
-        // Each user claims their daily coins once.
+        // Each user can claim the daily coins once, and every scenario is measured twice.
         let claims = 2 * (Scenario::Daily.count(size.single) + Scenario::Daily.count(size.concurrent));
         let tokens = stack.log_in(1..u32::try_from(claims).expect("the count is small") + 1).await;
         let events = client.get("/api/auth/events?status=scheduled&per_page=100", &tokens[0]).await.json();

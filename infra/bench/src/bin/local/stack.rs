@@ -28,7 +28,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Starts the program on an empty folder and waits until it prints its address.
+    /// Starts a stack without stored data and waits until it prints its address.
     pub async fn start(program: &Path, storage: Storage) -> Self {
         let folder = std::env::temp_dir().join(format!("touchline-bench-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
@@ -58,7 +58,7 @@ impl Stack {
 
     /// Waits until the demo league is imported.
     pub async fn ready(&mut self) {
-        let mut lines = self.lines.take().expect("nobody else reads the output");
+        let mut lines = self.lines.take().expect("`ready` is called only once");
         while let Some(line) = lines.next_line().await.expect("the output is text") {
             if line.starts_with("The demo league is ready") {
                 break;
