@@ -4,7 +4,7 @@ use chrono::{DateTime, Datelike as _, SubsecRound as _, Utc};
 use serde::Serialize;
 use touchline::domain::catalog::{Key, Kind, Score, Status};
 
-/// The source of documents in our own format.
+/// The value of `source` in documents of our own format.
 pub const OWN_SOURCE: &str = "touchline";
 
 /// The valid rows of a document, and the rejected ones.

@@ -16,8 +16,8 @@ use touchline_stack::resources::StreamMapping;
 
 const LOCK: &str = "no holder of the lock panics";
 
-/// How many finished passes an inbox remembers. The first pass that can deliver a write may be in progress when
-/// the write begins. The last pass that can deliver a write is the first pass that begins after the write ends.
+/// How many finished passes an inbox remembers, each with the deliveries that the pass caused. After a write, a
+/// request looks up every pass that can have delivered the write. They are few, and they have just finished.
 const REMEMBERED_PASSES: usize = 256;
 
 /// How many deliveries a request follows, each caused by the one before. The longest chain of the product has three

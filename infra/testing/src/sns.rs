@@ -63,7 +63,7 @@ impl SnsStandIn {
         self.lock().mode = Mode::Accept;
     }
 
-    /// Returns the accepted messages, as the fields that the SDK sent.
+    /// Returns the accepted messages. Each one maps the parameter names of the SDK's request to their values.
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {
         self.lock().messages.clone()

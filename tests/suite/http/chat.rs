@@ -99,7 +99,8 @@ async fn the_room_list_reflects_activity_in_a_matrix_client() {
         |room: &Value| room["last_activity"].as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
     let before = last_activity(&seen);
     let write = async || {
-        // The list shows times in whole seconds, so `last_activity` changes only in a later second.
+        // Each attempt writes a new message. The list shows times in whole seconds, so a message in the same
+        // second as `before` does not change `last_activity`.
         client.writes(&room, "Goal!").await;
         last_activity(&listed(&alice, &name).await)
     };

@@ -75,7 +75,7 @@ async fn team_keys_are_snake_case_whatever_slugs_the_feed_sends() {
     );
 }
 
-/// After the join, `tally` processes only changes of the `rooms` table. So only the join can have caused the
+/// In this test, `tally` processes only changes of the `rooms` table after the join. So only the join can have caused the
 /// copies.
 #[tokio::test]
 async fn a_join_copies_the_users_team_prediction_and_statistics_into_the_membership() {

@@ -33,9 +33,9 @@ impl Ids {
 }
 
 impl Import<'_> {
-    /// Assigns a catalog id to each row that has only an id of its source. If the catalog has another sport
-    /// with the slug of such a row, the row gets the id of that sport and is not imported. Returns the ids
-    /// and the sports to import.
+    /// Assigns a catalog id to each sport, team, tournament and match that has only an id of its source. A
+    /// sport whose slug is already in the catalog gets the id of the catalog's sport and is not imported.
+    /// Returns the ids, and the sports that remain to be imported.
     pub async fn assign_ids(
         &self,
         source: &str,

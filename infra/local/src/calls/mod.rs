@@ -1,6 +1,8 @@
-//! Observes the DynamoDB calls of the functions. A write requests the delivery of its stream records. The console
-//! shows the calls of each request. `--note-calls` writes the calls to a file, which a test compares with the
-//! functions' IAM roles.
+//! Observes the DynamoDB calls of the functions, for three purposes:
+//!
+//! - After a write, the stack delivers the new stream records.
+//! - The console shows the calls of each request.
+//! - With `--note-calls`, the stack writes the calls to a file. A test compares them with the functions' IAM roles.
 
 mod actions;
 mod writes;
