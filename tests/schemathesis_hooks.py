@@ -13,7 +13,8 @@ HS_TOKEN = os.environ["TOUCHLINE_TEST_HS_TOKEN"]
 TIMEOUT = 60
 rng = random.Random(int(os.environ["TOUCHLINE_TEST_SEED"]))
 phone_numbers = itertools.count(rng.randrange(10_000_000))
-# The room that each login created, by its token. Schemathesis logs in again after some 401 responses.
+# Maps the token of each login to the room that the login created. There can be several logins, because Schemathesis
+# logs in again after some 401 responses.
 rooms_by_token = {}
 
 

@@ -57,7 +57,8 @@ fn function_name() -> String {
 /// Lambda gives a function full CPU while it starts, so a connection that is opened here makes the first
 /// request faster.
 async fn start() -> Result<App, Error> {
-    // Rust prints the `Debug` form of an error from `main`. The `Debug` form of a string is readable.
+    // Rust prints the `Debug` form of an error from `main`. The error is converted to a string here, because the
+    // `Debug` form of a string is readable.
     let config = Config::from_env().map_err(|error| error.to_string())?;
     telemetry::start(config.log_level);
     let app = App::new(config);

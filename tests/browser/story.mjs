@@ -32,7 +32,7 @@ let currentStep = "";
 const step = (title) => { currentStep = title; console.log(`  ${title}`); };
 
 try {
-  step("the page is usable when the HTML is parsed, and is small");
+  step("the page is small, and is usable as soon as the HTML is parsed");
   await page.goto(url, { waitUntil: "domcontentloaded" });
   assert.ok(await app.getByRole("button", { name: "Send me a code" }).isVisible());
   await page.waitForLoadState("load");

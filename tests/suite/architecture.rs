@@ -98,7 +98,7 @@ enum Kind {
     Infra,
 }
 
-/// Describes each dependency of a crate that its kind does not allow. Tests (`dev-dependencies`) may depend
+/// Describes each dependency that the kind of the crate does not allow. Tests (`dev-dependencies`) may depend
 /// on anything.
 fn dependency_violations(
     manifest: &str,

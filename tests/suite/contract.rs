@@ -13,7 +13,7 @@ use touchline_stack::{Stack, TEMPLATE, Template};
 use touchline_testing::TestApp;
 
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace has this crate in a folder")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of this crate has a parent")
 }
 
 fn stack() -> Stack {

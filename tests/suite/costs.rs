@@ -84,8 +84,8 @@ pub async fn responses() -> impl Iterator<Item = (&'static str, u16, Value)> {
 const PHONE: &str = "+447700900123";
 const NEW_PHONE: &str = "+447700900555";
 
-/// How long a function uses its cached catalog before it checks for a newer one. The cases called warm
-/// advance the clock by this time, so their cost includes the check.
+/// How long a function uses its cached catalog before it checks for a newer one. The clock advances by this
+/// time before each case named "warm", so the cost of these cases includes the check.
 const CATALOG_CHECK: TimeDelta = TimeDelta::seconds(1);
 
 async fn measure() -> Measurements {

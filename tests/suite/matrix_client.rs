@@ -64,7 +64,7 @@ impl MatrixClient<'_> {
         let event = json!({
             "type": kind, "room_id": room, "sender": self.0.chat_id(), "state_key": self.0.chat_id(),
             "content": content,
-            // A time after every request of the test so far.
+            // A time after every request of the test so far, because the API ignores events that are older.
             "origin_server_ts": (SystemClock.now() + TimeDelta::seconds(2)).timestamp_millis(),
         });
         self.0.api().homeserver().pushes(&unique_name(), [event]).await.expect(200);

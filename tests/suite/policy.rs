@@ -143,7 +143,8 @@ fn every_function_has_alarms_that_roll_its_deployment_back() {
             function["AutoPublishAliasAllProperties"], true,
             "{id}: a changed variable would not publish a new version"
         );
-        // Lambda counts a response of 500 as a success. Our metric `Failures` counts it as a failure.
+        // Lambda counts a response of 500 as a success. A function with endpoints therefore also needs an alarm
+        // for our metric `Failures`, which counts such responses.
         let serves =
             function["Events"].as_object().into_iter().flatten().any(|(_, event)| event["Type"] == "HttpApi");
         if serves {

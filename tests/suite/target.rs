@@ -243,7 +243,8 @@ fn start_local() -> UnderTest {
                 }
                 None => arguments.extend(["--memory".into(), "--dynamodb-port".into(), "0".into()]),
             }
-            // The homeserver reads our address and tokens from the registration file.
+            // A homeserver reads our address and tokens from a registration file, so the stack must use the
+            // same file. Without a homeserver, the stack gets a new file.
             let folder = tempfile::tempdir().expect("a temporary folder");
             let file = if let Some(url) = HttpApi::homeserver_url() {
                 arguments.extend(["--homeserver".into(), url]);

@@ -8,8 +8,8 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
 
-/// Leaves a room, or declines an invitation. A caller who has already left the room, or who never joined a
-/// public room, gets the same response.
+/// Leaves a room, or declines an invitation. The response is the same if the caller has already left the room.
+/// It is also the same if the room is public and the caller never joined it.
 pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);
@@ -17,7 +17,8 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
     match app.store.member(&room, user.id, Reads::Consistent).await?.map(|member| member.membership) {
         Some(Membership::Join | Membership::Invite) => {
             match app.chat.leave(&room.room_id, &user.username).await {
-                // The errors mean that the homeserver has no such room, or that the user is not in it.
+                // Both errors mean that there is nothing to leave: the homeserver has no such room, or the
+                // user is not in it.
                 Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -71,8 +71,8 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Fills the page, starting at `from`. Returns the position of the next page, or `None` after the last
-    /// page.
+    /// Fills the page, starting at `from`. Returns the position of the next page, or `None` if this page is the
+    /// last one.
     async fn fill(&mut self, from: Option<RoomsPosition>) -> Result<Option<RoomsPosition>, Error> {
         if self.query.search.is_some() && self.needle.is_none() {
             return Ok(None);
@@ -174,7 +174,8 @@ impl<'a> Page<'a> {
             for room in hits.iter().filter_map(|id| found.remove(id)).collect::<Vec<_>>() {
                 self.add(room, &counts);
             }
-            // A filtered page can end before it is full. The next page continues the search.
+            // After `MAX_READ` entries, a filtered page ends even if it is not full. The next page continues
+            // the search.
             if next.is_none() || self.remaining() == 0 || filter.is_none() || read >= MAX_READ {
                 return Ok(next.map(RoomsPosition::Directory));
             }

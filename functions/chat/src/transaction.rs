@@ -15,11 +15,12 @@ use crate::room_event::{self, RoomEvent, RoomEventKind};
 /// The maximum number of concurrent writes.
 const CONCURRENT_WRITES: usize = 16;
 
-/// Stores membership changes and activity from the homeserver.
+/// Stores the membership changes and the times of messages that the homeserver pushes.
 ///
 /// The homeserver retries a transaction until it succeeds, and only then sends the next transaction. A bad
-/// event must therefore not fail its transaction. This function ignores malformed events, and events of
-/// unknown rooms or users.
+/// event must therefore not fail its transaction. This function ignores malformed events, events of unknown
+/// rooms, and membership changes of unknown users. A message from an unknown sender counts only as activity
+/// of the room.
 pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, Error> {
     let id = digest(&[&call.path.txn_id.0]);
     let events = &call.input.events.0;
@@ -30,7 +31,7 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
     let server = &app.config.chat.server;
     let now = app.clock.now();
     let events = events.iter().filter_map(|event| room_event::read(event, server));
-    // Other servers set the times of their events, so a time can be in the future.
+    // Other servers set the times of their events. Replace a time in the future with the current time.
     let events = events.map(|event| RoomEvent { at: event.at.min(now), ..event });
     NetChanges::of(events).store(&app).await?;
     app.store.save_processed_push(&id, &content, now).await?;

@@ -1,7 +1,7 @@
 //! Imports sports, teams, tournaments and matches, and publishes the snapshot that the API reads.
 //!
-//! The payload is the document to import. A scheduled run has an empty payload. The function then fetches the
-//! document from `FEED_URL`.
+//! An operator sends the document to import as the payload. A scheduled run has the payload `{}` and fetches
+//! the document from `FEED_URL`.
 
 mod document;
 mod error;

@@ -52,7 +52,7 @@ pub async fn settle(
         return Ok(Some(settled));
     }
     if restart {
-        // With this entry, the next scheduled run resumes the settlement if this run does not finish.
+        // If this run does not finish, the next scheduled run finds this entry and resumes the settlement.
         let due = Due { event_id: event, revision, since: app.clock.now() };
         app.store.put_due(&due).await?;
     }

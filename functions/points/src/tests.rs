@@ -20,8 +20,8 @@ const SHARDS: u8 = 4;
 
 type Guess = (Pick, Option<(u16, u16)>);
 
-/// Each guess, with its points if the match ends 2-1 and its points if the match ends 1-1. The users cycle through
-/// the list.
+/// Each guess, with its points if the match ends 2-1 and its points if the match ends 1-1. Each user makes one
+/// guess: users 1 to 8 make these guesses in order, users 9 to 16 make the same guesses, and so on.
 const GUESSES: [(Guess, u32, u32); 8] = [
     ((Pick::Home, Some((2, 1))), 4, 0),
     ((Pick::Home, Some((3, 2))), 3, 0),
@@ -104,7 +104,7 @@ async fn try_run_for_match(app: &TestApp) -> Result<Value, PointsError> {
     app.try_invoke(crate::handle, json!({ "event_id": EVENT })).await
 }
 
-/// Returns the response of a run that settled the match.
+/// Returns the expected response of a run that settles the match.
 fn settled(revision: u32) -> Value {
     json!({ "matches": [{ "event_id": EVENT, "revision": revision, "scored": USERS, "finished": true }] })
 }

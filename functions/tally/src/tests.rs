@@ -112,8 +112,10 @@ async fn unreadable_records_are_stored_once_and_do_not_block_the_batch() {
     assert!(dump.contains("sideways"), "{dump}");
 }
 
+/// Counter items are in the same table as the predictions, so the stream also has the changes that `tally`
+/// itself writes.
 #[tokio::test]
-async fn changes_of_counter_items_are_accepted() {
+async fn stream_records_of_counter_items_are_accepted() {
     let app = app().await;
     let tally = json!({ "dynamodb": {
         "Keys": { "pk": { "S": "event#9" }, "sk": { "S": "tally" } },
@@ -132,8 +134,9 @@ async fn a_malformed_batch_is_an_error() {
     assert!(app().await.try_invoke(crate::handle, json!("x")).await.is_err());
 }
 
-/// The Lambda event has a shard id only if the event source mapping has a tumbling window. Without a shard
-/// id, `tally` uses the partition key of the record instead.
+/// The Lambda event has a shard id only if the event source mapping has a tumbling window. A counter item
+/// stores the last counted sequence number of each shard. Without a shard id, `tally` stores this number
+/// under the partition key of the record.
 #[tokio::test]
 async fn a_redelivered_batch_without_a_shard_id_counts_once() {
     let app = app().await;
@@ -158,7 +161,7 @@ async fn positions_in_old_shards_are_removed() {
     assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 100);
     let dump = app.dump().await;
     let positions = dump.matches("seen:").count();
-    assert!((6..=10).contains(&positions), "expected the positions of 36 hours, found {positions}");
+    assert!((6..=10).contains(&positions), "expected the last 36 hours, found {positions} positions");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,8 +32,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// Returns whether `resume` is an empty list. With an empty list, the audit would read nothing and report
-    /// no faults.
+    /// Returns whether `resume` is an empty list. The handler rejects such an order, because the audit would read
+    /// nothing and report no faults.
     pub fn is_empty_resume(&self) -> bool {
         self.resume.as_ref().is_some_and(Vec::is_empty)
     }
@@ -111,7 +111,8 @@ pub async fn audit(app: &App, order: Order, until: DateTime<Utc>) -> Result<Repo
     Ok(report)
 }
 
-/// A wallet whose items are being read. The items of a wallet are adjacent in the table.
+/// A wallet whose items are being read. The items of a wallet are adjacent in the table, so the wallet is
+/// complete when an item of another wallet follows.
 #[derive(Default)]
 struct Open {
     wallet: Wallet,

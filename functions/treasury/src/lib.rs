@@ -50,7 +50,7 @@ pub enum TreasuryError {
          or {{\"audit\": {{\"user_id\"}}}} or {{\"audit\": {{\"resume\"}}}} or {{\"audit\": {{}}}}: {0}"
     )]
     BadOrder(String),
-    #[error("{field} {problem}")]
+    #[error("{field}: {problem}")]
     BadField { field: &'static str, problem: String },
     #[error("there is no user {0}")]
     UnknownUser(u32),

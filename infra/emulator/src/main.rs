@@ -101,7 +101,7 @@ fn read_stack() -> Result<Stack, TemplateError> {
     Template::parse(TEMPLATE)?.resolve(&parameters)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "megabytes")]
+#[expect(clippy::cast_precision_loss, reason = "a size in megabytes needs no exact digits")]
 fn megabytes(binary: &Path) -> Result<f64, String> {
     let length = std::fs::metadata(binary).map(|metadata| metadata.len());
     length

@@ -57,7 +57,7 @@ async function call(method, path, body, { token = state.token, headers = {} } = 
 /** Invokes a function that has no route, as `aws lambda invoke` does. */
 async function invoke(name, payload) {
   const result = await call("POST", `/2015-03-31/functions/${name}/invocations`, payload, { token: null });
-  // Lambda responds with 200 when the function fails. The error is in the body.
+  // Lambda responds with 200 even if the function fails. The error is in the body.
   if (result?.errorType) throw new Error(`${name} failed: ${result.errorMessage}`);
   return result;
 }
@@ -359,7 +359,10 @@ async function predictions() {
   );
 }
 
-/** A unique reference for a deduction. `crypto.randomUUID` needs HTTPS or localhost; a phone opens this page by IP address. */
+/**
+ * Returns a unique reference for a deduction. Does not use `crypto.randomUUID`, because that needs HTTPS or
+ * localhost, and a phone opens this page by IP address over HTTP.
+ */
 const newReferenceId = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 async function coins() {

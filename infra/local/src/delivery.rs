@@ -1,9 +1,9 @@
-//! Lets a request wait until its own writes are delivered to the functions that read the streams.
+//! Lets an HTTP request wait until its own writes are delivered to the functions that read the streams.
 //!
-//! Each event source mapping has an inbox. A write to the mapping's table requests a pass: the mapping's worker reads
-//! the stream and delivers the new records. A request waits for the passes that deliver its writes. It also waits
-//! for the passes that deliver the writes of the functions which those passes invoke. It does not wait for the
-//! writes of other requests.
+//! Each event source mapping has an inbox and a worker. After a write to the mapping's table, the worker makes a pass:
+//! it reads the stream and delivers the new records to the mapping's function. An HTTP request waits for the passes
+//! that deliver its own writes. The functions that these passes invoke can write too, and the HTTP request also waits
+//! for the delivery of those writes. It does not wait for the writes of other HTTP requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -16,20 +16,22 @@ use touchline_stack::resources::StreamMapping;
 
 const LOCK: &str = "no holder of the lock panics";
 
-/// How many finished passes an inbox remembers, each with the deliveries that the pass caused. After a write, a
-/// request looks up every pass that can have delivered the write. They are few, and they have just finished.
+/// How many finished passes an inbox remembers, each with the deliveries that the pass caused. After a write, an HTTP
+/// request looks up the passes that can have delivered the write. They are few and have just finished, so the inbox
+/// still remembers them.
 const REMEMBERED_PASSES: usize = 256;
 
-/// How many deliveries a request follows, each caused by the one before. The longest chain of the product has three
-/// deliveries: a prediction with new points, then the user's statistics, then the user's memberships. Under load, the
-/// passes also deliver the writes of other requests, and a request must not follow their chains forever.
+/// The maximum number of deliveries in a chain that an HTTP request waits for. Each delivery in a chain causes the
+/// next one. The product's longest chain has three deliveries: a prediction with new points, then the user's
+/// statistics, then the user's memberships. Under load, the passes also deliver the writes of other HTTP requests, and
+/// waiting for the chains of those writes could take forever.
 const MAX_CHAIN: usize = 6;
 
 /// The maximum time that a response waits for deliveries. A function that keeps failing must not block every
 /// request.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// The numbers of the latest passes. The first pass is 1.
+/// The numbers of the passes that were requested, begun and finished last. The first pass has number 1.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passes {
     requested: u64,
@@ -74,7 +76,7 @@ impl Inbox {
         self.passes.send_modify(|passes| passes.requested = passes.begun + 1);
     }
 
-    /// Waits for a request and begins a pass. Returns the number of the pass.
+    /// Waits until a pass is requested, and begins it. Returns the number of the pass.
     pub(crate) async fn begin_pass(&self) -> u64 {
         let mut passes = self.passes.subscribe();
         // The sender lives as long as `self`, so the wait cannot fail.
@@ -88,7 +90,7 @@ impl Inbox {
         number
     }
 
-    /// Ends a pass. `caused` are the deliveries of the writes that the invoked function made.
+    /// Ends a pass. `caused` has the tickets for the writes that the invoked function made.
     pub(crate) fn finish_pass(&self, number: u64, caused: Vec<Ticket>) {
         if !caused.is_empty() {
             let mut remembered = self.caused.lock().expect(LOCK);
@@ -100,7 +102,8 @@ impl Inbox {
         self.passes.send_modify(|passes| passes.finished = number);
     }
 
-    /// Returns whether the mapping may deliver a write to an item with these keys.
+    /// Returns whether the mapping's filters may accept the record of a write. `keys` are the keys of the written
+    /// item, if they are known.
     fn expects(&self, keys: Option<&Value>) -> bool {
         keys.is_none_or(|keys| self.mapping.may_accept(keys))
     }
@@ -136,7 +139,7 @@ impl Tickets {
         self.0
     }
 
-    /// Waits until the writes are delivered, and the writes that their deliveries caused.
+    /// Waits until the writes of the tickets are delivered. Then waits for the writes that these deliveries caused.
     pub(crate) async fn delivered(self) {
         if tokio::time::timeout(MAX_WAIT, self.follow()).await.is_err() {
             tracing::warn!("a request stopped waiting for the delivery of its writes");

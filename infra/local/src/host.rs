@@ -1,4 +1,5 @@
-//! Runs functions in this process as Lambda runs them: with a timeout, and a panic fails only its invocation.
+//! Runs functions in this process. As in Lambda, each invocation has a timeout, and a panic fails only the
+//! invocation in which it happens.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -31,7 +31,7 @@ pub(crate) fn read_stack(
     let mut parameters: BTreeMap<String, String> = [
         ("AWS::StackName", options.stack_name.as_str()),
         ("Environment", "local"),
-        // Developers see every imported change in the next response.
+        // Check for a newer catalog on every request, so that the next response shows what was just imported.
         ("CatalogMaxAgeMs", "0"),
         ("SmsProvider", if options.sns.is_some() { "sns" } else { "console" }),
     ]

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The URL to configure as DynamoDB's endpoint. The SDK needs one, and no request goes there.
+/// The URL to configure as DynamoDB's endpoint. The SDK requires an endpoint, but no request goes there.
 pub const ENDPOINT: &str = "http://embedded.invalid";
 
 /// Calls the embedded DynamoDB in this process.

@@ -107,7 +107,7 @@ impl EmbeddedStore {
         self.server.as_ref().map_or_else(String::new, |server| format!("http://{}", server.address))
     }
 
-    /// Returns an HTTP client for the SDK that calls the store without a network.
+    /// Returns an HTTP client for the SDK. The client calls the store in this process, without a network.
     #[must_use]
     pub fn http_client(&self) -> SharedHttpClient {
         SharedHttpClient::new(DirectClient::new(self.database.clone()))
@@ -134,7 +134,7 @@ pub fn reachable_address(listening: SocketAddr) -> SocketAddr {
 }
 
 /// Returns the name of a new database in memory. Unlike `:memory:`, this name lets two connections share the
-/// database: the engine's connection, and our connection that adds the index and trims the streams.
+/// database: the engine's connection, and our connection, which indexes and trims the stream records.
 fn memory_location() -> String {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     format!("file:/touchline-{}?vfs=memdb", OPENED.fetch_add(1, Ordering::Relaxed))

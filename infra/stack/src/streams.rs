@@ -1,4 +1,4 @@
-//! Reads the streams of tables as the records that Lambda sends to functions.
+//! Reads the streams of tables. Returns the records in the format in which Lambda sends them to functions.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,8 +36,9 @@ impl StreamReader {
         }
     }
 
-    /// Reads up to `limit` records of a shard that follow the sequence number `after`. Without `after`, it
-    /// reads from the oldest record on. Each record is an element of `Records` in a Lambda event.
+    /// Reads up to `limit` records of a shard. Starts after the record with the sequence number `after`, or
+    /// at the oldest record if `after` is `None`. Each record has the format of an element of `Records` in a
+    /// Lambda event.
     pub async fn records(
         &self,
         stream: &str,
@@ -80,7 +81,8 @@ pub const TRIMMED_AT_ONCE: usize = 100;
 #[derive(Clone)]
 pub struct EmbeddedStreams {
     database: Database,
-    /// A connection to the engine's table of stream records. The engine itself never deletes a record.
+    /// A connection to the engine's table of stream records. [`Self::trim`] deletes old records through this
+    /// connection, because the engine itself never deletes a record.
     table: Arc<Mutex<Connection>>,
 }
 
@@ -131,9 +133,9 @@ impl EmbeddedStreams {
             .collect()
     }
 
-    /// Deletes up to [`TRIMMED_AT_ONCE`] records of a table, up to the sequence number `through`. Keeps the
-    /// last record of the table, because the engine continues its numbering from there. Returns the number of
-    /// deleted records.
+    /// Deletes the oldest stream records of a table: at most [`TRIMMED_AT_ONCE`] records, and no record after
+    /// the sequence number `through`. Keeps the newest record, because the engine continues its numbering from
+    /// there. Returns the number of deleted records.
     pub fn trim(&self, table: &str, through: &str) -> Result<usize, String> {
         // The engine stores sequence numbers without this offset. It adds the offset when it returns a number, so
         // that the number has as many digits as on AWS.

@@ -115,8 +115,8 @@ async fn enable_time_to_live(client: &Client, table: &Table) -> Result<(), Table
     Ok(())
 }
 
-/// Checks that an existing table matches the template. A table in an old data folder may have been created
-/// from an older template.
+/// Checks that an existing table matches the template. The local stack keeps tables in its data folder, so an
+/// existing table may come from an older template.
 async fn check_existing(client: &Client, table: &Table) -> Result<(), TableError> {
     let found = client.describe_table().table_name(&table.name).send().await;
     let found = found.map_err(|error| TableError::not_created(table, error))?.table;

@@ -26,7 +26,8 @@
 //! | `app.homeserver()` | the chat network's homeserver |
 //!
 //! **Verbs** are methods of personas. [`verbs`] has one file for each group of endpoints. A verb returns a [`Request`].
-//! Awaiting the request sends it and returns a [`Response`]. Methods of the request set its options:
+//! Awaiting the request sends it and returns a [`Response`]. Methods of the request set its options. In this table,
+//! an option can be for only some of the verbs in its row:
 //!
 //! | verb | options |
 //! |---|---|

@@ -64,8 +64,8 @@ pub struct User<A> {
     pub username: String,
     pub phone: String,
     pub token: String,
-    /// The `matrix_credentials` of the login response. They contain no access token if the user was stored
-    /// without a login.
+    /// The `matrix_credentials` of the login response. A user whom the test stored without a login has the same
+    /// fields, except for the access token.
     pub credentials: Value,
 }
 

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::{Api, RawRequest, Response};
 
-/// The marker type of requests that have no options of their own.
+/// The marker type of requests that have no builder methods of their own.
 #[derive(Debug, Clone, Copy)]
 pub struct Plain;
 
 /// A request that a persona is about to send. Awaiting it sends the request and returns the [`Response`].
 ///
-/// `V` is a marker type, such as `CreateRoom`, for the options that only some requests have. All requests have the
-/// options below.
+/// `V` is a marker type, such as `CreateRoom`. It selects the builder methods that only some requests have, such as
+/// `topic`. The builder methods below exist for every `V`.
 #[must_use = "a request is sent when it is awaited"]
 pub struct Request<A, V = Plain> {
     api: A,

@@ -24,7 +24,7 @@ endpoint! {
 endpoint! {
     /// List rooms
     ///
-    /// The caller's private rooms first, then the public rooms.
+    /// The private rooms that the caller has joined or is invited to come first. The public rooms follow.
     ListRooms: GET "/api/auth/chat-rooms", in "chat", by SignedIn, RoomsQuery => CursorPage<ListedRoom>
 }
 

@@ -181,7 +181,7 @@ pub struct EntryView {
     pub balance: i64,
     /// The reason of a deduction or grant; `null` for daily coins.
     pub reason: Option<String>,
-    /// The `reference_id` of the deduction or grant; `null` if it had none.
+    /// The `reference_id` of a deduction or grant; `null` for daily coins and for deductions without one.
     pub reference_id: Option<ReferenceId>,
     /// When the coins moved.
     pub created_at: Timestamp,

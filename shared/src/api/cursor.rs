@@ -62,7 +62,8 @@ impl<P: Position> Cursor<P> {
         let (list_id, position) = bytes.split_first_chunk()?;
         let position = P::decode(std::str::from_utf8(position).ok()?)?;
         let cursor = Self { list_id: *list_id, position };
-        // Accepts only the text that `Display` writes. `decode` alone would also accept `+7` and `07` for 7.
+        // Accepts only the text that `Display` writes. The `decode` of a numeric position would also accept
+        // `+7` and `07` for 7.
         (cursor.to_string() == text).then_some(cursor)
     }
 }

@@ -11,7 +11,8 @@ use crate::domain::{Id, Timestamp};
 endpoint! {
     /// List matches
     ///
-    /// Live matches come first, then scheduled matches by kick-off, then finished matches, the newest first.
+    /// Live matches come first, then scheduled matches by kick-off, then finished matches from the newest to the
+    /// oldest.
     ListEvents: GET "/api/auth/events", in "matches", by SignedIn, EventQuery => NumberedPage<EventView>,
         errors [NoCatalogue]
 }

@@ -8,7 +8,7 @@ macro_rules! endpoints {
         /// The routes of all endpoints.
         pub const ALL: &[Route] = &[$(Route::of::<$endpoint>()),*];
 
-        /// One function per endpoint, which returns the endpoint with its JSON Schemas. The generator
+        /// One `fn` per endpoint. It describes the endpoint, including its JSON Schemas. The generator
         /// collects the schemas that several endpoints use.
         #[cfg(feature = "openapi")]
         pub const OPERATIONS: &[fn(&mut schemars::SchemaGenerator) -> super::schema::Operation] =

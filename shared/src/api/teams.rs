@@ -123,7 +123,8 @@ pub struct SportView {
 }
 
 impl TeamView {
-    /// Describes a team. Returns `None` if the catalog lacks the team's sport. Imports reject such a team.
+    /// Describes a team. Returns `None` if the catalog lacks the team's sport. This does not happen in practice,
+    /// because imports reject a team of an unknown sport.
     #[must_use]
     pub fn of(team: &Team, catalog: &Catalog) -> Option<Self> {
         let sport = catalog.sport(team.sport_id)?;

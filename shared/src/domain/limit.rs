@@ -1,6 +1,6 @@
 //! Rate limits over a sliding window.
 //!
-//! For each phone, network or user with a limit, a DynamoDB item holds the ids of the last N admitted
+//! For each phone, network or user with a limit, a DynamoDB item holds the ids of the last admitted
 //! requests, newest first. A limit of 5 in 10 minutes admits a request if the fifth newest id is absent or at
 //! least 10 minutes old. So no period of 10 minutes has more than 5 requests, wherever it begins. One
 //! conditional write checks the limit and records the request, without a read.
@@ -25,7 +25,7 @@ pub struct Limited {
 /// Makes the id of a request: its time in milliseconds, and a nonce that makes the id unique within the
 /// millisecond.
 ///
-/// Ids in text order are in the order of their times, until the year 2286.
+/// Until the year 2286, sorting ids as text sorts them by time.
 #[must_use]
 pub fn request_id(at: DateTime<Utc>, nonce: u32) -> String {
     format!("{:013}-{nonce:08x}", at.timestamp_millis())

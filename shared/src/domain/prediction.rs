@@ -236,8 +236,8 @@ impl Match {
         if is_to_come && now < self.start { Ok(()) } else { Err(PredictionsClosed) }
     }
 
-    /// Returns whether the match has kicked off or will never be played. From then on, every user can see the
-    /// picks of other users.
+    /// Returns whether the match has kicked off or will never be played. A postponed match has not kicked off,
+    /// even after its old kick-off. If picks are hidden before kick-off, this decides when they become visible.
     #[must_use]
     pub fn has_kicked_off(&self, now: DateTime<Utc>) -> bool {
         match self.status {
@@ -255,9 +255,9 @@ impl Match {
     }
 }
 
-/// Returns the shard of a match that holds the user's prediction, or the shard of a room that holds the user's
-/// membership. `shards` is the number of shards of the match or room. This function must never change, because
-/// stored rows depend on it.
+/// Returns the shard that stores a row of this user: the user's prediction for a match, or the user's
+/// membership of a room. `shards` is the number of shards of the match or room. This function must never
+/// change, because stored rows depend on it.
 #[must_use]
 pub fn shard(user: UserId, shards: u8) -> u8 {
     // Users who register together have consecutive ids. SplitMix64's finalizer spreads such ids over the

@@ -13,8 +13,8 @@ pub const RENEW_AFTER: TimeDelta = TimeDelta::days(1);
 
 /// A bearer token: `tl_<user id>_<64 hex digits>`.
 ///
-/// Secret scanners recognise the prefix `tl_`. The user id is part of the session's key, so one read
-/// finds the session. The digits are 256 random bits. Only the SHA-256 of the token is stored.
+/// The prefix `tl_` lets secret scanners find leaked tokens. The user id is part of the session's key, so one
+/// read finds the session. The digits are 256 random bits. Only the SHA-256 of the token is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     user: UserId,

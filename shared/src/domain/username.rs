@@ -145,7 +145,7 @@ impl Field for UsernameBase {
         schema["description"] =
             "Up to 100 characters, with at least one letter or digit of any script.".into();
         // Rejects ASCII texts without a letter or digit. A pattern cannot tell which other characters have a
-        // transliteration.
+        // transliteration, so it accepts them.
         schema["allOf"] = serde_json::json!([{ "pattern": "[A-Za-z0-9]|[^\\u0000-\\u00A0]" }]);
         schema
     }

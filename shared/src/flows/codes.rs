@@ -8,7 +8,7 @@ use crate::storage::StoreError;
 use crate::storage::users::{Attempt, Issue, StoredCode};
 use crate::{App, Error};
 
-/// Stores a new code, sends it and logs the attempt. Returns how many seconds the code is valid.
+/// Stores a new code, sends it and adds an entry to the SMS log. Returns how many seconds the code is valid.
 ///
 /// The request counts against the rate limits before the message is sent, so that concurrent requests cannot
 /// exceed them. If the message is not sent, the request no longer counts.

@@ -40,8 +40,8 @@ pub async fn deduct(
     let receipt = loop {
         match request.post(app, &key, wallet, decide).await {
             // The balance can be too low because an earlier request with the same key has deducted the coins.
-            // Then the entry exists, and this request is a replay. A transactional read finds out: it reads
-            // the wallet and the entry at the same moment.
+            // Then the entry exists, and this request is a replay. Look for the entry with a transactional
+            // read, which reads the wallet and the entry at the same moment.
             Err(Error::Coins(CoinError::Insufficient { .. })) if !matches!(key, EntryKey::Generated(_)) => {
                 let (current, entry) = app.store.wallet_and_entry(user, &key).await?;
                 if let Some(entry) = entry {

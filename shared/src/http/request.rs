@@ -28,8 +28,8 @@ pub(super) fn input<I: Input>(request: &Request, max_body: usize) -> Result<I, E
     if body.len() > max_body {
         return Err(Error::BodyTooLarge { limit: max_body });
     }
-    // An empty body counts as an empty object, so that a 422 lists the required fields.
-    // Only these four characters are white space in JSON.
+    // A body that is empty or only white space counts as an empty object, so that a 422 lists the required
+    // fields. White space in JSON is space, tab, line feed and carriage return.
     let body: Value = if body.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
         Value::Object(serde_json::Map::new())
     } else if is_json(request.headers()) {

@@ -22,7 +22,8 @@ pub struct Delivery {
     pub outcome: Result<(), SmsFailed>,
 }
 
-/// The error code of the provider, without its message. It contains no personal data.
+/// The error code of the provider. The error text of the provider is left out, because it can contain the phone
+/// number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SmsFailed(pub String);

@@ -19,8 +19,9 @@ use super::store::Store;
 use crate::domain::catalog::fold;
 use crate::domain::room::{Room, RoomId};
 
-/// The maximum length of a folded name, in characters. Longer folded names are cut. A folded name can be
-/// longer than the room's name, because folding can turn one character into several.
+/// The maximum length of a folded name, in characters. Longer folded names are cut. Folding converts a name to
+/// lower-case ASCII without accents. The folded name can be longer than the room's name, because folding can turn one
+/// character into several.
 const MAX_NAME: usize = 300;
 
 /// Which public rooms to list, and in which order.

@@ -66,7 +66,7 @@ pub fn owned_name(pk: &str) -> Option<Username> {
     Username::parse(pk.strip_prefix("name#")?).ok()
 }
 
-/// Returns the key of an IP address's rate limit.
+/// Returns the key of the rate limit of a network.
 #[must_use]
 pub fn address_limit(address: &Address) -> Key {
     key(format!("address#{}", address.as_str()), "limit")

@@ -34,11 +34,11 @@ const BY_STANDING: &str = "by_standing";
 /// join through our API, `entry` is the id of the join request.
 const ELSEWHERE: &str = "elsewhere";
 
-/// The maximum difference between the homeserver's clock and ours.
+/// The maximum difference that we assume between the homeserver's clock and ours.
 const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
 /// A condition that holds if no homeserver event is newer than the API request. A newer homeserver event either
-/// supersedes the request or results from it.
+/// supersedes the request or results from it. In both cases the request must not overwrite the event's change.
 const NO_NEWER_EVENT: &str = "attribute_not_exists(told) OR told < :began";
 
 /// Returns the value of `told` for an API request: the time when the request began, minus the clock skew. So the
@@ -169,9 +169,9 @@ impl Store {
         let Some(member) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        // A newer homeserver event may have changed the stored membership already, for example to `leave`.
-        // The caller has joined anyway, because the homeserver accepted the join. The stored membership stays:
-        // the homeserver sends its events in order, so the last event leaves the correct value.
+        // The condition also fails if a newer homeserver event has changed the membership, for example to
+        // `leave`. The join still succeeded, because the homeserver accepted it. The stored membership stays: the
+        // homeserver sends its events in order, so the last event leaves the correct value.
         let joined_before = has_text(&member, "membership", Membership::Join.as_str())
             && !has_text(&member, "entry", request_id);
         Ok(if joined_before { Joined::Already } else { Joined::Now })

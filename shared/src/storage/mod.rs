@@ -1,6 +1,6 @@
 //! DynamoDB: keys, items, conditional writes. One file or folder per table or part of a table.
 //!
-//! DynamoDB types stay inside this module. A function that makes a conditional write turns a failed condition
+//! DynamoDB types stay inside this module. A method that makes a conditional write turns a failed condition
 //! into a domain result. Every other failure becomes a [`StoreError`].
 
 mod batch;

@@ -53,7 +53,7 @@ where
     F: Future<Output = Result<(Vec<T>, bool), StoreError>>,
 {
     let PageQuery { shards, after, limit, estimated_total, is_filtered } = query;
-    // Estimates how many shards hold `enough` rows, assuming that the rows are spread evenly over the shards.
+    // Estimates how many shards together hold `enough` rows, assuming that all shards have the same number.
     let enough = if is_filtered { MAX_EXAMINED } else { limit + 1 };
     let per_shard = estimated_total.div_ceil(usize::from(shards)).max(1);
     let concurrency = u8::try_from(enough.div_ceil(per_shard)).unwrap_or(shards).clamp(1, shards);
@@ -103,7 +103,8 @@ impl Store {
         let (mut items, mut from) = (Vec::new(), None);
         loop {
             let missing = limit - items.len();
-            // A sort key cannot be empty. A space sorts before all of our sort keys.
+            // Without `after`, begin after a space, which sorts before all of our sort keys. DynamoDB does not
+            // accept an empty sort key.
             let after = after.as_deref().unwrap_or(" ");
             let page = self
                 .client

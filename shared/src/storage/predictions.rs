@@ -75,8 +75,8 @@ pub struct NewPrediction {
 pub enum Predicted {
     Created(Prediction),
     Updated(Prediction),
-    /// Nothing was written, because the prediction has points already. The caller's catalog can be stale and
-    /// still show the match as open.
+    /// Nothing was written, because the prediction has points already. This can happen if the caller's catalog is
+    /// stale and still shows the match as open.
     Settled,
 }
 

@@ -64,8 +64,9 @@ pub(super) fn release(limits: &[Limit], position: usize, request_id: &str) -> Sh
     }
 }
 
-/// Returns the maximum number of attempts to release an id. An attempt fails if a concurrent admission or
-/// release has moved the id by one position.
+/// Returns the maximum number of attempts to release an id. An attempt fails if the id is no longer at the expected
+/// position: each concurrent admission or release can move the id by one position. The maximum allows for twice as
+/// many moves as the window has positions.
 pub(super) fn release_attempts(limits: &[Limit]) -> u32 {
     u32::try_from(2 * limit::depth(limits) + 1).unwrap_or(u32::MAX)
 }

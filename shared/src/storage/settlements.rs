@@ -249,9 +249,9 @@ impl Store {
     /// Returns the current rows of the predictions that changed since they were read. If such a row was
     /// settled under this revision or a later one, it needs no further write.
     ///
-    /// One call writes many rows at one write unit each. A batch of puts would cost the same, but puts in a
-    /// batch cannot have conditions. Without conditions, a slow settlement could overwrite the points of a
-    /// later, corrected result.
+    /// `BatchExecuteStatement` writes many rows in one call, at one write unit each. `BatchWriteItem` would
+    /// cost the same, but it does not support conditions. Without conditions, a slow settlement could
+    /// overwrite the points of a later, corrected result.
     pub async fn award(
         &self,
         shards: u8,

@@ -1,4 +1,4 @@
-//! Reads the counters that the function `tally` adds up. `exactly_once.rs` writes them.
+//! Reads the counters of matches and users. The function `tally` writes them with `Store::fold`, in `exactly_once.rs`.
 
 use std::collections::BTreeMap;
 

@@ -75,8 +75,8 @@ async fn team_keys_are_snake_case_whatever_slugs_the_feed_sends() {
     );
 }
 
-/// In this test, `tally` processes only changes of the `rooms` table after the join. So only the join can have caused the
-/// copies.
+/// After the join, the test passes only the changes of the `rooms` table to `tally`. So `tally` can only have made the
+/// copies because of the join.
 #[tokio::test]
 async fn a_join_copies_the_users_team_prediction_and_statistics_into_the_membership() {
     let (app, [alice, bob, _]) = app().await;
@@ -162,7 +162,8 @@ async fn the_top_predictors_are_members_ranked_by_correct_predictions_then_accur
     );
 }
 
-/// Cancelling a match removes its points. A stream record from before the cancellation is then redelivered.
+/// The test cancels a match, which removes the points of its predictions. Then it redelivers the stream records from
+/// before the cancellation.
 #[tokio::test]
 async fn a_redelivered_older_result_does_not_rank_a_member_again() {
     let (app, [alice, ..]) = app().await;

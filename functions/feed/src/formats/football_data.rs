@@ -119,7 +119,7 @@ fn event(
         status: match status.as_str() {
             "SCHEDULED" | "TIMED" => Status::Scheduled,
             "POSTPONED" => Status::Postponed,
-            // A suspended match was interrupted and may continue.
+            // A suspended match was interrupted and may continue, so it counts as live.
             "IN_PLAY" | "PAUSED" | "EXTRA_TIME" | "PENALTY_SHOOTOUT" | "SUSPENDED" => Status::Live,
             "FINISHED" => Status::Finished,
             "CANCELLED" => Status::Cancelled,
@@ -150,7 +150,7 @@ fn after_ninety_minutes(score: &Value) -> Result<(Option<i64>, Option<i64>), Str
         None | Some("REGULAR") => part("fullTime"),
         Some("EXTRA_TIME" | "PENALTY_SHOOTOUT") => match part("regularTime")? {
             (Some(home), Some(away)) => Ok((Some(home), Some(away))),
-            _ => Err("a match with extra time has no regularTime".into()),
+            _ => Err("a match that went beyond 90 minutes has no regularTime".into()),
         },
         Some(other) => Err(format!("duration {other:?} is unknown")),
     }

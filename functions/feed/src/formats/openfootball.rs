@@ -147,7 +147,7 @@ mod tests {
         };
         assert_eq!(start("2026-08-15", "15:00").unwrap(), "2026-08-15T14:00:00+00:00");
         assert_eq!(start("2026-12-15", "15:00").unwrap(), "2026-12-15T15:00:00+00:00");
-        assert_eq!(start("2026-10-25", "01:30").unwrap(), "2026-10-25T00:30:00+00:00", "the earlier of two");
+        assert_eq!(start("2026-10-25", "01:30").unwrap(), "2026-10-25T00:30:00+00:00", "the earlier 01:30");
         assert!(start("2026-03-29", "01:30").unwrap_err().contains("does not exist"), "a skipped time");
         assert!(start("2026-02-30", "15:00").is_err());
         assert!(start("2026-02-20", "25:00").is_err());

@@ -46,8 +46,8 @@ impl Rows {
     }
 }
 
-/// Returns the chunks that change when `rows` replace the rows with the same ids in `catalog`. A chunk that
-/// becomes empty is `None`.
+/// Returns the chunks that change when `rows` are put into `catalog`. A row replaces the row with the same id. A
+/// month's chunk that loses all its matches is `None`. The base chunk is never `None`.
 pub fn changed_chunks(catalog: &Catalog, rows: &Rows) -> BTreeMap<ChunkName, Option<Chunk>> {
     let mut next: BTreeMap<ChunkName, Chunk> = BTreeMap::new();
     let copy =

@@ -26,7 +26,8 @@ use self::chunks::Rows;
 use crate::document::{Document, Rejected};
 use crate::{FeedError, Report};
 
-/// How far a document's clock may be ahead of ours.
+/// How far the `as_of` date of a document may lie in the future, because the clock of its source may be ahead of
+/// ours.
 const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
 /// The maximum number of rejected rows that a report lists with a reason. Further rejected rows are only
@@ -92,7 +93,7 @@ struct Import<'a> {
     is_dated: bool,
     /// The catalog before the import.
     catalog: Arc<Catalog>,
-    /// The stored state of the document's rows, after they were written.
+    /// The document's rows, as they are stored after this import wrote them.
     rows: Rows,
     /// The rejected rows, by kind and id. No row of the same document may refer to a rejected row.
     rejected: HashSet<(Kind, u32)>,

@@ -54,7 +54,7 @@ impl Import<'_> {
         match self.app.chat.rename_match_room(room, name).await {
             Ok(()) => {}
             // The room is not on this homeserver, or we lost the right to rename it. Trying again would not
-            // help.
+            // help, so continue as after a success. The new hash then stops later imports from trying again.
             Err(error @ (ChatError::NotFound | ChatError::Forbidden)) => {
                 tracing::warn!(%error, room = room.as_str(), "the homeserver does not rename the room");
             }

@@ -8,7 +8,7 @@ use super::Import;
 
 /// What the import does with a row of the document.
 enum Decision<T> {
-    /// `changed` is false if only the date differs from the stored row.
+    /// `changed` is false if the row differs from the stored row only in `as_of`.
     Write {
         row: T,
         changed: bool,
@@ -54,8 +54,8 @@ impl Import<'_> {
                     }
                     Decision::Reject(reason) => {
                         self.rejected.insert((T::KIND, id));
-                        // The id belongs to a row of another source. Release the id, so that the next import
-                        // assigns another one.
+                        // A row of another source has this id. Remove the id's assignment to our row, so that
+                        // the next import assigns another id to our row.
                         self.app.store.release_id(T::KIND, row.key(), id).await?;
                         self.reject(label, reason);
                     }
@@ -122,9 +122,9 @@ fn decide<T: Row>(
     }
     let settled = settle(Some(stored), wanted.clone());
     let changed = settled.clone().dated(stored.as_of()) != *stored;
-    // A dated document that confirms a row moves the row's date forward, so that an older document cannot
-    // change the row. The date of an undated document is the time of the import. If an undated document moved
-    // the row's date, every import would rewrite every row.
+    // A dated document that confirms a row moves the row's `as_of` forward, so that an older document cannot
+    // change the row. For an undated document, `as_of` is the time of the import. If undated documents also
+    // moved the `as_of` of unchanged rows, every import would rewrite every row.
     if changed || (is_dated && wanted.as_of() > stored.as_of()) {
         Decision::Write { row: settled, changed }
     } else {

@@ -84,7 +84,7 @@ async fn one_of_fifty_concurrent_users_gets_the_username_that_all_want() {
 }
 
 #[tokio::test]
-async fn a_change_of_username_can_be_retried_after_a_crash_between_any_two_calls() {
+async fn a_change_of_username_can_be_retried_after_a_crash_between_any_two_store_calls() {
     for calls_before_crash in 0..5 {
         let (app, alice) = alice().await;
         let mut calls = 0;
@@ -103,7 +103,7 @@ async fn a_change_of_username_can_be_retried_after_a_crash_between_any_two_calls
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_changes_of_one_user_to_the_same_username_all_succeed() {
+async fn concurrent_requests_by_one_user_for_the_same_username_all_succeed() {
     let (_app, alice) = alice().await;
     for response in concurrently(8, |_| alice.updates_profile().username("ada")).await {
         response.expect(200);

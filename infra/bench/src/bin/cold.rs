@@ -21,7 +21,8 @@ use touchline_bench::StoreProcess;
 /// The number of rounds. Each round starts every candidate once.
 const ROUNDS: usize = 40;
 
-/// Most requests read the store. Each of these two Lambda events causes one read.
+/// The benchmark sends these two Lambda events because each causes a read of the store. Most requests to the
+/// product read the store too.
 const HEALTH: &str = include_str!("../../../../events/meta/health.json");
 const USERNAME_CHECK: &str = include_str!("../../../../events/login/username-check.json");
 

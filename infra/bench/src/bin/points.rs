@@ -50,7 +50,7 @@ fn at(text: &str) -> DateTime<Utc> {
 }
 
 /// Runs the `points` function and prints the time in seconds, the number of scored predictions and the peak
-/// memory in MB. `round` runs `settle` in a separate process.
+/// memory in MB. `round` runs `settle` in a separate process, so that the peak memory is that of `points` alone.
 async fn settle(url: &str, event: u32) {
     let app = App::new(config(url).0);
     let deadline = app.clock.now() + TimeDelta::hours(1);
@@ -136,8 +136,8 @@ async fn round(event: u32, count: u32) -> Figures {
     let app = App::new(config);
     put_match(&app, event).await;
     put_predictions(&client, &table, event, count).await;
-    // The plain puts write every item again without conditions. The function writes every item with
-    // conditions. The puts run before and after the function, because the speed of a shared machine varies.
+    // The plain puts write every item again without conditions. `points` writes every item with conditions.
+    // The puts run before and after `points`, because the speed of a shared machine varies.
     let before = timed_put(&client, &table, event, count).await;
     let run = Command::new(&program)
         .args(["settle", &server.url, &event.to_string()])

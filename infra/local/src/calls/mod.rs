@@ -40,7 +40,7 @@ struct Scope {
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) calls: Vec<String>,
-    /// The deliveries of its writes.
+    /// The deliveries of the stream records that the request's writes create.
     pub(crate) tickets: Tickets,
 }
 

@@ -16,8 +16,8 @@ pub(super) fn is_write(operation: &str) -> bool {
     )
 }
 
-/// Returns the table and the key attributes of each item that a call writes. For a put, the value has all
-/// attributes of the item, not only its keys. For a `PartiQL` statement, the value is `None`.
+/// Returns the table and the key attributes of each item that a call writes. For a put, it returns all
+/// attributes of the item, not only the key. For a `PartiQL` statement, it returns the table and `None`.
 pub(super) fn written_items(operation: &str, body: &Value) -> Vec<(String, Option<Value>)> {
     let item = |part: &Value| {
         let keys = part.get("Key").or_else(|| part.get("Item"));

@@ -80,7 +80,7 @@ impl Gateway {
         let Some(host) = host.filter(|host| host.parse::<Authority>().is_ok()) else {
             return (response::message(StatusCode::BAD_REQUEST, "Bad Request"), Vec::new());
         };
-        if origin::is_cross_site(&parts.headers, host) {
+        if origin::is_cross_origin(&parts.headers, host) {
             let message = "Requests from other web sites are not allowed. Use the pages of this stack.";
             return (response::message(StatusCode::FORBIDDEN, message), Vec::new());
         }
@@ -93,7 +93,8 @@ impl Gateway {
         } else {
             return (response::message(StatusCode::NOT_FOUND, "Not Found"), Vec::new());
         };
-        // Wait for the deliveries to streams, so that the client's next request sees all effects of this one.
+        // Wait until the streams have delivered the writes of this request to the functions. The client's next
+        // request then sees all effects of this request.
         let Observed { calls, tickets } = observed;
         tickets.delivered().await;
         (response, calls)
@@ -182,8 +183,8 @@ async fn respond(
     gateway.report(&parts, &body, response, ms, calls).await
 }
 
-/// Returns the headers of the Lambda event. API Gateway sets `x-forwarded-*` itself and ignores the values
-/// that a client sends.
+/// Returns the headers of the Lambda event. Like API Gateway, it drops the `x-forwarded-*` headers that the client
+/// sent and sets its own.
 fn event_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()

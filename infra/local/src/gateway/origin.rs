@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 /// Returns whether a page of another site sent the request, according to the headers `origin` and
 /// `sec-fetch-site`. Browsers set these headers. Other programs send neither, and their requests are not
 /// cross-site.
-pub(super) fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
+pub(super) fn is_cross_origin(headers: &HeaderMap, host: &str) -> bool {
     let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, authority)| authority == host);
     header("origin").is_some_and(|origin| !is_own(origin))
@@ -23,9 +23,9 @@ mod tests {
         let from = |name: &'static str, value: &'static str| {
             let headers =
                 HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static(value))]);
-            is_cross_site(&headers, "127.0.0.1:3000")
+            is_cross_origin(&headers, "127.0.0.1:3000")
         };
-        assert!(!is_cross_site(&HeaderMap::new(), "127.0.0.1:3000"));
+        assert!(!is_cross_origin(&HeaderMap::new(), "127.0.0.1:3000"));
         assert!(!from("origin", "http://127.0.0.1:3000") && !from("sec-fetch-site", "same-origin"));
         assert!(!from("sec-fetch-site", "none"), "an address typed by the user");
         for origin in ["http://evil.example", "http://127.0.0.1:3001", "null", ""] {

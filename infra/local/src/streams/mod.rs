@@ -43,8 +43,8 @@ const MAX_TRIMS: usize = 50;
 /// processes.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time between two deletions. A blocked write of the engine tries again after some milliseconds, so it would miss
-/// a shorter gap.
+/// The time between two deletions. A deletion blocks the writes to the embedded store. A blocked write tries again only
+/// after some milliseconds, so it would miss a shorter pause.
 const TRIM_PAUSE: Duration = Duration::from_millis(10);
 
 /// Every stream mapping of the template.
@@ -193,8 +193,8 @@ impl Streams {
         each.collect::<Option<Vec<_>>>()?.into_iter().min().cloned()
     }
 
-    /// Delivers all records that are in the stream when the pass begins. Returns the deliveries of the
-    /// writes that the invoked function made.
+    /// Delivers all records that are in the stream when the pass begins. Returns the tickets for the writes
+    /// that the invoked function made.
     async fn deliver(&self, subscription: &Subscription) -> Vec<Ticket> {
         let delivered = calls::observe(false, async {
             for attempt in 1..=MAX_ATTEMPTS {

@@ -185,7 +185,7 @@ async fn delivered_records_are_trimmed_except_the_last() {
     let setup = Setup::new().await;
     let running = setup.start(succeed).await;
     running.deliver(&["a", "b", "c"]).await;
-    // The records stay until the checkpoints are saved.
+    // Records are trimmed only after the checkpoints are saved, so wait until maintenance has saved them.
     tokio::time::sleep(2 * MAINTENANCE_INTERVAL).await;
     assert_eq!(setup.stored_records().await, 1);
     running.deliver(&["d"]).await;
@@ -216,5 +216,5 @@ async fn a_function_that_always_fails_does_not_block_the_stream() {
     setup.put_unobserved(&["a", "b"]).await;
     let running = setup.start(|_| Err(json!({ "errorMessage": "no" }))).await;
     tokio::time::sleep(2 * MAINTENANCE_INTERVAL).await;
-    assert_eq!(running.batches().len(), 6, "three attempts for `a`, then three for `b`");
+    assert_eq!(running.batches().len(), 6, "three attempts before `a` is skipped, then three before `b` is");
 }

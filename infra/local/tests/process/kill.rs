@@ -35,7 +35,7 @@ fn twenty_kills_lose_no_acknowledged_prediction_and_no_count() {
         for (stored, acknowledged) in stored.iter().zip(&acknowledged) {
             assert!(stored.is_superset(acknowledged), "kill {kill} lost {:?}", acknowledged - stored);
         }
-        // An acknowledged prediction was counted before its response.
+        // The stack counts a prediction before it responds, so the counts include every acknowledged prediction.
         let counts = shown_counts(&running, &tokens[0]);
         for (event, count) in count_by_event(&acknowledged) {
             assert!(
@@ -67,7 +67,8 @@ fn predict_until_killed(
             let responses = &responses;
             let mut remaining: Vec<u64> =
                 events.iter().copied().filter(|event| !acknowledged.contains(event)).collect();
-            // The users begin with different matches, so that most predictions are the first of their match.
+            // The users begin with different matches, so that most predictions are the first of their match. Only
+            // for a first prediction does the check below notice a missing count.
             let begin = 11 * user % remaining.len().max(1);
             remaining.rotate_left(begin);
             clients.push(scope.spawn(move || {
@@ -79,7 +80,7 @@ fn predict_until_killed(
                     assert!(matches!(status, 200 | 201), "{body}");
                     acknowledged.insert(event);
                     responses.fetch_add(1, Ordering::SeqCst);
-                    // The prediction was counted before its response.
+                    // The stack counts a prediction before it responds, so the match shows at least this one.
                     let Some((_, shown)) = running.try_get(&format!("/api/auth/events/{event}"), token)
                     else {
                         return;

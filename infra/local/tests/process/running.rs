@@ -39,7 +39,7 @@ impl Running {
         self.try_post(path, token, body).expect("the stack responds")
     }
 
-    /// Sends a request. Returns `None` if there is no whole response, because the stack was killed.
+    /// Sends a request. Returns `None` if the stack was killed before it sent the whole response.
     pub fn try_post(&self, path: &str, token: &str, body: &Value) -> Option<(u16, Value)> {
         let request = self.client.post(format!("{}{path}", self.api)).bearer_auth(token).json(body);
         let response = request.send().ok()?;

@@ -102,7 +102,7 @@ impl Evaluator<'_> {
         while let Some((before, after)) = rest.split_once("${") {
             let (target, after) = after
                 .split_once('}')
-                .ok_or_else(|| TemplateError::Unsupported(format!("an open brace in {text:?}")))?;
+                .ok_or_else(|| TemplateError::Unsupported(format!("an unclosed brace in {text:?}")))?;
             done.push_str(before);
             match target.split_once('.') {
                 // Attributes of resources, such as ARNs, are not evaluated: `${Things.Arn}` becomes the text

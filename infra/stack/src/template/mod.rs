@@ -1,5 +1,5 @@
-//! Reads the functions and the tables of a SAM template, and ignores its other resources. Returns an error for
-//! intrinsic functions and event types that `template.yaml` does not use.
+//! Reads the functions and the tables of a SAM template, and ignores its other resources. Supports only the
+//! intrinsic functions and event types that `template.yaml` uses. All others are errors.
 
 mod error;
 mod intrinsics;

@@ -92,19 +92,19 @@ fn check_rejection(order: &Order, error: &CoinError, entries: &[Entry]) -> Resul
         }
         CoinError::AlreadyClaimed { .. } => {
             let Order::Claim { at } = order else {
-                return Err(format!("{order:?} was rejected as already claimed"));
+                return Err(format!("{order:?} is not a claim, but was rejected as already claimed"));
             };
             let is_later_claim = |entry: &Entry| {
                 entry.kind == EntryKind::Daily && entry.created_at.date_naive() >= at.date_naive()
             };
             if !entries.iter().any(is_later_claim) {
-                return Err("an unclaimed bonus was rejected as already claimed".into());
+                return Err("an unclaimed award was rejected as already claimed".into());
             }
         }
         CoinError::Insufficient { balance, required } => {
             let was_held = *balance == 0 || entries.iter().any(|entry| entry.balance == *balance);
             if i64::from(*required) <= *balance || !was_held {
-                return Err(format!("{order:?} was rejected for a balance of {balance}"));
+                return Err(format!("{order:?} was rejected for a wrong or sufficient balance: {balance}"));
             }
         }
     }

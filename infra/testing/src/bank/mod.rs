@@ -1,14 +1,15 @@
 //! The bank test: clients move coins on a network with faults, through processes that crash.
 //!
 //! A seed determines a schedule: the clients' requests to move coins, the faults and the crashes. The same seed always
-//! gives the same schedule, call by call: everything runs in one thread, on a paused clock, with the store in the same process. After
-//! the schedule, the ledger must be consistent, and every response to a client must agree with the ledger.
+//! gives the same sequence of calls, because everything runs in one thread, on a paused clock, with the store in the
+//! same process. After the schedule, the ledger must be consistent, and every response to a client must agree with the
+//! ledger.
 //!
 //! - `faults`, `network`, `process`: what can go wrong, independent of coins
 //! - `world`: the functions and the store on that network
 //! - `order`, `schedule`: what clients do
 //! - `checks`: what must hold afterwards
-//! - `sabotage`: safeguards that a test can remove, to show that the checks notice
+//! - `sabotage`: safeguards that a test can remove, to show that the checks then fail
 
 mod checks;
 mod dice;

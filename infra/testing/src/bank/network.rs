@@ -15,7 +15,7 @@ use super::process::Process;
 use super::sabotage::Sabotage;
 
 /// The simulated network between the simulated processes and the store. The SDK uses it as its HTTP client.
-/// The store runs inside the test's process.
+/// The store is a library, and the simulated network calls it directly.
 #[derive(Clone)]
 pub struct Network {
     store: Database,

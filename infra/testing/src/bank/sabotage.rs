@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-/// A safeguard that the network removes from the requests, to show that the checks notice.
+/// A safeguard of the store calls that the network removes, to show that the checks then fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
     None,

@@ -256,7 +256,7 @@ proptest! {
     }
 }
 
-/// The tests above rarely generate a text of the maximum length.
+/// The tests above rarely generate a text of the maximum length, so this test checks that length.
 #[test]
 fn the_schema_and_the_parser_have_the_same_maximum_length() {
     fn check<T: Field>(max: usize) {

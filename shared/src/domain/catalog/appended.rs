@@ -1,7 +1,8 @@
 //! Serde functions for the row fields that were added after the first release.
 //!
-//! DynamoDB stores such a field as an attribute of its row, like any other field. In a chunk, the row has no
-//! bytes for the field. The chunk stores the field's values after the last row (see `snapshot.rs`).
+//! A row is stored in two forms: as a DynamoDB item, and in a chunk of the catalog snapshot. In the item, such
+//! a field is an attribute, like any other field. In the chunk, the row has no bytes for the field, and the
+//! field's values follow after the last row (see `snapshot.rs`).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

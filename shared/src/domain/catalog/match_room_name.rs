@@ -15,12 +15,12 @@ const VERSUS: &str = " – ";
 #[must_use]
 pub fn match_room_name(home: &Team, away: &Team) -> String {
     let (home, away) = (home.name.as_str(), away.name.as_str());
-    let room = MAX_ROOM_NAME - VERSUS.chars().count();
-    let half = room / 2;
+    let space = MAX_ROOM_NAME - VERSUS.chars().count();
+    let half = space / 2;
     let (home_length, away_length) = (home.chars().count(), away.chars().count());
     // A short team name leaves its unused characters to the name of the other team.
-    let home_limit = room.saturating_sub(away_length).max(half);
-    let away_limit = room.saturating_sub(home_length).max(half);
+    let home_limit = space.saturating_sub(away_length).max(half);
+    let away_limit = space.saturating_sub(home_length).max(half);
     format!("{}{VERSUS}{}", cut(home, home_limit), cut(away, away_limit))
 }
 

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_duplicate_key_gets_the_team_id_appended() {
         assert_eq!(keys(&["fc-a", "fc.a", "FC_A"]), ["fc_a", "fc_a_2", "fc_a_3"]);
-        assert_eq!(keys(&["a-3", "a", "A"]), ["a_3", "a", "a_3_3"], "even if the key with the id is taken");
+        assert_eq!(keys(&["a-3", "a", "A"]), ["a_3", "a", "a_3_3"], "`a_3` is taken: append the id again");
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Chat for LocalChat {
     }
 
     fn create_room<'a>(&'a self, new: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>> {
-        // A homeserver's room ids have 18 letters too. The same nonce gives the same room id.
+        // The id has 18 letters, like the room ids of a homeserver. The same nonce gives the same id.
         let digest = Sha256::digest(new.nonce.as_bytes());
         let letter = |byte: &u8| char::from(b"abcdefghijklmnopqrstuvwxyzABCDEF"[usize::from(byte % 32)]);
         let room = self.room(&digest.iter().take(18).map(letter).collect::<String>());

@@ -117,7 +117,7 @@ impl MatrixChat {
                 .header(AUTHORIZATION, format!("Bearer {}", self.token.reveal()))
                 .header(CONTENT_TYPE, "application/json")
                 .body(Full::new(Cursor::new(body)))
-                .map_err(|_| ChatError::Unavailable("its URL is invalid".into()))?;
+                .map_err(|_| ChatError::Unavailable("the homeserver's URL is invalid".into()))?;
             match timeout(TIMEOUT, self.exchange(request)).await {
                 Err(_) => {
                     let reason = format!("no response within {} s", TIMEOUT.as_secs());

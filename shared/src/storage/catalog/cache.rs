@@ -96,7 +96,8 @@ pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loade
     let mut reads = Reads::Eventual;
     loop {
         let Some(head) = store.catalog_head(reads).await? else { return Ok(None) };
-        // An eventually consistent read can return a head that is older than the cached head.
+        // Keep the cached catalog unless the head is newer. An eventually consistent read can return a head that
+        // is older than the cached head.
         if let Some(cached) = cached
             && head.version <= cached.head.version
         {

@@ -89,8 +89,8 @@ struct PartItem {
 }
 
 impl Store {
-    /// Reads the current head. An eventually consistent read costs half a read unit. If the head has not
-    /// changed, the catalog has not changed either.
+    /// Reads the current head. If the head has not changed since an earlier read, the catalog has not changed
+    /// either. With an eventually consistent read, this check costs half a read unit.
     pub async fn catalog_head(&self, reads: Reads) -> Result<Option<Head>, StoreError> {
         self.get(&self.tables.catalog, keys::snapshot_head(), reads).await
     }

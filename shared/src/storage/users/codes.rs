@@ -94,7 +94,7 @@ impl Codes {
 }
 
 /// A condition that holds if no newer code replaced the code since it was read, and no other request spent it.
-/// It also holds if this request spent the code: the SDK retries a write whose response was lost.
+/// It also holds if this request already spent the code, so that the SDK's retry after a lost response succeeds.
 pub(super) const SPENDABLE: &str =
     "#code.issue = :issue AND (attribute_not_exists(#code.used_by) OR #code.used_by = :nonce)";
 
@@ -159,8 +159,8 @@ impl Store {
 
     /// Rolls back [`Store::issue_code`] when the message could not be sent.
     ///
-    /// The code becomes void and no longer counts against the rate limit. If the user requested the code for a
-    /// pending verification, the verification stays pending.
+    /// The code becomes void and no longer counts against the rate limit. If the code was resent for a pending
+    /// verification, the verification stays pending.
     pub async fn withdraw_code(&self, issue: &Issue<'_>) -> Result<(), StoreError> {
         // The first attempt assumes that no newer code was issued, which is nearly always true. If the
         // assumption is wrong, the condition fails and the error contains the current item.

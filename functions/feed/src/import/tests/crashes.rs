@@ -65,7 +65,8 @@ async fn retried_writes_do_not_change_the_published_catalog() {
 
 /// The first import writes the head, but the response is lost. Before the SDK retries this write, a second
 /// import publishes a snapshot that reuses the first import's chunk. The retry's conditional check then
-/// fails. The chunk must not expire, because the second snapshot uses it.
+/// fails. After a failed check, an import lets the chunks that it wrote expire, but not a chunk that the current
+/// snapshot uses.
 #[tokio::test(flavor = "multi_thread")]
 async fn chunks_of_a_superseded_snapshot_do_not_expire_while_in_use() {
     let app = Arc::new(app().await);

@@ -8,7 +8,7 @@ use touchline_testing::{Fault, HomeserverStandIn, TestApp, User};
 
 use super::{bytes, catalog, counts, run, sample};
 
-/// Starts an app with a homeserver, and a user who searches for rooms.
+/// Starts an app with a homeserver. Returns both, and a user who can search for rooms.
 async fn app() -> (TestApp, HomeserverStandIn, User) {
     let homeserver = HomeserverStandIn::start().await;
     let app = TestApp::serving(&[chat::router])
@@ -39,8 +39,8 @@ async fn search(app: &TestApp, user: &User, text: &str) -> Vec<String> {
     found.as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Restores the state that an older release left: rooms are named by the id of their match, and the rows of the
-/// matches have no hash of the room's name.
+/// Changes the data to what an older release wrote: a room's name contains the id of its match, and the row of a
+/// match has no hash of the room's name.
 async fn give_old_names(app: &TestApp, homeserver: &HomeserverStandIn) {
     let tables = &app.config.tables;
     for event in 1..=4 {
@@ -57,7 +57,7 @@ async fn give_old_names(app: &TestApp, homeserver: &HomeserverStandIn) {
             .await
             .unwrap();
     }
-    // The snapshot is built from rows without hashes. The rebuild itself renames nothing.
+    // Publish a snapshot that has no hashes either. The rebuild itself renames no room.
     run(app, &json!({ "rebuild": true })).await;
     assert_eq!(stored_name(app, 1).await, "event 1");
     let _ = homeserver.take_requests();
@@ -138,7 +138,7 @@ async fn the_next_import_renames_rooms_that_have_old_names() {
     assert_eq!(search(&app, &alice, "event").await.len(), 4);
     assert_eq!(search(&app, &alice, "northgate").await, [""; 0]);
 
-    assert_eq!(counts(&run(&app, &sample()).await), [0, 0, 9, 0], "a rename is not a change of a row");
+    assert_eq!(counts(&run(&app, &sample()).await), [0, 0, 9, 0], "the report does not count renames");
     for (event, name) in (1..).zip(NAMES) {
         assert_eq!(stored_name(&app, event).await, name);
         assert_eq!(homeserver.name(&room_of(event)).as_deref(), Some(name));
@@ -163,7 +163,7 @@ async fn a_renamed_team_renames_the_rooms_of_all_its_matches() {
     let (app, homeserver, alice) = app().await;
     run(&app, &sample()).await;
     let _ = homeserver.take_requests();
-    // The document has no matches.
+    // The document has the renamed team but no matches. The import renames the rooms all the same.
     let mut document = renamed_team();
     document["events"] = json!([]);
     run(&app, &document).await;

@@ -20,7 +20,11 @@ async fn teams_without_a_country_get_the_country_of_their_league() {
     run(&app, &football_data()).await;
     assert_eq!(details(&app, "Lakeside").await, (Some("Albion".into()), None, None));
     run(&app, &football_data_teams()).await;
-    assert_eq!(details(&app, "Lakeside").await, (Some("Cambria".into()), None, None), "its own country");
+    assert_eq!(
+        details(&app, "Lakeside").await,
+        (Some("Cambria".into()), None, None),
+        "the team's own country replaces the country of the league"
+    );
 }
 
 #[tokio::test]

@@ -167,8 +167,8 @@ async fn load(fixture: &Arc<Fixture>, scenario: Scenario, clients: usize, count:
 }
 
 impl Scenario {
-    /// Returns how many requests this scenario sends where most scenarios send `count`. `Daily` and `Login` send
-    /// fewer, because each claim of the daily coins needs its own user and each login creates a user.
+    /// Returns how many requests to send in this scenario. Most scenarios send `count` requests. `Daily` and `Login`
+    /// send fewer, because each claim of the daily coins needs its own user and each login creates a user.
     fn count(self, count: usize) -> usize {
         match self {
             Self::Daily | Self::Login => count / 8,

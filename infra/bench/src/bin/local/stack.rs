@@ -107,7 +107,7 @@ pub async fn log_in(client: &mut Client, user: u32) -> String {
     let phone = format!("+4477{user:08}");
     let requested = client.post("/api/code/request", "", &json!({ "phone": phone })).await;
     assert_eq!(requested.status, 200, "{}", requested.json());
-    // Other clients log in at the same time, so the newest entry may be theirs.
+    // Search by phone: other clients log in at the same time, so the newest entry may be theirs.
     let log = client.get("/api/logs/sms?per_page=20", "").await.json();
     let entries = log["data"].as_array().into_iter().flatten();
     let entry = entries.into_iter().find(|entry| entry["phone"] == phone.as_str());
