@@ -34,7 +34,7 @@ mod tests {
 
     #[tokio::test]
     async fn requesting_credentials_while_the_homeserver_is_down_is_503() {
-        let app = builder().without_chat().start().await;
+        let app = builder().with_chat_down().start().await;
         let alice = app.user("alice").await;
         alice.requests_chat_credentials().await.expect_error(503, "chat_unavailable");
     }

@@ -69,9 +69,9 @@ impl Builder {
         self
     }
 
-    /// Makes the chat network unavailable.
+    /// Starts the app with a homeserver that does not respond.
     #[must_use]
-    pub fn without_chat(mut self) -> Self {
+    pub fn with_chat_down(mut self) -> Self {
         self.chat_is_down = true;
         self
     }

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_parameter_becomes_an_id_or_an_error_that_names_its_resource() {
+    fn a_malformed_id_in_a_path_is_an_error_with_the_kind_of_resource() {
         let values = ["9".to_owned()];
         assert_eq!(
             matches::OneEvent::from_path(PathValues::new(&values)).unwrap().event,

@@ -23,7 +23,7 @@ use crate::domain::limit::{self, Limit, Limited};
 /// The index of a wallet's ledger entries by sequence number.
 const IN_ORDER: &str = "in_order";
 
-/// A movement of coins to post.
+/// A movement of coins that is not in the ledger yet.
 #[derive(Debug, Clone)]
 pub struct Movement {
     pub key: EntryKey,

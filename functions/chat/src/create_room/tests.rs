@@ -133,7 +133,7 @@ async fn the_next_request_resumes_a_creation_that_failed_half_way() {
 
 #[tokio::test]
 async fn creating_a_room_while_the_homeserver_is_down_is_503() {
-    let app = builder().without_chat().start().await;
+    let app = builder().with_chat_down().start().await;
     let alice = app.user("alice").await;
     alice.creates_room("Corner").await.expect_error(503, "chat_unavailable");
     assert!(!app.dump().await.contains("S(\"Corner\")"));

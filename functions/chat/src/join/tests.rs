@@ -147,7 +147,7 @@ async fn joining_a_room_while_the_homeserver_is_down_is_503() {
     let (app, [alice, ..]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();
     let stored = app.store.room(&RoomId::parse(&room).unwrap()).await.unwrap().unwrap();
-    let down = builder().without_chat().start().await;
+    let down = builder().with_chat_down().start().await;
     down.store.put_room(&stored).await.unwrap();
     let dave = down.user("dave").id(9).await;
     dave.joins(&room).await.expect_error(503, "chat_unavailable");

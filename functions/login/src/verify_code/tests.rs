@@ -323,8 +323,8 @@ async fn a_guess_whose_store_responses_are_lost_uses_one_attempt() {
 }
 
 #[tokio::test]
-async fn login_and_logout_work_without_chat() {
-    let app = TestApp::serving(&[crate::router]).without_chat().start().await;
+async fn login_and_logout_work_while_the_homeserver_is_down() {
+    let app = TestApp::serving(&[crate::router]).with_chat_down().start().await;
     let code = app.anonymous().receives_code(PHONE).await;
     let login = app.anonymous().verifies_code(PHONE, &code).await.expect(200);
     assert_eq!(login["data"]["matrix_credentials"], json!(null));

@@ -35,8 +35,8 @@ const MAX_RECORDS: usize = 1_000;
 /// The time before a failed read of a stream is retried.
 const READ_PAUSE: Duration = Duration::from_millis(100);
 
-/// The maximum number of deletions for one mapping in a round of maintenance. Each deletes up to
-/// [`TRIMMED_AT_ONCE`] records. The rest waits for the next round.
+/// The maximum number of deletions for one mapping in a round of maintenance. One deletion removes up to
+/// [`TRIMMED_AT_ONCE`] records. Records that remain are deleted in the next round.
 const MAX_TRIMS: usize = 50;
 
 /// The time between two rounds of maintenance. Each round also reads the streams, to find the writes of other
