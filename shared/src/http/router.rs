@@ -92,8 +92,8 @@ impl Router {
     ///
     /// # Panics
     ///
-    /// If the path of the endpoint conflicts with a registered path. Functions register all handlers when
-    /// they start, so a conflict cannot appear later.
+    /// If the path of the endpoint conflicts with a registered path. Each Lambda function
+    /// registers all its handlers when it starts, so this panic cannot happen while it serves requests.
     #[must_use]
     pub fn on<E, H, F>(mut self, handler: H) -> Self
     where

@@ -170,8 +170,8 @@ impl Store {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
         // The condition also fails if a newer homeserver event has changed the membership, for example to
-        // `leave`. The join still succeeded, because the homeserver accepted it. The stored membership stays: the
-        // homeserver sends its events in order, so the last event leaves the correct value.
+        // `leave`. The join still succeeded, because the homeserver accepted it. The stored membership is
+        // not overwritten: the homeserver sends its events in order, so the newest event has the correct value.
         let joined_before = has_text(&member, "membership", Membership::Join.as_str())
             && !has_text(&member, "entry", request_id);
         Ok(if joined_before { Joined::Already } else { Joined::Now })

@@ -87,7 +87,7 @@ mod tests {
         [Limit { count: 2, window: TimeDelta::minutes(10) }, Limit { count: 3, window: TimeDelta::days(1) }];
 
     #[test]
-    fn an_admission_shifts_the_window_and_checks_each_limit() {
+    fn an_admission_shifts_the_recorded_requests_and_checks_each_limit() {
         let shift = admit(&LIMITS, "x", DateTime::from_timestamp(1_763_000_000, 0).unwrap());
         assert_eq!(
             shift.set,

@@ -2,9 +2,9 @@
 
 use axum::http::HeaderMap;
 
-/// Returns whether a page of another site sent the request, according to the headers `origin` and
-/// `sec-fetch-site`. Browsers set these headers. Other programs send neither, and their requests are not
-/// cross-site.
+/// Returns whether a page of another origin sent the request, according to the headers `origin` and
+/// `sec-fetch-site`. A page of the same site can still have another origin, for example another port. Browsers set
+/// these headers. Other programs send neither, so their requests do not count as cross-origin.
 pub(super) fn is_cross_origin(headers: &HeaderMap, host: &str) -> bool {
     let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, authority)| authority == host);
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_requests_from_other_origins_are_cross_site() {
+    fn only_requests_from_pages_of_other_origins_are_cross_origin() {
         let from = |name: &'static str, value: &'static str| {
             let headers =
                 HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static(value))]);
