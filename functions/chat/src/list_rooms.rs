@@ -15,12 +15,20 @@ use touchline::{App, Call, Error, Reply};
 const MAX_READ: usize = 1_000;
 
 /// With `joined`, lists all rooms that the caller has joined. Otherwise lists the private rooms that the
-/// caller has joined or is invited to, then the public rooms from the directory.
+/// caller has joined or is invited to, then the public rooms. A search by name over all public rooms uses the
+/// catalog to find the rooms of matches, and the directory to find the rooms that users created.
 pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<CursorPage<ListedRoom>>, Error> {
     let user = call.caller.user;
     let memberships = async { app.store.memberships(user).await.map_err(Error::from) };
-    // If the catalog is unavailable, rooms are listed without their matches.
-    let catalog = async { Ok(app.catalog().await.ok()) };
+    let catalog = async {
+        match app.catalog().await {
+            Ok(catalog) => Ok(Some(catalog)),
+            // Only a search needs the catalog. If the catalog is unavailable, a list shows the rooms without
+            // their matches.
+            Err(error @ Error::Store(_)) if call.input.search.is_some() => Err(error),
+            Err(_) => Ok(None),
+        }
+    };
     let (memberships, catalog) = try_join(memberships, catalog).await?;
     let mut page = Page::new(&app, &call.input, &memberships, catalog.as_deref());
     let from = call.input.cursor.clone().map(|cursor| cursor.position_in("")).transpose()?;
@@ -77,27 +85,37 @@ impl<'a> Page<'a> {
         if self.query.search.is_some() && self.needle.is_none() {
             return Ok(None);
         }
-        let after = match from {
-            Some(RoomsPosition::Directory(position)) => Some(position),
-            own => {
-                let after = match own {
-                    Some(RoomsPosition::Own(room)) => Some(room),
-                    _ => None,
-                };
-                if let Some(next) = self.add_own(after.as_ref()).await? {
-                    return Ok(Some(RoomsPosition::Own(next)));
-                }
-                None
+        let mut position = from;
+        if !matches!(position, Some(RoomsPosition::Match(_) | RoomsPosition::Directory(_))) {
+            let after = match position.take() {
+                Some(RoomsPosition::Own(room)) => Some(room),
+                _ => None,
+            };
+            if let Some(next) = self.add_own(after.as_ref()).await? {
+                return Ok(Some(RoomsPosition::Own(next)));
             }
-        };
+        }
         if self.query.joined == Some(true) {
             return Ok(None);
         }
         if self.remaining() == 0 {
             // The page is full and ends with the last of the caller's own rooms. The cursor points after that
-            // room, so the next page starts with the directory.
+            // room, so the next page starts with the public rooms.
             return Ok(self.rooms.last().map(|room| RoomsPosition::Own(room.room_id.clone())));
         }
+        let after = match position {
+            Some(RoomsPosition::Directory(after)) => Some(after),
+            position => {
+                let after = match position {
+                    Some(RoomsPosition::Match(event)) => Some(event),
+                    _ => None,
+                };
+                if let Some(last) = self.add_match_rooms(after).await? {
+                    return Ok(Some(RoomsPosition::Match(last)));
+                }
+                None
+            }
+        };
         self.add_from_directory(after).await
     }
 
@@ -134,12 +152,44 @@ impl<'a> Page<'a> {
         Ok(None)
     }
 
+    /// Adds the rooms of matches that a search by name finds. Returns the last added match if the page is full,
+    /// otherwise `None`.
+    async fn add_match_rooms(&mut self, after: Option<u32>) -> Result<Option<u32>, Error> {
+        // If the query has an `event_id`, this function adds nothing: the directory of the match has all rooms
+        // about the match.
+        let (Some(catalog), Some(needle), None) = (self.catalog, &self.needle, self.query.event_id) else {
+            return Ok(None);
+        };
+        let found: Vec<(u32, RoomId)> = catalog
+            .matches_named(needle.as_str())
+            .skip_while(|event| after.is_some_and(|after| event.id != after))
+            .skip(usize::from(after.is_some()))
+            .filter_map(|event| Some((event.id, RoomId::parse(&event.room)?)))
+            .take(self.remaining())
+            .collect();
+        let ids: Vec<RoomId> = found.iter().map(|(_, room)| room.clone()).collect();
+        let is_full = ids.len() == self.remaining();
+        self.add_public(&ids, |_| true).await?;
+        Ok(found.last().filter(|_| is_full).map(|(event, _)| *event))
+    }
+
+    /// Adds the public rooms for which `is_listed` returns true, in the order of `ids`. Rooms that are not stored
+    /// are left out.
+    async fn add_public(&mut self, ids: &[RoomId], is_listed: impl Fn(&Room) -> bool) -> Result<(), Error> {
+        let (mut found, counts) =
+            try_join(self.app.store.rooms(ids, Reads::Eventual), self.app.store.member_counts(ids)).await?;
+        for room in ids.iter().filter_map(|id| found.remove(id)).filter(is_listed).collect::<Vec<_>>() {
+            self.add(room, &counts);
+        }
+        Ok(())
+    }
+
     async fn add_from_directory(
         &mut self,
         mut after: Option<String>,
     ) -> Result<Option<RoomsPosition>, Error> {
-        // A search within a match reads the rooms of the match and filters them by name. One match usually
-        // has fewer rooms than the search would find among all rooms.
+        // A search within a match reads the rooms of the match and filters them by name. This usually reads
+        // fewer entries than a search by name over all rooms.
         let (directory, filter) = match (self.query.event_id, self.needle.clone()) {
             (Some(event), needle) => (Directory::About(event.0), needle),
             (None, Some(needle)) => (Directory::Named(needle), None),
@@ -168,12 +218,9 @@ impl<'a> Page<'a> {
                 next = hits.last().map(|(_, position)| position.clone());
             }
             let hits: Vec<RoomId> = hits.into_iter().map(|(id, _)| id).collect();
-            let (mut found, counts) =
-                try_join(self.app.store.rooms(&hits, Reads::Eventual), self.app.store.member_counts(&hits))
-                    .await?;
-            for room in hits.iter().filter_map(|id| found.remove(id)).collect::<Vec<_>>() {
-                self.add(room, &counts);
-            }
+            // Earlier releases also wrote suffixes for the rooms of matches, which `add_match_rooms` lists.
+            let is_search = matches!(directory, Directory::Named(_));
+            self.add_public(&hits, |room| !(is_search && room.is_match_room())).await?;
             // After `MAX_READ` entries, a filtered page ends even if it is not full. The next page continues
             // the search.
             if next.is_none() || self.remaining() == 0 || filter.is_none() || read >= MAX_READ {

@@ -8,21 +8,20 @@
 //! both write it. This is safe, because each copy has a version, and an older version never overwrites a newer
 //! version.
 
-use std::collections::HashMap;
-
-use futures_util::future::try_join3;
+use futures_util::future::{join, try_join3};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::App;
 use touchline::domain::catalog::Match;
 use touchline::domain::room::{Day, Member};
-use touchline::domain::{Prediction, RoomId, UserId};
+use touchline::domain::{Prediction, UserId};
+use touchline::storage::directory::RoomChange;
 use touchline::storage::keys::Key;
 use touchline::storage::stream::{Change, Record};
 use touchline::storage::tallies::VersionedStats;
 use touchline::storage::users::ChosenTeam;
 use touchline::storage::{Reads, StoreError};
 
-/// The maximum number of groups of records that are processed concurrently.
+/// The maximum number of changes that are copied concurrently.
 pub const CONCURRENT_WRITES: usize = 16;
 
 /// The maximum number of concurrent writes to one user's memberships. It is small, because each write needs a
@@ -32,39 +31,35 @@ const CONCURRENT_MEMBERSHIPS: usize = 4;
 /// Copies the changes of all records. Returns the index of the first record that failed.
 pub async fn copy_changes(app: &App, records: &[Record]) -> Option<usize> {
     // The compiler cannot infer the closure's lifetimes without `collect`.
-    let groups: Vec<_> = ordered_groups(records)
-        .into_iter()
-        .map(|group| async move {
-            for (index, change) in group {
-                if let Err(error) = copy_change(app, change).await {
-                    tracing::warn!(%error, "cannot copy a change; its record will be redelivered");
-                    return Some(index);
-                }
-            }
-            None
+    let copies: Vec<_> = records
+        .iter()
+        .enumerate()
+        .map(|(index, record)| async move {
+            let copied = copy_change(app, &record.change).await;
+            copied.err().map(|error| {
+                tracing::warn!(%error, "cannot copy a change; its record will be redelivered");
+                index
+            })
         })
         .collect();
-    let failed: Vec<Option<usize>> = stream::iter(groups).buffer_unordered(CONCURRENT_WRITES).collect().await;
-    failed.into_iter().flatten().min()
+    let copies = stream::iter(copies).buffer_unordered(CONCURRENT_WRITES).collect();
+    let (failed, failed_room): (Vec<Option<usize>>, _) = join(copies, copy_rooms(app, records)).await;
+    failed.into_iter().flatten().chain(failed_room).min()
 }
 
-/// Groups the changes. All changes of a room form one group and are processed in order, because each change
-/// replaces the previous name of the room in the directory. Every other change is a group of its own.
-fn ordered_groups(records: &[Record]) -> Vec<Vec<(usize, &Change)>> {
-    let mut groups: Vec<Vec<(usize, &Change)>> = Vec::new();
-    let mut group_of_room: HashMap<&RoomId, usize> = HashMap::new();
-    for (index, Record { change, .. }) in records.iter().enumerate() {
-        let room = match change {
-            Change::Room { old, new } => new.as_ref().or(old.as_ref()).map(|room| &room.room_id),
-            _ => None,
-        };
-        let group = room.map_or(groups.len(), |room| *group_of_room.entry(room).or_insert(groups.len()));
-        match groups.get_mut(group) {
-            Some(group) => group.push((index, change)),
-            None => groups.push(vec![(index, change)]),
+/// Copies all changes of rooms into the room directory in one step, because a batch can have hundreds of new
+/// rooms. If the step fails, returns the index of the first record with a change of a room.
+async fn copy_rooms(app: &App, records: &[Record]) -> Option<usize> {
+    let (mut first, mut changes) = (None, Vec::new());
+    for (index, record) in records.iter().enumerate() {
+        if let Change::Room { old, new } = &record.change {
+            first.get_or_insert(index);
+            changes.push(RoomChange { old: old.as_ref(), new: new.as_ref() });
         }
     }
-    groups
+    let error = app.store.update_directories(&changes).await.err()?;
+    tracing::warn!(%error, "cannot update the room directory; the records will be redelivered");
+    first
 }
 
 async fn copy_change(app: &App, change: &Change) -> Result<(), StoreError> {
@@ -72,8 +67,8 @@ async fn copy_change(app: &App, change: &Change) -> Result<(), StoreError> {
         Change::Prediction { old, new: Some(new) } => {
             let version = |row: &Prediction| (row.edits, row.revision);
             // Only an edit or new points change the version. After new points, the unchanged pick is copied
-            // again. The first copy may have missed a membership, because the index of memberships lags
-            // behind joins.
+            // again, because the first copy may have missed a membership: the index of memberships lags behind
+            // joins.
             if old.as_ref().is_some_and(|old| version(old) == version(new)) {
                 return Ok(());
             }
@@ -85,10 +80,10 @@ async fn copy_change(app: &App, change: &Change) -> Result<(), StoreError> {
         {
             fill_membership(app, key, new).await
         }
-        Change::Room { old, new } => app.store.update_directory(old.as_ref(), new.as_ref()).await,
         Change::UserStats { user, stats } => copy_stats(app, *user, stats).await,
         Change::Team { user, chosen } => copy_team(app, *user, *chosen).await,
-        Change::Prediction { .. } | Change::Member { .. } | Change::Other => Ok(()),
+        // `copy_rooms` copies the changes of rooms.
+        Change::Prediction { .. } | Change::Member { .. } | Change::Room { .. } | Change::Other => Ok(()),
     }
 }
 

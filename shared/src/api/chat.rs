@@ -58,7 +58,7 @@ endpoint! {
 endpoint! {
     /// Read member statistics of a room
     ///
-    /// Only members of a private room can read its statistics.
+    /// In a private room, only members can read the statistics.
     MemberStats { chat_room: RoomId }: GET "/api/auth/chat-rooms/{chatRoom}/member-stats", in "chat", by SignedIn,
         NoInput => Data<MemberStatsView>,
         errors [RoomNotFound, NotAMember, NoCatalogue]
@@ -126,6 +126,8 @@ impl PathParameter for RoomId {
 pub enum RoomsPosition {
     /// In the rooms that the caller has joined or is invited to, after this room.
     Own(RoomId),
+    /// In the rooms of matches that a search found, after the room of the match with this id.
+    Match(u32),
     /// In the directory of public rooms, after the room with this sort key.
     Directory(String),
 }
@@ -136,6 +138,7 @@ impl Position for RoomsPosition {
     fn encode(&self) -> String {
         match self {
             Self::Own(room) => format!("o{}", room.as_str()),
+            Self::Match(event) => format!("m{event}"),
             Self::Directory(key) => format!("d{key}"),
         }
     }
@@ -143,6 +146,7 @@ impl Position for RoomsPosition {
     fn decode(text: &str) -> Option<Self> {
         match text.split_at_checked(1)? {
             ("o", room) => RoomId::parse(room).map(Self::Own),
+            ("m", event) => event.parse().ok().map(Self::Match),
             ("d", key) if !key.is_empty() => Some(Self::Directory(key.to_owned())),
             _ => None,
         }
@@ -284,7 +288,7 @@ pub struct MemberStatsView {
     /// The number of members for each primary team. The key is the team's slug in snake case. `neutral` counts the
     /// members without a team and, in a match room, the supporters of other teams.
     pub team_distribution: BTreeMap<String, i64>,
-    /// The members with the best prediction statistics over all matches, at most 10.
+    /// At most 10 members: those with the best prediction statistics over all matches.
     pub top_predictors: Vec<PredictorView>,
 }
 

@@ -128,6 +128,12 @@ impl Room {
         if self.is_private { "invite" } else { "public" }
     }
 
+    /// Returns whether the service created the room for a match. Users create all other rooms.
+    #[must_use]
+    pub fn is_match_room(&self) -> bool {
+        self.creator_id.is_none()
+    }
+
     /// Returns the name in the public directory. Returns `None` for private rooms, which are not listed
     /// there.
     #[must_use]
@@ -193,16 +199,16 @@ pub struct Member {
     /// Whether the room is private.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_private: bool,
-    /// The member's pick for the room's match. The function `tally` copies it from the prediction, a few
-    /// seconds late.
+    /// The member's pick for the room's match. The Lambda function `tally` copies it from the prediction,
+    /// a few seconds late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pick: Option<Pick>,
     /// The version of the prediction that `pick` was copied from. The version is the number of times that the
     /// user had saved the prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<u32>,
-    /// The id of the member's primary team. The function `tally` copies it from the profile, a few seconds
-    /// late.
+    /// The id of the member's primary team. The Lambda function `tally` copies it from the profile, a few
+    /// seconds late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<u32>,
     /// The last day on which the member joined, sent a message, or predicted the room's match.

@@ -1,14 +1,19 @@
 //! The `rooms` table: the search index of public rooms.
 //!
-//! A public room has an entry in the directory of all rooms and an entry for each suffix of its name. A room
-//! about a match also has an entry in the directory of the match. A search for a part of a name queries the
-//! suffixes that begin with that part, so the search reads only rooms whose names contain the part. The
-//! `tally` function maintains the entries from the table's stream.
+//! A public room has an entry in the directory of all rooms. A room about a match also has an entry in the
+//! directory of the match. A room that a user created also has an entry for each suffix of its name. A search
+//! for a part of a name queries the suffixes that begin with that part, so the search reads only rooms whose
+//! names contain the part. The `tally` function maintains the entries from the table's stream.
+//!
+//! The rooms of matches have no suffixes: the catalog is in memory and has the names of their teams. A season of
+//! 380 matches would need 10,000 suffixes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{DeleteRequest, PutRequest, WriteRequest};
+use futures_util::stream;
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use serde::Deserialize;
 
 use super::conflict_retry::Retry;
@@ -24,6 +29,16 @@ use crate::domain::room::{Room, RoomId};
 /// character into several.
 const MAX_NAME: usize = 300;
 
+/// The maximum number of concurrent batches of writes.
+const CONCURRENCY: usize = 8;
+
+/// A room before and after a change. `old` is `None` for a new room, and `new` is `None` for a deleted room.
+#[derive(Debug, Clone, Copy)]
+pub struct RoomChange<'a> {
+    pub old: Option<&'a Room>,
+    pub new: Option<&'a Room>,
+}
+
 /// Which public rooms to list, and in which order.
 #[derive(Debug, Clone)]
 pub enum Directory {
@@ -31,7 +46,7 @@ pub enum Directory {
     All,
     /// The rooms about a match, newest first.
     About(u32),
-    /// The rooms whose name contains a text, sorted by the part of the name that begins with the text.
+    /// The rooms that users created and whose name contains a text, sorted by the part of the name that begins with the text.
     Named(Needle),
 }
 
@@ -92,6 +107,11 @@ impl Needle {
         let folded = folded(text);
         let text = folded.trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 
     /// Returns whether a name, once folded, contains this text.
@@ -181,25 +201,34 @@ impl Store {
         }
     }
 
-    /// Updates the directories after a room changed from `old` to `new`. Idempotent. Writes only the entries
-    /// that differ.
-    pub async fn update_directory(&self, old: Option<&Room>, new: Option<&Room>) -> Result<(), StoreError> {
-        let (mut old, new) = (entries(old), entries(new));
-        let mut writes = Vec::new();
-        for (key, item) in new {
-            if old.remove(&key).as_ref() != Some(&item) {
-                let put = PutRequest::builder().set_item(Some(item)).build()?;
-                writes.push(WriteRequest::builder().put_request(put).build());
+    /// Updates the directories after changes of rooms, in the order of the changes. Idempotent. Writes only the
+    /// entries that differ, in batches.
+    pub async fn update_directories(&self, changes: &[RoomChange<'_>]) -> Result<(), StoreError> {
+        // The last change of an entry wins. `None` means that the entry is deleted.
+        let mut changed: BTreeMap<EntryKey, Option<Item>> = BTreeMap::new();
+        for RoomChange { old, new } in changes {
+            let (mut old, new) = (entries(*old), entries(*new));
+            for (key, item) in new {
+                if old.remove(&key).as_ref() != Some(&item) {
+                    changed.insert(key, Some(item));
+                }
             }
+            changed.extend(old.into_keys().map(|key| (key, None)));
         }
-        for ((pk, sk), _) in old {
-            let delete = DeleteRequest::builder().set_key(Some(Key { pk, sk }.into())).build()?;
-            writes.push(WriteRequest::builder().delete_request(delete).build());
+        let mut writes = Vec::with_capacity(changed.len());
+        for ((pk, sk), item) in changed {
+            let write = WriteRequest::builder();
+            writes.push(match item {
+                Some(item) => write.put_request(PutRequest::builder().set_item(Some(item)).build()?).build(),
+                None => {
+                    let key = Some(Key { pk, sk }.into());
+                    write.delete_request(DeleteRequest::builder().set_key(key).build()?).build()
+                }
+            });
         }
-        for batch in writes.chunks(25) {
-            self.batch_write_rooms(batch.to_vec()).await?;
-        }
-        Ok(())
+        let batches: Vec<_> =
+            writes.chunks(25).map(|batch| self.batch_write_rooms(batch.to_vec()).boxed()).collect();
+        stream::iter(batches).buffer_unordered(CONCURRENCY).try_collect().await
     }
 
     /// Makes up to 25 writes to the `rooms` table. Retries writes that DynamoDB left unprocessed.
@@ -225,8 +254,11 @@ impl Store {
     }
 }
 
-/// Returns all directory entries of a room, keyed by primary key. Empty if `room` is `None` or private.
-fn entries(room: Option<&Room>) -> BTreeMap<(String, String), Item> {
+/// The partition key and the sort key of a directory entry.
+type EntryKey = (String, String);
+
+/// Returns all directory entries of a room. Empty if `room` is `None` or private.
+fn entries(room: Option<&Room>) -> BTreeMap<EntryKey, Item> {
     let Some((room, name)) = room.and_then(|room| Some((room, folded(room.listed_name()?)))) else {
         return BTreeMap::new();
     };

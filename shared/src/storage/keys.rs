@@ -66,7 +66,7 @@ pub fn owned_name(pk: &str) -> Option<Username> {
     Username::parse(pk.strip_prefix("name#")?).ok()
 }
 
-/// Returns the key of the rate limit of a network.
+/// Returns the key of the rate limit of a network: an IPv4 address or an IPv6 /64.
 #[must_use]
 pub fn address_limit(address: &Address) -> Key {
     key(format!("address#{}", address.as_str()), "limit")
@@ -346,6 +346,10 @@ pub fn directory_entries(room: &Room, name: &str) -> Vec<(Key, usize)> {
     let position = directory_position(room);
     let mut keys = vec![(key(DIRECTORY, &position), 0)];
     keys.extend(room.event_id.map(|event| (key(rooms_about(event), &position), 0)));
+    if room.is_match_room() {
+        // A search finds the rooms of matches in the catalog, so they have no suffixes.
+        return keys;
+    }
     // A searched text is trimmed, so no search needs a suffix that begins with a space.
     let suffixes = name.char_indices().filter(|(_, first)| !first.is_whitespace());
     keys.extend(suffixes.map(|(at, first)| {

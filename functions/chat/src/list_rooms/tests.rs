@@ -97,6 +97,36 @@ async fn search_finds_any_part_of_a_name_in_any_case() {
     assert_eq!(on_all_pages(alice.lists_rooms().search("an").per_page(1)).await, ["Banana Split"]);
 }
 
+/// The rooms of matches come first, in the order of match lists.
+#[tokio::test]
+async fn search_finds_the_rooms_of_matches_by_their_teams() {
+    let (app, [alice, ..]) = app().await;
+    alice.creates_room("Rovers away days").await.expect(201);
+    process_changes(&app).await;
+    let all = on_all_pages(alice.lists_rooms().search("rovers")).await;
+    assert_eq!(
+        all,
+        [
+            "Northgate Rovers – São Miguel Atlético",
+            "Northgate Rovers – Westport Albion",
+            "Westport Albion – Northgate Rovers",
+            "Rovers away days",
+        ]
+    );
+    for per_page in 1..=4 {
+        assert_eq!(on_all_pages(alice.lists_rooms().search("rovers").per_page(per_page)).await, all);
+    }
+    for (text, name) in [
+        ("albion – north", "Westport Albion – Northgate Rovers"),
+        ("rovers - SÃO", "Northgate Rovers – São Miguel Atlético"),
+    ] {
+        assert_eq!(on_all_pages(alice.lists_rooms().search(text)).await, [name], "{text}");
+    }
+    assert_eq!(found(alice.lists_rooms().search("rovers").joined()).await, set(&["Rovers away days"]));
+    let about = alice.lists_rooms().search("rovers").about_event(1);
+    assert_eq!(found(about).await, set(&["Northgate Rovers – São Miguel Atlético"]));
+}
+
 /// A name can contain the searched text almost a hundred times. The number of DynamoDB calls must stay small.
 #[tokio::test]
 async fn a_search_in_repetitive_names_makes_few_calls() {

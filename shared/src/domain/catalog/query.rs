@@ -1,5 +1,8 @@
+use std::collections::HashSet;
+
 use chrono::NaiveDate;
 
+use super::listed_match::ListedMatch;
 use super::{Catalog, Match, ShownStatus, Team, fold};
 
 /// Which page of a list to return, and how many rows a page has.
@@ -90,6 +93,42 @@ impl Catalog {
     }
 }
 
+/// The ids of the teams that a search found.
+type TeamIds = HashSet<u32>;
+
+impl Catalog {
+    /// Finds the matches whose room has `text` in its name, in the order of match lists. The name of a room is
+    /// `<home team> – <away team>`. `text` must be folded and trimmed.
+    pub fn matches_named(&self, text: &str) -> impl Iterator<Item = &Match> {
+        let named = self.teams_where(|name| name.contains(text));
+        // `fold` turns the dash between the two names into a hyphen, with a space on both sides. A text with a
+        // hyphen can begin in the home team's name and end in the away team's name.
+        let across: Vec<(TeamIds, TeamIds)> = text
+            .match_indices('-')
+            .map(|(at, hyphen)| {
+                let (before, after) = (&text[..at], &text[at + hyphen.len()..]);
+                let homes = self.teams_where(|name| {
+                    before.is_empty() || before.strip_suffix(' ').is_some_and(|end| name.ends_with(end))
+                });
+                let aways = self.teams_where(|name| {
+                    after.is_empty() || after.strip_prefix(' ').is_some_and(|start| name.starts_with(start))
+                });
+                (homes, aways)
+            })
+            .collect();
+        let is_named = move |row: &&ListedMatch| {
+            named.contains(&row.home)
+                || named.contains(&row.away)
+                || across.iter().any(|(homes, aways)| homes.contains(&row.home) && aways.contains(&row.away))
+        };
+        self.matches.iter().filter(is_named).filter_map(|row| self.at(row))
+    }
+
+    fn teams_where(&self, matches: impl Fn(&str) -> bool) -> TeamIds {
+        self.team_names.iter().filter(|(name, _)| matches(name)).map(|(_, id)| *id).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -99,7 +138,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::{Chunk, Key, Status};
+    use super::super::{Chunk, Key, Status, match_room_name};
     use super::*;
 
     const MIDNIGHT: i64 = 1_794_700_800; // 2026-11-15T00:00:00Z
@@ -188,6 +227,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn matches_are_found_by_any_part_of_the_name_of_their_room(
+            matches in vec(any_match(), 1..60),
+            names in vec("[ab-][ab -]{0,3}[ab-]", 5),
+            text in "[ab-]([ab -]{0,5}[ab-])?",
+        ) {
+            let teams: Vec<Team> = (1..).zip(&names).map(|(id, name)| team(id, name, 1)).collect();
+            let base = Chunk { teams: teams.clone(), ..Chunk::default() };
+            let mut chunks = catalog(matches).chunks().clone();
+            chunks.insert(super::super::ChunkName::Base, Arc::new(base));
+            let catalog = Catalog::new(chunks);
+            let team = |id: u32| teams.iter().find(|team| team.id == id).unwrap();
+            let has_text = |event: &&Match| {
+                fold(&match_room_name(team(event.home_team_id), team(event.away_team_id))).contains(&text)
+            };
+            let all = catalog.list_events(&EventFilter::default(), Paging { page: 1, per_page: 100 });
+            let expected: Vec<u32> = all.rows.into_iter().filter(has_text).map(|event| event.id).collect();
+            let found: Vec<u32> = catalog.matches_named(&text).map(|event| event.id).collect();
+            prop_assert_eq!(found, expected);
+        }
+
         #[test]
         fn match_lists_agree_with_a_simple_model(
             matches in vec(any_match(), 0..80),

@@ -30,7 +30,8 @@ async fn stored_name(app: &TestApp, event: u32) -> String {
     app.store.room(&RoomId::parse(&room_of(event)).unwrap()).await.unwrap().unwrap().name
 }
 
-/// Returns the names of the rooms that a search finds, after `tally` has processed the changes.
+/// Lets `tally` process the changes of the rooms table, then searches for rooms. Returns the names of the rooms
+/// that the search finds.
 async fn search(app: &TestApp, user: &User, text: &str) -> Vec<String> {
     let changes = app.changes(&app.config.tables.rooms).await;
     let processed = app.invoke(tally::handle, changes).await;
@@ -135,8 +136,9 @@ async fn the_next_import_renames_rooms_that_have_old_names() {
     let room = RoomId::parse(&room_of(1)).unwrap();
     let before = app.store.room(&room).await.unwrap().unwrap();
     give_old_names(&app, &homeserver).await;
-    assert_eq!(search(&app, &alice, "event").await.len(), 4);
-    assert_eq!(search(&app, &alice, "northgate").await, [""; 0]);
+    // A search finds the rooms of matches by the names of their teams, also before they are renamed.
+    let old_names = search(&app, &alice, "northgate").await;
+    assert_eq!(old_names.iter().filter(|name| name.starts_with("event ")).count(), 3, "{old_names:?}");
 
     assert_eq!(counts(&run(&app, &sample()).await), [0, 0, 9, 0], "the report does not count renames");
     for (event, name) in (1..).zip(NAMES) {
@@ -144,7 +146,8 @@ async fn the_next_import_renames_rooms_that_have_old_names() {
         assert_eq!(homeserver.name(&room_of(event)).as_deref(), Some(name));
     }
     assert_eq!(app.store.room(&room).await.unwrap().unwrap(), before, "the room is the same as before");
-    assert_eq!(search(&app, &alice, "northgate").await.len(), 3);
+    let new_names = search(&app, &alice, "northgate").await;
+    assert_eq!(new_names.iter().filter(|name| NAMES.contains(&name.as_str())).count(), 3, "{new_names:?}");
     assert_eq!(search(&app, &alice, "event").await, [""; 0], "the old name is gone");
     let about = alice.lists_rooms().about_event(1).search("northgate").await.expect_data(200);
     assert_eq!(about[0]["name"], NAMES[0], "the directory of the match has the new name too");
