@@ -1,7 +1,9 @@
 //! Shared by the benchmarks: a store in a separate process, so that the store's memory and CPU
-//! time are not measured.
+//! time are not measured, and the report of the figures.
 
-#![expect(clippy::print_stdout, reason = "the store process prints its address")]
+#![expect(clippy::print_stdout, reason = "benchmarks print their figures, and the store process its address")]
+
+pub mod report;
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -56,14 +58,15 @@ impl StoreProcess {
     }
 }
 
-/// Returns the functions' configuration for the store at `url`, and the stack of the template.
+/// Returns the configuration of the Lambda functions for the store at `url`, and the stack of the template.
 #[must_use]
 pub fn config(url: &str) -> (Config, Stack) {
     let (variables, stack) = variables(url);
     (Config::read(|name| variables.get(name).cloned()).expect("the configuration is valid"), stack)
 }
 
-/// Returns the functions' environment variables for the store at `url`, and the stack of the template.
+/// Returns the environment variables of the Lambda functions for the store at `url`, and the stack of the
+/// template.
 #[must_use]
 pub fn variables(url: &str) -> (BTreeMap<String, String>, Stack) {
     let stack = Template::parse(TEMPLATE)

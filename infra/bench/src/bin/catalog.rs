@@ -1,9 +1,13 @@
 //! Measures a catalog of 100,000 matches: the cost of pages with and without filters, and the time and memory that
-//! a cold function needs to load the catalog.
+//! a cold Lambda function needs to load the catalog.
 //!
-//! The store and the cold function run in separate processes, so that their memory is measured separately.
+//! The store runs in its own process, and every cold start runs in a new process. The measured memory is
+//! therefore only that of the cold Lambda function.
+//!
+//! `catalog-bench [--quick] [--write | --check]`
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
+#![expect(clippy::cast_precision_loss, reason = "the counts are far below 2^52")]
 #![expect(clippy::disallowed_methods, reason = "measures time")]
 
 use std::collections::BTreeMap;
@@ -17,9 +21,12 @@ use touchline::domain::catalog::{
 };
 use touchline::storage::catalog::{Index, load_latest};
 use touchline::storage::{Store, meter};
+use touchline_bench::report::Report;
 use touchline_bench::{StoreProcess, config, memory_now, peak_memory, serve_store};
 
+/// The number of matches in the measured catalog: in the full run, and in the quick run.
 const MATCHES: u32 = 100_000;
+const MATCHES_QUICK: u32 = 10_000;
 const TEAMS: u32 = 2_000;
 
 /// How many times each page is listed to measure its mean CPU time.
@@ -35,7 +42,8 @@ async fn main() {
     }
 }
 
-/// Loads the catalog as a cold function does during its first request.
+/// Loads the catalog as a cold Lambda function does during its first request. Prints the time in seconds, and the
+/// memory before the load and at the peak in MB.
 async fn load_cold(url: &str) {
     let (config, _) = config(url);
     let app = App::new(config);
@@ -44,12 +52,8 @@ async fn load_cold(url: &str) {
     let started = Instant::now();
     let catalog = app.catalog().await.expect("the catalog loads");
     let took = started.elapsed();
-    println!(
-        "{} matches loaded in {:.0} ms; process memory {before:.1} MB before loading, {:.1} MB at the peak",
-        catalog.events().count(),
-        took.as_secs_f64() * 1000.0,
-        peak_memory(),
-    );
+    assert!(catalog.events().next().is_some(), "the catalog has matches");
+    println!("{} {before} {}", took.as_secs_f64(), peak_memory());
 }
 
 fn base_chunk() -> Chunk {
@@ -85,11 +89,11 @@ fn base_chunk() -> Chunk {
 }
 
 /// Builds matches that are spread evenly over ten years: the past nine years and the next year.
-fn match_chunks(now: DateTime<Utc>) -> BTreeMap<ChunkName, Chunk> {
+fn match_chunks(matches: u32, now: DateTime<Utc>) -> BTreeMap<ChunkName, Chunk> {
     let first = now - TimeDelta::days(9 * 365);
-    let step = TimeDelta::days(10 * 365) / i32::try_from(MATCHES).expect("the number is small");
+    let step = TimeDelta::days(10 * 365) / i32::try_from(matches).expect("the number is small");
     let mut chunks: BTreeMap<ChunkName, Chunk> = BTreeMap::new();
-    for id in 1..=MATCHES {
+    for id in 1..=matches {
         let start = first + step * i32::try_from(id).expect("the number is small");
         let event = Match {
             id,
@@ -116,10 +120,10 @@ fn match_chunks(now: DateTime<Utc>) -> BTreeMap<ChunkName, Chunk> {
     chunks
 }
 
-async fn publish(store: &Store, now: DateTime<Utc>) -> (usize, usize) {
+async fn publish(store: &Store, matches: u32, now: DateTime<Utc>) -> (usize, usize) {
     let mut index = Index::default();
     let (mut bytes, mut chunks) = (0, 0);
-    for (name, chunk) in match_chunks(now).into_iter().chain([(ChunkName::Base, base_chunk())]) {
+    for (name, chunk) in match_chunks(matches, now).into_iter().chain([(ChunkName::Base, base_chunk())]) {
         let encoded = chunk.encode().expect("the chunk is encoded");
         bytes += encoded.len();
         chunks += 1;
@@ -131,33 +135,73 @@ async fn publish(store: &Store, now: DateTime<Utc>) -> (usize, usize) {
 }
 
 async fn measure() {
+    let is_quick = std::env::args().any(|argument| argument == "--quick");
+    let matches = if is_quick { MATCHES_QUICK } else { MATCHES };
+    let mut report = Report::new("catalog-bench");
+    let tenth = measure_catalog(matches / 10, None).await;
+    let whole = measure_catalog(matches, Some(&mut report)).await;
+    // Most of a request is the same for both sizes. A ratio near 10 would mean that all of it grows with the catalog.
+    report.ratio("cold load, 10 times the matches", whole.loading / tenth.loading);
+    report.ratio("CPU of the first page, 10 times the matches", whole.page / tenth.page);
+    report.finish();
+}
+
+/// Times in seconds.
+struct Figures {
+    /// The median time of a cold load.
+    loading: f64,
+    /// The mean CPU time of the first page.
+    page: f64,
+}
+
+async fn measure_catalog(matches: u32, mut report: Option<&mut Report>) -> Figures {
+    let mut line = |text: String| {
+        if let Some(report) = report.as_deref_mut() {
+            report.line(text);
+        }
+    };
     let program = std::env::current_exe().expect("the path of this program is known");
     let server = StoreProcess::start().await;
     let url = server.url.as_str();
     let (config, _) = config(url);
     let app = App::new(config);
     let now = app.clock.now();
-    let (bytes, chunks) = publish(&app.store, now).await;
-    println!("{MATCHES} matches in {chunks} chunks, {} KB stored", bytes / 1024);
+    let (bytes, chunks) = publish(&app.store, matches, now).await;
+    line(format!(
+        "{matches} matches make {chunks} chunks, which take {:.1} MB in the table.\n",
+        bytes as f64 / 1e6
+    ));
 
-    println!("\nCold starts, five processes one after another:");
-    for _ in 0..5 {
-        Command::new(&program).args(["cold", url]).status().await.expect("the process runs");
+    line("| cold load | time | memory before | peak memory |\n|---|---|---|---|".into());
+    let mut loading = Vec::new();
+    for run in 1..=5 {
+        let cold = Command::new(&program).args(["cold", url]).output().await.expect("the process runs");
+        let output = String::from_utf8(cold.stdout).expect("the output is text");
+        let figures: Vec<f64> = output.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [seconds, before, peak] = figures[..] else {
+            panic!("the load failed: {}", String::from_utf8_lossy(&cold.stderr))
+        };
+        line(format!("| {run} | {:.0} ms | {before:.1} MB | {peak:.1} MB |", seconds * 1e3));
+        loading.push(seconds);
     }
+    loading.sort_by(f64::total_cmp);
 
     let loaded = load_latest(&app.store, None).await.expect("the store responds");
     let catalog = loaded.expect("the catalog is published").catalog;
     app.catalog().await.expect("the catalog loads");
-    println!("\nA page of 20 matches, warm:\n");
-    println!("| page | CPU, mean of {REPETITIONS} | DynamoDB calls | read units | rounds |");
-    println!("|---|---|---|---|---|");
-    for (name, filter, page) in pages(now) {
+    line(format!(
+        "\n| page of 20 matches, warm | CPU, mean of {REPETITIONS} | DynamoDB calls | read units | rounds |"
+    ));
+    line("|---|---|---|---|---|".into());
+    let mut first_page = None;
+    for (name, filter, page) in pages(matches, now) {
         let paging = Paging { page, per_page: 20 };
         let started = Instant::now();
         for _ in 0..REPETITIONS {
             std::hint::black_box(catalog.list_events(std::hint::black_box(&filter), paging));
         }
-        let mean = started.elapsed().as_secs_f64() * 1_000.0 / f64::from(REPETITIONS);
+        let mean = started.elapsed().as_secs_f64() / f64::from(REPETITIONS);
+        first_page.get_or_insert(mean);
         let (_, cost) = meter::measure(async {
             let catalog = app.catalog().await.expect("the catalog loads");
             let page = catalog.list_events(&filter, paging);
@@ -166,14 +210,16 @@ async fn measure() {
         })
         .await;
         let meter::Cost { calls, rounds, read_units, .. } = cost;
-        println!("| {name} | {mean:.3} ms | {calls} | {read_units} | {rounds} |");
+        line(format!("| {name} | {:.3} ms | {calls} | {read_units} | {rounds} |", mean * 1e3));
     }
+    Figures { loading: loading[loading.len() / 2], page: first_page.unwrap_or_default() }
 }
 
 /// Returns the pages to measure, each with a label, a filter and a page number.
-fn pages(now: DateTime<Utc>) -> [(&'static str, EventFilter, usize); 9] {
+fn pages(matches: u32, now: DateTime<Utc>) -> [(&'static str, EventFilter, usize); 9] {
     let today = NaiveDate::from_ymd_opt(now.year(), now.month(), now.day());
     let all = EventFilter::default();
+    let last = matches as usize / 20;
     let all_filters = EventFilter {
         tournament_id: Some(3),
         team_id: Some(7),
@@ -182,12 +228,12 @@ fn pages(now: DateTime<Utc>) -> [(&'static str, EventFilter, usize); 9] {
     };
     [
         ("first", all, 1),
-        ("middle", all, 2_500),
-        ("last", all, 5_000),
+        ("middle", all, last / 2),
+        ("last", all, last),
         ("past the end", all, 1_000_000),
-        ("finished, last", EventFilter { status: Some(ShownStatus::Finished), ..all }, 4_500),
+        ("finished, last", EventFilter { status: Some(ShownStatus::Finished), ..all }, last * 9 / 10),
         ("one team, first", EventFilter { team_id: Some(7), ..all }, 1),
-        ("one tournament, last", EventFilter { tournament_id: Some(3), ..all }, 100),
+        ("one tournament, last", EventFilter { tournament_id: Some(3), ..all }, (last / 50).max(1)),
         ("one day", EventFilter { date: today, ..all }, 1),
         ("all filters together", all_filters, 1),
     ]

@@ -1,12 +1,10 @@
 //! Measures cold starts: the time from the start of a process until it has sent its first response to the Lambda
 //! Runtime API.
 //!
-//! Compares functions of the product with a function that does nothing. If NODE is given, also with a Node.js function.
+//! Compares functions of the product with a function that does nothing and, optionally, with a Node.js function.
 //!
-//! Usage: `cold-start FOLDER [NODE]`. FOLDER contains the release binaries. NODE is the folder
-//! `infra/bench/node`. Run `npm ci` there first.
-
-#![expect(clippy::print_stdout, reason = "prints its results")]
+//! Usage: `cold-start FOLDER [NODE] [--quick] [--write | --check]`. FOLDER contains the release binaries. NODE is the
+//! folder `infra/bench/node`. Run `npm ci` there first.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -17,14 +15,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::sync::mpsc;
 use touchline_bench::StoreProcess;
+use touchline_bench::report::Report;
 
 /// The number of rounds. Each round starts every candidate once.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 100;
 
-/// The benchmark sends these two Lambda events because each causes a read of the store. Most requests to the
+/// The number of rounds with `--quick`.
+const QUICK_ROUNDS: usize = 30;
+
+/// The benchmark sends these Lambda events because each causes a read of the store. Most requests to the
 /// product read the store too.
 const HEALTH: &str = include_str!("../../../../events/meta/health.json");
 const USERNAME_CHECK: &str = include_str!("../../../../events/login/username-check.json");
+/// The token of this event belongs to nobody, so the response is 401, after a read of the session.
+const OWN_PREDICTIONS: &str = include_str!("../../../../events/predictions/own.json");
 
 /// The variables that Lambda itself sets.
 const LAMBDA_VARIABLES: [(&str, &str); 5] = [
@@ -40,6 +44,8 @@ struct Candidate {
     program: PathBuf,
     argument: Option<PathBuf>,
     event: &'static str,
+    /// The HTTP status of the response.
+    status: u16,
     times: Vec<Duration>,
 }
 
@@ -52,46 +58,58 @@ async fn main() {
         std::env::args().nth(1).expect("the first argument is the folder with the release binaries"),
     );
     let store = StoreProcess::start().await;
-    let candidate = |name: &'static str, binary: &str, event| Candidate {
+    let candidate = |name: &'static str, binary: &str, event, status| Candidate {
         name,
         program: folder.join(binary),
         argument: None,
         event,
+        status,
         times: Vec::new(),
     };
     let mut candidates = vec![
-        candidate("an empty function", "empty-function", HEALTH),
-        candidate("meta: health", "meta", HEALTH),
-        candidate("login: username/check", "login", USERNAME_CHECK),
+        candidate("an empty function", "empty-function", HEALTH, 200),
+        candidate("meta: health", "meta", HEALTH, 200),
+        candidate("login: username/check", "login", USERNAME_CHECK, 200),
+        candidate("predictions: own", "predictions", OWN_PREDICTIONS, 401),
     ];
-    if let Some(node) = std::env::args().nth(2) {
+    if let Some(node) = std::env::args().nth(2).filter(|argument| !argument.starts_with("--")) {
         let argument = Some(PathBuf::from(node).join("bootstrap.mjs"));
         let program = PathBuf::from("node");
-        candidates.push(Candidate { program, argument, ..candidate("health, on Node 20", "", HEALTH) });
+        candidates.push(Candidate { program, argument, ..candidate("health, on Node 20", "", HEALTH, 200) });
     }
-    for _ in 0..ROUNDS {
+    let is_quick = std::env::args().any(|argument| argument == "--quick");
+    for _ in 0..if is_quick { QUICK_ROUNDS } else { ROUNDS } {
         for candidate in &mut candidates {
             let time = first_response(candidate, &store.url).await;
             candidate.times.push(time);
         }
     }
-    println!("| function | median | fastest | ratio to the empty function |\n|---|---|---|---|");
     let median_and_fastest = |candidate: &Candidate| {
         let mut times = candidate.times.clone();
         times.sort();
-        (times[times.len() / 2], times[0])
+        (times[times.len() / 2].as_secs_f64(), times[0].as_secs_f64())
     };
-    let (empty, _) = median_and_fastest(&candidates[0]);
+    let mut report = Report::new("cold-start");
+    report
+        .line("| function | median | fastest | median to empty | fastest to empty |\n|---|---|---|---|---|");
+    let empty = median_and_fastest(&candidates[0]);
     for candidate in &candidates {
         let (median, fastest) = median_and_fastest(candidate);
-        println!(
-            "| {} | {:.2} ms | {:.2} ms | {:.2} |",
+        let ratios = (median / empty.0, fastest / empty.1);
+        report.line(format!(
+            "| {} | {:.2} ms | {:.2} ms | {:.2} | {:.2} |",
             candidate.name,
-            median.as_secs_f64() * 1e3,
-            fastest.as_secs_f64() * 1e3,
-            median.as_secs_f64() / empty.as_secs_f64()
-        );
+            median * 1e3,
+            fastest * 1e3,
+            ratios.0,
+            ratios.1
+        ));
+        if candidate.argument.is_none() && candidate.name != candidates[0].name {
+            report.ratio(format!("{}, median to empty", candidate.name), ratios.0);
+            report.ratio(format!("{}, fastest to empty", candidate.name), ratios.1);
+        }
     }
+    report.finish();
 }
 
 /// Starts the candidate's process and returns the time until its first response. This benchmark serves the
@@ -121,7 +139,8 @@ async fn first_response(candidate: &Candidate, store: &str) -> Duration {
         .expect("the process starts");
     let response: Option<String> = responses.recv().await;
     let time = started.elapsed();
-    assert!(response.is_some_and(|body| body.contains("200")), "{} did not respond with 200", candidate.name);
+    let is_expected = response.is_some_and(|body| body.contains(&candidate.status.to_string()));
+    assert!(is_expected, "{} did not respond with {}", candidate.name, candidate.status);
     process.kill().await.expect("the process ends");
     serving.abort();
     time

@@ -1,4 +1,4 @@
-//! A function that does nothing. Its cold start shows how long `lambda_http` itself takes to start.
+//! A Lambda function that does nothing. Its cold start shows how long `lambda_http` itself takes to start.
 
 use lambda_http::{Body, Error, Response, service_fn};
 

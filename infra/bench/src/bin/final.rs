@@ -1,13 +1,15 @@
 //! Simulates a final: 5,000,000 predictions in the 300 seconds before kick-off. Each DynamoDB partition accepts 1,000
 //! writes per second. The clock is virtual; the partition keys are those of the product.
+//!
+//! `final-bench [--write]`. The figures are the same in every run, and a run takes seconds.
 
-#![expect(clippy::print_stdout, reason = "prints its results")]
 #![expect(clippy::cast_precision_loss, reason = "the counts are far below 2^52")]
 
 use std::collections::HashMap;
 
 use touchline::domain::UserId;
 use touchline::storage::keys;
+use touchline_bench::report::Report;
 
 const PREDICTIONS: u64 = 5_000_000;
 const SECONDS: u64 = 300;
@@ -71,8 +73,9 @@ fn simulate(arrivals: Arrivals, shards: u8) -> Outcome {
 }
 
 fn main() {
-    println!("| arrivals | key | partitions | busiest partition, busiest second | throttled | lost |");
-    println!("|---|---|---|---|---|---|");
+    let mut report = Report::new("final-bench");
+    report.line("| arrivals | key | partitions | busiest partition, busiest second | throttled | lost |");
+    report.line("|---|---|---|---|---|---|");
     let patterns: [(&str, Arrivals); 3] =
         [("even", even), ("growing until kick-off", growing), ("a third in the last 30 s", late)];
     for (name, arrivals) in patterns {
@@ -80,8 +83,9 @@ fn main() {
         for (key, shards) in [("featured: 64 shards", 64), ("4 shards", 4), ("unsharded", 1)] {
             let Outcome { partitions, peak, throttled } = simulate(arrivals, shards);
             let lost = throttled as f64 / PREDICTIONS as f64 * 100.0;
-            println!("| {name} | {key} | {partitions} | {peak} | {throttled} | {lost:.1} % |");
+            report.line(format!("| {name} | {key} | {partitions} | {peak} | {throttled} | {lost:.1} % |"));
             assert!(shards < 64 || throttled == 0, "a featured match was throttled");
         }
     }
+    report.finish();
 }

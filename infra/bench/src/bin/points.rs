@@ -1,5 +1,7 @@
-//! Measures how long the `points` function takes to settle a match with 10,000, 100,000 and 1,000,000
-//! predictions. For comparison, it measures the same number of plain puts on the same store.
+//! Measures how long the Lambda function `points` takes to settle a match with 1,000 to 1,000,000 predictions. For
+//! comparison, also measures the same number of plain puts on the same store.
+//!
+//! `points-bench [--quick] [--write | --check]`
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 #![expect(clippy::disallowed_methods, reason = "measures time")]
@@ -19,6 +21,7 @@ use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::storage;
 use touchline::storage::catalog::Replacement;
 use touchline::storage::predictions::{NewPrediction, item};
+use touchline_bench::report::Report;
 use touchline_bench::{StoreProcess, config, peak_memory, serve_store};
 
 /// The number of concurrent batches of puts. `points` makes as many concurrent calls: 8 shards with 2 batches
@@ -166,15 +169,29 @@ async fn median_round(event: u32, count: u32, rounds: u32) -> Figures {
 }
 
 async fn measure() {
-    println!("| predictions | puts before | points | puts after | ratio | per prediction | peak memory |");
-    println!("|---|---|---|---|---|---|---|");
-    for (event, count, rounds) in [(1, 10_000, 15), (2, 100_000, 3), (3, 1_000_000, 1)] {
+    let is_quick = std::env::args().any(|argument| argument == "--quick");
+    let sizes = if is_quick {
+        vec![(1, 1_000, 3), (2, 10_000, 1)]
+    } else {
+        vec![(1, 1_000, 15), (2, 10_000, 15), (3, 100_000, 3), (4, 1_000_000, 1)]
+    };
+    let mut report = Report::new("points-bench");
+    report.line("| predictions | puts before | points | puts after | ratio | per prediction | peak memory |");
+    report.line("|---|---|---|---|---|---|---|");
+    let mut per_prediction = Vec::new();
+    for (event, count, rounds) in sizes {
         let Figures { puts_before, settling, puts_after, peak_memory } =
             median_round(event, count, rounds).await;
-        println!(
-            "| {count} | {puts_before:.2} s | {settling:.2} s | {puts_after:.2} s | {:.2} | {:.1} µs | {peak_memory:.1} MB |",
-            settling / f64::midpoint(puts_before, puts_after),
+        per_prediction.push(settling / f64::from(count));
+        let ratio = settling / f64::midpoint(puts_before, puts_after);
+        report.line(format!(
+            "| {count} | {puts_before:.2} s | {settling:.2} s | {puts_after:.2} s | {ratio:.2} | {:.1} µs | {peak_memory:.1} MB |",
             settling / f64::from(count) * 1e6,
-        );
+        ));
+        if count == 10_000 {
+            report.ratio("points to puts, 10,000 predictions", ratio);
+        }
     }
+    report.ratio("time per prediction, 10,000 to 1,000 predictions", per_prediction[1] / per_prediction[0]);
+    report.finish();
 }

@@ -1,16 +1,17 @@
-//! Measures the local stack under load.
+//! Measures the local stack under load, and compares it with the floor: the same store calls without the stack.
 //!
-//! `local-bench PROGRAM [--quick] [--memory] [--only=Prediction]`. PROGRAM is the binary `touchline`, in a debug build
-//! or in an optimised build. First one client and then eight clients send requests in a closed loop: each client waits
-//! for a response before it sends its next request.
+//! `local-bench [--quick] [--write | --check]`. Measures the binary `touchline` beside it, which has the same build
+//! profile. First one client and then eight clients send requests in a closed loop: each client waits for a response
+//! before it sends its next request.
 
 #![expect(clippy::print_stdout, reason = "prints the report")]
 #![expect(clippy::disallowed_methods, reason = "measures elapsed time")]
 
 mod client;
+mod floor;
 mod stack;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -18,9 +19,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use client::Client;
+use floor::{Calls, Floor};
 use stack::{Stack, Storage};
+use touchline_bench::report::Report;
 
-/// The endpoints under load.
+/// All scenarios, in the order of the report.
 const SCENARIOS: [Scenario; 7] = [
     Scenario::Health,
     Scenario::Me,
@@ -54,7 +57,7 @@ struct Size {
 }
 
 const FULL: Size = Size { single: 300, concurrent: 4_000, history: 10_000 };
-const QUICK: Size = Size { single: 60, concurrent: 800, history: 1_000 };
+const QUICK: Size = Size { single: 150, concurrent: 800, history: 1_000 };
 
 /// What the scenarios need: logged-in users, open matches and rooms.
 #[derive(Debug)]
@@ -67,70 +70,127 @@ struct Fixture {
     sent: [AtomicUsize; 7],
 }
 
-#[derive(Debug)]
+/// The figures of one scenario.
+#[derive(Debug, Clone, Copy)]
 struct Measured {
+    /// The median time of a request with one client.
+    single: Duration,
+    /// The median time of a request with eight clients.
     p50: Duration,
+    /// The time within which 99 of 100 requests of eight clients are answered.
     p99: Duration,
+    /// Requests per second with eight clients.
     per_second: f64,
     cpu_per_request: Duration,
 }
 
 #[tokio::main]
 async fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let program = arguments.iter().find(|argument| !argument.starts_with("--")).map(PathBuf::from);
-    let Some(program) = program else {
-        println!("Usage: local-bench PROGRAM [--quick] [--memory] [--only=Prediction]");
-        std::process::exit(2);
-    };
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let size = if has("--quick") { QUICK } else { FULL };
-    let storage = if has("--memory") { Storage::Memory } else { Storage::File };
-    run(&program, storage, size).await;
+    let is_quick = std::env::args().any(|argument| argument == "--quick");
+    let size = if is_quick { QUICK } else { FULL };
+    let build = if cfg!(debug_assertions) { "plain build" } else { "optimised build" };
+    let program =
+        std::env::current_exe().expect("the path of this program is known").with_file_name("touchline");
+    let mut report = Report::new(format!("local-bench, {build}"));
+    for storage in [Storage::File, Storage::Memory] {
+        run(&mut report, &program, storage, size).await;
+    }
+    report.finish();
 }
 
-async fn run(program: &Path, storage: Storage, size: Size) {
+/// Measures a stack with one kind of storage.
+async fn run(report: &mut Report, program: &Path, storage: Storage, size: Size) {
+    let floor = Floor::start(storage).await;
+    let mut floors = Vec::new();
+    for scenario in SCENARIOS {
+        floors.push(match scenario.calls() {
+            Some(calls) => Some(floor.measure(calls, size.single).await),
+            None => None,
+        });
+    }
+    floor.stop();
+
     let mut stack = Stack::start(program, storage).await;
-    println!("address printed after {:.0} ms", millis(stack.printed_after));
-    let first = Instant::now();
+    let printed_after = stack.printed_after;
+    let started = Instant::now();
     stack.log_in(0..1).await;
-    println!("first login, during the import: {:.0} ms", millis(first.elapsed()));
+    let first_login = started.elapsed();
     stack.ready().await;
-    println!("demo league ready after {:.0} ms", millis(stack.printed_after + first.elapsed()));
+    let ready_after = printed_after + started.elapsed();
     let idle = idle_cpu(&stack).await;
-    println!("idle CPU: {:.2} %", 100.0 * idle);
 
     let fixture = Arc::new(Fixture::new(&stack, size).await);
-    println!("\n| scenario | state | p50, 1 client | requests/s, 8 clients | p50 | p99 | CPU per request |");
-    println!("|---|---|---|---|---|---|---|");
-    measure_all(&stack, &fixture, size, "fresh").await;
-    let imported = import_season(&stack.address).await;
-    println!("season imported in {:.2} s", imported.as_secs_f64());
+    let fresh = measure_all(&stack, &fixture, size).await;
+    let memory_fresh = stack.memory();
+    let first_season = import_season(&stack.address, 0).await;
     load(&fixture, Scenario::Prediction, 8, size.history).await;
-    measure_all(&stack, &fixture, size, "after a season and predictions").await;
-    println!("memory: {:.1} MB", stack.memory());
+    let after = measure_all(&stack, &fixture, size).await;
+    let mut seasons = vec![first_season];
+    for number in 1..5 {
+        seasons.push(import_season(&stack.address, number).await);
+    }
+    let memory = stack.memory();
     stack.stop().await;
+
+    let name = if storage == Storage::File { "In a data folder" } else { "In memory (`--memory`)" };
+    report.line(format!("\n**{name}**\n"));
+    report.line("| figure | value |\n|---|---|");
+    report.line(format!("| the address is printed after | {:.0} ms |", millis(printed_after)));
+    report.line(format!("| a login that is sent at once takes | {:.0} ms |", millis(first_login)));
+    report.line(format!("| the demo league is ready after | {:.1} s |", ready_after.as_secs_f64()));
+    let times: Vec<String> = seasons.iter().map(|time| format!("{:.2}", time.as_secs_f64())).collect();
+    report.line(format!("| imports of five seasons, one after another, take | {} s |", times.join(", ")));
+    report.line(format!("| CPU while idle | {:.1} % |", 100.0 * idle));
+    report.line(format!("| memory fresh, and at the end | {memory_fresh:.0} MB, {memory:.0} MB |"));
+    report.line(format!(
+        "\n| request | floor | one client: fresh | after | 8 clients, requests/s: fresh | after | p50 | p99 | CPU per request |"
+    ));
+    report.line("|---|---|---|---|---|---|---|---|---|");
+    for (index, scenario) in SCENARIOS.into_iter().enumerate() {
+        let (fresh, after) = (fresh[index], after[index]);
+        report.line(format!(
+            "| {} | {} | {:.2} ms | {:.2} ms | {:.0} | {:.0} | {:.1} ms | {:.1} ms | {:.2} ms |",
+            scenario.name(),
+            floors[index].map_or("–".to_owned(), |floor| format!("{:.2} ms", millis(floor))),
+            millis(fresh.single),
+            millis(after.single),
+            fresh.per_second,
+            after.per_second,
+            millis(after.p50),
+            millis(after.p99),
+            millis(after.cpu_per_request)
+        ));
+    }
+    let place = if storage == Storage::File { "file" } else { "memory" };
+    for (index, scenario) in SCENARIOS.into_iter().enumerate() {
+        let (fresh, after) = (fresh[index], after[index]);
+        if let Some(floor) = floors[index] {
+            let ratio = fresh.single.as_secs_f64() / floor.as_secs_f64();
+            report.ratio(format!("{}, {place}: stack to floor", scenario.name()), ratio);
+        }
+        let ratio = after.single.as_secs_f64() / fresh.single.as_secs_f64();
+        report.ratio(format!("{}, {place}: after to fresh", scenario.name()), ratio);
+    }
+    let ratio = seasons[4].as_secs_f64() / seasons[0].as_secs_f64();
+    report.ratio(format!("season, {place}: fifth import to first"), ratio);
 }
 
-async fn measure_all(stack: &Stack, fixture: &Arc<Fixture>, size: Size, state: &str) {
-    let only = std::env::args().find_map(|argument| argument.strip_prefix("--only=").map(str::to_owned));
-    let is_chosen = |scenario: &Scenario| only.as_ref().is_none_or(|only| *only == format!("{scenario:?}"));
-    for scenario in SCENARIOS.into_iter().filter(is_chosen) {
+/// Measures every scenario. The result has the order of [`SCENARIOS`].
+async fn measure_all(stack: &Stack, fixture: &Arc<Fixture>, size: Size) -> Vec<Measured> {
+    let mut all = Vec::new();
+    for scenario in SCENARIOS {
         let single = load(fixture, scenario, 1, scenario.count(size.single)).await;
         let before = stack.cpu();
         let count = scenario.count(size.concurrent);
-        let mut many = load(fixture, scenario, 8, count).await;
-        let count = u32::try_from(count).expect("the count is small");
-        many.cpu_per_request = stack.cpu().saturating_sub(before) / count;
-        println!(
-            "| {scenario:?} | {state} | {:.2} ms | {:.0} | {:.2} ms | {:.2} ms | {:.2} ms |",
-            millis(single.p50),
-            many.per_second,
-            millis(many.p50),
-            millis(many.p99),
-            millis(many.cpu_per_request)
-        );
+        let many = load(fixture, scenario, 8, count).await;
+        let requests = u32::try_from(count).expect("the count is small");
+        all.push(Measured {
+            single: single.p50,
+            cpu_per_request: stack.cpu().saturating_sub(before) / requests,
+            ..many
+        });
     }
+    all
 }
 
 /// Sends `count` requests with `clients` clients.
@@ -159,6 +219,7 @@ async fn load(fixture: &Arc<Fixture>, scenario: Scenario, clients: usize, count:
     let percentile = |percent: usize| times[(times.len() - 1) * percent / 100];
     let requests = u32::try_from(times.len()).expect("the count is small");
     Measured {
+        single: percentile(50),
         p50: percentile(50),
         p99: percentile(99),
         per_second: f64::from(requests) / elapsed.as_secs_f64(),
@@ -167,6 +228,33 @@ async fn load(fixture: &Arc<Fixture>, scenario: Scenario, clients: usize, count:
 }
 
 impl Scenario {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Health => "health",
+            Self::Me => "me",
+            Self::Events => "list of matches",
+            Self::Prediction => "prediction",
+            Self::Daily => "daily coins",
+            Self::Join => "join a room",
+            Self::Login => "login, with a read of the SMS log",
+        }
+    }
+
+    /// Returns the store calls of one request and of the deliveries that it waits for. `None` for logins, whose
+    /// reads of the SMS log differ from login to login.
+    fn calls(self) -> Option<Calls> {
+        let (reads, writes) = match self {
+            Self::Health => (1, 0),
+            Self::Me => (2, 0),
+            Self::Events => (3, 0),
+            Self::Prediction => (3, 2),
+            Self::Daily => (2, 1),
+            Self::Join => (6, 3),
+            Self::Login => return None,
+        };
+        Some(Calls { reads, writes })
+    }
+
     /// Returns how many requests to send in this scenario. Most scenarios send `count` requests. `Daily` and `Login`
     /// send fewer, because each claim of the daily coins needs its own user and each login creates a user.
     fn count(self, count: usize) -> usize {
@@ -180,7 +268,8 @@ impl Scenario {
 impl Fixture {
     async fn new(stack: &Stack, size: Size) -> Self {
         let mut client = Client::connect(&stack.address).await;
-        // Each user can claim the daily coins once, and every scenario is measured twice.
+        // Each claim of the daily coins needs its own user. Every scenario is measured twice, so the fixture
+        // needs as many users as both measurements send claims.
         let claims = 2 * (Scenario::Daily.count(size.single) + Scenario::Daily.count(size.concurrent));
         let tokens = stack.log_in(1..u32::try_from(claims).expect("the count is small") + 1).await;
         let events = client.get("/api/auth/events?status=scheduled&per_page=100", &tokens[0]).await.json();
@@ -223,14 +312,17 @@ impl Fixture {
 }
 
 /// Imports a season of 380 matches in the openfootball format. The teams are invented.
-async fn import_season(address: &str) -> Duration {
+async fn import_season(address: &str, number: usize) -> Duration {
     let mut client = Client::connect(address).await;
     let started = Instant::now();
     let path = "/2015-03-31/functions/feed/invocations";
-    let response = client.post(path, "", &season(0)).await;
+    let response = client.post(path, "", &season(number)).await;
     let report = response.json();
-    assert_eq!(report["created"], 401, "{report}");
-    started.elapsed()
+    let took = started.elapsed();
+    // The sport is new in the first season only: 380 matches, 20 teams and the tournament are always new.
+    let expected = if number == 0 { 401..=402 } else { 401..=401 };
+    assert!(report["created"].as_u64().is_some_and(|created| expected.contains(&created)), "{report}");
+    took
 }
 
 /// Returns a season of twenty teams, each of which plays every other team twice.
