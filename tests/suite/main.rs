@@ -6,6 +6,7 @@
 //! components that `tests/real-components` starts.
 
 mod architecture;
+mod build;
 mod contract;
 mod costs;
 mod http;
