@@ -70,8 +70,9 @@ EXISTING_IDS = {
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Changes valid requests so that they can succeed. Half of them get ids that exist. The hook removes cursors,
-    because the API rejects a well-formed cursor that does not belong to the list. Invalid requests stay as they are."""
+    """Changes valid requests so that they can succeed. All of them lose their cursor, because the API rejects a
+    well-formed cursor that does not belong to the list. Half of them also get ids that exist and, for two endpoints, a
+    body that can succeed. Invalid requests stay as they are."""
     if not (case.meta and case.meta.generation.mode.is_positive):
         return
     if case.query and "cursor" in case.query:

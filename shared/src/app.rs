@@ -52,8 +52,8 @@ impl App {
             chat: chat(&config.chat, &random),
             random,
             sms,
-            // `HyperWeb::new` loads the system's certificates, which slows the cold start. Only the function
-            // `feed` needs this client, and only that function has feed settings.
+            // `HyperWeb::new` loads the system's certificates, which slows the cold start. Only the Lambda
+            // function `feed` needs this client, and only that Lambda function has feed settings.
             web: match config.feed.is_some().then(HyperWeb::new).flatten() {
                 Some(web) => Arc::new(web),
                 None => Arc::new(NoWeb),

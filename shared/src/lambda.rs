@@ -47,7 +47,7 @@ pub async fn serve(router: impl FnOnce(App) -> Router) -> Result<(), Error> {
     .await
 }
 
-/// Returns the name of this function in Lambda, or an empty text outside Lambda.
+/// Returns the name of the running Lambda function, or an empty string outside Lambda.
 fn function_name() -> String {
     std::env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Everything that the Touchline functions share, in layers. Each layer imports only from the layers below
-//! it:
+//! Everything that Touchline's Lambda functions share, in layers. Each layer imports only from the layers
+//! below it:
 //!
 //! ```text
 //! lambda, telemetry    process entry, logs, metrics

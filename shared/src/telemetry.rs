@@ -14,7 +14,7 @@ use tracing_subscriber::{Layer, Registry};
 use crate::config::Environment;
 use crate::http::RequestReport;
 
-/// The crates of this workspace that run in a function.
+/// The crates of this workspace that run in a Lambda function.
 pub const OURS: [&str; 14] = [
     "touchline",
     "login",
@@ -66,8 +66,8 @@ pub fn measure(function: &str, environment: Environment, report: &RequestReport)
 /// Formats the metrics of a request as a log line.
 ///
 /// The dimensions are the environment and the function. The route is not a dimension, because CloudWatch
-/// charges for every combination of a metric and its dimensions. The route is a property of the log line, so
-/// CloudWatch Logs Insights can query it.
+/// charges for every combination of a metric and values of its dimensions. The route is a property of the log
+/// line, so CloudWatch Logs Insights can query it.
 fn metrics(function: &str, environment: Environment, report: &RequestReport) -> Value {
     let metric = |name: &str, unit: &str| json!({ "Name": name, "Unit": unit });
     json!({

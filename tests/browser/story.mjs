@@ -115,7 +115,7 @@ try {
   await app.getByText("5 coins", { exact: true }).waitFor();
   assert.equal(await app.getByRole("region", { name: "History" }).getByRole("listitem").count(), 2);
 
-  step("the user searches teams, picks one and follows another");
+  step("the user searches for teams, makes one their own team and follows another");
   await tab("Teams");
   await app.getByLabel("Search").fill("goteholm");
   await page.waitForFunction(() => document.querySelectorAll("#screen li").length === 1);

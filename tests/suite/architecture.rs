@@ -328,7 +328,7 @@ mod examples {
     }
 
     #[test]
-    fn a_function_may_depend_on_another_function_only_in_tests() {
+    fn a_dependency_that_the_kind_does_not_allow_is_a_violation_outside_tests() {
         let crates = BTreeMap::from([
             ("touchline".to_owned(), Kind::Shared),
             ("chat".to_owned(), Kind::Function),

@@ -1,4 +1,4 @@
-//! Checks that facts stated in more than one place agree: endpoints, functions, configuration, tables.
+//! Checks that facts stated in more than one place agree: endpoints, Lambda functions, configuration, tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ fn stack() -> Stack {
 
 type Row = (String, String, String);
 
-/// Returns the function, method and path of each endpoint of the API.
+/// Returns the Lambda function, method and path of each endpoint of the API.
 fn endpoints() -> BTreeSet<Row> {
     api::ALL
         .iter()
@@ -125,8 +125,8 @@ fn the_template_gives_each_function_its_configuration() {
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "x"),
         ("AWS_SECRET_ACCESS_KEY", "x"),
-        // Both URLs are empty by default. Without a URL, the other settings of the feed or of the homeserver
-        // are not read.
+        // In the template, both URLs are empty by default. The test sets them, because otherwise the other
+        // settings of the feed and of the homeserver are not read.
         ("FEED_URL", "https://example.org"),
         ("CHAT_HOMESERVER_URL", "https://example.org"),
     ]);

@@ -199,7 +199,8 @@ async fn predictions(app: &TestApp, alice: &User, all: &mut Measurements) {
         let response = alice.predicts(1).home().confidence(80).await;
         all.add(predict, case, status, (1.0, writes, 2), response);
     }
-    // This match is not featured, so its predictions are spread over 4 shards instead of 64.
+    // The tournament of match 50 is not featured, so the predictions for the match are spread over 4 shards instead
+    // of 64.
     let league = json!({
         "format": "touchline",
         "tournaments": [{ "id": 2, "name": "Sunday League" }],

@@ -51,7 +51,7 @@ impl MatrixClient<'_> {
     /// Sends a request to the homeserver's client API.
     async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
         let base =
-            HttpApi::homeserver_url().expect("TOUCHLINE_TEST_HOMESERVER is set: run tests/real-components");
+            HttpApi::homeserver_url().expect("this test needs a homeserver: run tests/real-components");
         let token = self.0.credentials["access_token"].as_str().expect("the login returned chat credentials");
         let mut http = Client::new().request(method.clone(), format!("{base}/_matrix/client/v3/{path}"));
         if let Some(body) = body {
@@ -64,7 +64,8 @@ impl MatrixClient<'_> {
         let event = json!({
             "type": kind, "room_id": room, "sender": self.0.chat_id(), "state_key": self.0.chat_id(),
             "content": content,
-            // A time after every request of the test so far, because the API ignores events that are older.
+            // This time is after every request of the test so far. The API ignores a membership event that is
+            // older than the last change of the membership.
             "origin_server_ts": (SystemClock.now() + TimeDelta::seconds(2)).timestamp_millis(),
         });
         self.0.api().homeserver().pushes(&unique_name(), [event]).await.expect(200);

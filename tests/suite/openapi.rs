@@ -33,8 +33,8 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// Collects the examples of the document: requests from `events/`, responses from the measured requests of
-/// [`costs`].
+/// Collects the examples of the document. The request bodies come from `events/`. The response bodies come from
+/// the requests that [`costs`] measures.
 async fn recorded() -> Recorded {
     let mut recorded = Recorded::default();
     for sample in samples::read(root()).unwrap() {
@@ -154,7 +154,7 @@ fn schemas_properties_and_parameters_have_descriptions() {
 }
 
 #[test]
-fn every_successful_response_has_an_example_that_matches_its_schema() {
+fn successful_responses_and_request_bodies_have_examples_that_match_their_schemas() {
     for route in api::ALL {
         let operation = &DOCUMENT["paths"][route.path][route.method.as_str().to_lowercase()];
         for status in route.statuses {

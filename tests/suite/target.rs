@@ -142,7 +142,7 @@ impl HttpApi {
         self.sign_in(&unique_phone()).username(&format!("{name}.{}", unique_name())).await
     }
 
-    /// Invokes a function with a payload, as `aws lambda invoke` does.
+    /// Invokes a Lambda function with a payload, as `aws lambda invoke` does.
     pub async fn invoke(&self, function: &str, payload: &Value) -> Value {
         let http = if let Some(deployed) = self.deployed {
             deployed.invocation(&self.client, function, payload.to_string())

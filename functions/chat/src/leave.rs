@@ -17,8 +17,8 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
     match app.store.member(&room, user.id, Reads::Consistent).await?.map(|member| member.membership) {
         Some(Membership::Join | Membership::Invite) => {
             match app.chat.leave(&room.room_id, &user.username).await {
-                // Both errors mean that there is nothing to leave: the homeserver has no such room, or the
-                // user is not in it.
+                // Both errors mean that there is nothing to leave: the user is not in the room, or the homeserver
+                // has no such room.
                 Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -21,7 +21,9 @@ pub enum RoomEventKind {
     Message(Option<Username>),
 }
 
-/// Parses a Matrix event. Returns `None` for malformed events and for types of events that we do not store.
+/// Parses a Matrix event. Returns `None` for malformed events, and for events that are neither a message nor a
+/// membership change. Also returns `None` for membership changes that we do not store: those of users of other
+/// servers, and those to unknown memberships such as `knock`.
 #[must_use]
 pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
     let room = RoomId::parse(event["room_id"].as_str()?)?;

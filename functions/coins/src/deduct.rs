@@ -104,7 +104,7 @@ mod tests {
         let entries = alice.views_coins().await.expect_data(200)["entries"].clone();
         let history: Vec<_> =
             entries.as_array().unwrap().iter().map(|entry| entry["reference_id"].as_str()).collect();
-        assert_eq!(history, [Some("k1"), None, Some("start")], "idempotency keys are not shown");
+        assert_eq!(history, [Some("k1"), None, Some("start")], "a key from the header is not a reference id");
     }
 
     #[tokio::test]
@@ -184,7 +184,7 @@ mod tests {
         let successes = responses.iter().filter(|response| response.status == 200);
         let balances: BTreeSet<_> =
             successes.map(|response| response.body["data"]["new_balance"].as_i64()).collect();
-        assert_eq!(balances, (0..100).map(Some).collect(), "no two deductions start from the same balance");
+        assert_eq!(balances, (0..100).map(Some).collect(), "every deduction has a different new balance");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -100,7 +100,8 @@ impl NewEvent {
         if !(1900..=2200).contains(&self.start.year()) {
             return Err(format!("the year {} is out of range", self.start.year()));
         }
-        // Rows store whole seconds; the comparison with the stored row needs the same precision.
+        // The stored row has whole seconds. The import compares this start with the stored start, so both need the
+        // same precision.
         self.start = self.start.trunc_subsecs(0);
         let side = |goals: i64| match u16::try_from(goals) {
             Ok(goals) if goals <= 999 => Ok(goals),
@@ -113,7 +114,7 @@ impl NewEvent {
         };
         match self.status {
             Status::Finished if self.score.is_none() => Err("a finished match needs a score".into()),
-            // Some sources write 0-0 before kick-off.
+            // These matches have no score, but some sources send 0-0 for them.
             Status::Scheduled | Status::Postponed | Status::Cancelled => Ok(Self { score: None, ..self }),
             _ => Ok(self),
         }

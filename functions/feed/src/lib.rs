@@ -1,7 +1,7 @@
 //! Imports sports, teams, tournaments and matches, and publishes the snapshot that the API reads.
 //!
-//! An operator sends the document to import as the payload. A scheduled run has the payload `{}` and fetches
-//! the document from `FEED_URL`.
+//! An operator invokes the function with a document as the payload. A scheduled run has the payload `{}` and
+//! fetches the document from `FEED_URL`.
 
 mod document;
 mod error;
@@ -17,8 +17,8 @@ pub use document::{Document, Rejected};
 pub use error::FeedError;
 pub use report::Report;
 
-/// Handles one invocation. The payload is `{}` for a scheduled run, `{"rebuild": true}` from an operator, or a
-/// document to import.
+/// Handles one invocation. A scheduled run has the payload `{}`. An operator sends a document to import, or
+/// `{"rebuild": true}` to publish a snapshot of the stored rows.
 pub async fn handle(app: App, event: Value) -> Result<Value, FeedError> {
     let document = if event.as_object().is_some_and(serde_json::Map::is_empty) {
         let Some(settings) = &app.config.feed else {

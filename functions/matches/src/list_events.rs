@@ -39,7 +39,7 @@ mod tests {
         serde_json::from_str(include_str!("../../../events/feed/touchline.json")).unwrap()
     }
 
-    /// Imports a feed document and advances the clock, so that the functions reload the catalog.
+    /// Imports a feed document and advances the clock, so that the next request reloads the catalog.
     async fn import(app: &TestApp, document: Value) {
         app.invoke(feed::handle, document).await;
         app.clock.advance(TimeDelta::seconds(1));
@@ -92,7 +92,7 @@ mod tests {
         let venue = async |event| alice.views_event(event).await.expect_data(200)["venue"].clone();
         assert_eq!(venue(4).await, "Northgate Park");
         assert_eq!(venue(1).await, "The Quay", "the match's own venue takes precedence");
-        assert_eq!(venue(3).await, "Cliff Road", "the ground of the away team does not count");
+        assert_eq!(venue(3).await, "Cliff Road", "match 3 has its own venue too");
     }
 
     #[tokio::test]

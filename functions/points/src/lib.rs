@@ -47,7 +47,7 @@ pub enum PointsError {
 /// cover the publication of the new catalog, which takes seconds, and a request, which ends within 10 seconds.
 const SETTLING: TimeDelta = TimeDelta::seconds(20);
 
-/// A run stops starting new work this long before its deadline, so that work in progress can finish.
+/// A run starts no new work during this time before its deadline, so that work in progress can finish.
 const RESERVE: TimeDelta = TimeDelta::seconds(20);
 
 /// Handles one invocation. Lambda stops the invocation at `deadline`.

@@ -353,8 +353,7 @@ async fn concurrent_runs_during_a_correction_end_with_the_corrected_points() {
         }
     })
     .await;
-    // All concurrent runs may have read the result before it was corrected to 1:1. The next run applies the
-    // correction.
+    // If the concurrent runs did not finish the correction, the next run finishes it.
     app.clock.advance(TimeDelta::seconds(21));
     run(&app).await;
     assert_points(&app, FOR_ONE_ONE).await;
@@ -395,7 +394,7 @@ async fn an_award_for_an_outdated_prediction_is_not_written() {
 async fn a_queued_match_that_is_not_stored_does_not_block_other_settlements() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
-    // The import crashed after it queued match 7 and before it stored the match.
+    // Match 7 is queued, but the store has no match 7.
     let due = Due { event_id: 7, revision: 1, since: app.clock.now() - TimeDelta::hours(1) };
     app.store.put_due(&due).await.unwrap();
     app.clock.advance(TimeDelta::seconds(21));

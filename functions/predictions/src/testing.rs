@@ -64,7 +64,7 @@ pub async fn tally_all(app: &TestApp) {
     }
 }
 
-/// Returns how many predictions a match has, according to `tally`.
+/// Runs [`tally_all`], then returns the number of predictions that `tally` has counted for a match.
 pub async fn counted(app: &TestApp, event: u32) -> i64 {
     tally_all(app).await;
     app.store.event_counts(event).await.unwrap().predictions

@@ -31,7 +31,8 @@ mod tests {
         (app, alice)
     }
 
-    /// Starts an app in which alice has started to verify `NEW_PHONE`. Also returns the code that was sent.
+    /// Starts an app in which alice has initiated the verification of `NEW_PHONE`. Also returns the code that was
+    /// sent.
     async fn alice_with_code() -> (TestApp, User, String) {
         let (app, alice) = alice().await;
         alice.initiates_verification(NEW_PHONE).await.expect(200);
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_phone_of_the_latest_verification_can_be_verified() {
+    async fn a_new_verification_replaces_the_pending_verification_of_another_phone() {
         let (_app, alice, code) = alice_with_code().await;
         alice.initiates_verification("+447700900777").await.expect(200);
         alice.verifies_phone(NEW_PHONE, &code).await.expect_error(422, "phone_mismatch");

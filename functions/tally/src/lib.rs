@@ -50,8 +50,9 @@ struct PendingCounts<'a> {
     rooms: Additions<'a, RoomCounts>,
 }
 
-/// The additions of a batch, grouped by counter item and stream shard. Each group keeps the order of the batch.
-/// Each addition comes with the index of its record in the batch.
+/// The additions of a batch, grouped by counter item and stream shard. All records have the same shard, unless
+/// the Lambda event lacks a shard id. Each group keeps the order of the batch. Each addition comes with the index
+/// of its record in the batch.
 type Additions<'a, C> = BTreeMap<(Aggregate, &'a str), Vec<(usize, Addition<C>)>>;
 
 impl<'a> PendingCounts<'a> {

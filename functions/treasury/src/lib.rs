@@ -1,5 +1,5 @@
-//! The function with which operators grant coins and audit wallets. They invoke it by hand: it has no HTTP
-//! route.
+//! The Lambda function with which operators grant coins and audit wallets. They invoke it by hand: it has no
+//! HTTP route.
 
 mod audit;
 
@@ -29,7 +29,8 @@ struct Grant {
     amount: i64,
     /// Shown in the user's history.
     reason: String,
-    /// The idempotency key: a second grant to the user with the same reference id grants nothing.
+    /// The idempotency key. If the user already received a grant with this reference id, this grant adds no
+    /// coins.
     reference_id: String,
 }
 
@@ -231,8 +232,8 @@ mod tests {
         assert!(report["faults"].as_array().unwrap().contains(&fault), "{report}");
     }
 
-    /// Each audit has three seconds, and each scan takes one second, so it takes several audits to read all
-    /// wallets.
+    /// Each audit has three seconds: 13 until its deadline, minus the `RESERVE` of 10. Each `Scan` request
+    /// advances the clock by one second, so one audit cannot read all wallets.
     #[tokio::test]
     async fn an_audit_stops_before_its_deadline_and_the_next_audit_resumes_it() {
         let app = app().await;
@@ -243,7 +244,6 @@ mod tests {
         tamper(&app, 17, "balance", -10).await;
         let (mut wallets, mut faults, mut runs, mut resume) = (0, Vec::new(), 0, Value::Null);
         loop {
-            // Each scan advances the clock by a second.
             let clock = Arc::clone(&app.clock);
             app.faults.set(move |attempt| {
                 if attempt.operation == "Scan" {

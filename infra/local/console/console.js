@@ -54,7 +54,7 @@ async function call(method, path, body, { token = state.token, headers = {} } = 
   throw new ApiError(response.status, json);
 }
 
-/** Invokes a function that has no route, as `aws lambda invoke` does. */
+/** Invokes a Lambda function that has no HTTP route, as `aws lambda invoke` does. */
 async function invoke(name, payload) {
   const result = await call("POST", `/2015-03-31/functions/${name}/invocations`, payload, { token: null });
   // Lambda responds with 200 even if the function fails. The error is in the body.
@@ -188,7 +188,10 @@ const TITLES = { matches: "Matches", predictions: "My picks", coins: "Coins", te
 /** Counts navigations. A screen does not draw if the count has changed while it loaded: the user has moved on. */
 let navigations = 0;
 
-/** Shows a screen. A new screen starts at the top and takes the focus. An updated one keeps its scroll position and focus. */
+/**
+ * Shows a screen. A new screen starts at the top and takes the focus. An updated screen keeps its scroll position
+ * and focus.
+ */
 function show(...children) {
   const screen = $("#screen");
   const [shownBefore, scrollTop] = [screen.dataset.shown, screen.scrollTop];
@@ -548,7 +551,7 @@ const CONTROLS = {
 };
 for (const element of document.querySelectorAll("[data-do]")) {
   element.addEventListener(element.tagName === "FORM" ? "submit" : "click", handler(async (control) => {
-    // One control at a time: each starts from the score that the previous one set.
+    // Only one control runs at a time, because each control starts from the score that the previous control set.
     $("#controls").inert = true;
     try {
       await CONTROLS[control.dataset.do](control);

@@ -1,4 +1,4 @@
-//! Lets an HTTP request wait until its own writes are delivered to the functions that read the streams.
+//! Lets an HTTP request wait until its own writes are delivered to the Lambda functions that read the streams.
 //!
 //! Each event source mapping has an inbox and a worker. After a write to the mapping's table, the worker makes a pass:
 //! it reads the stream and delivers the new records to the mapping's function. An HTTP request waits for the passes
@@ -23,15 +23,16 @@ const REMEMBERED_PASSES: usize = 256;
 
 /// The maximum number of deliveries in a chain that an HTTP request waits for. Each delivery in a chain causes the
 /// next one. The product's longest chain has three deliveries: a prediction with new points, then the user's
-/// statistics, then the user's memberships. Under load, the passes also deliver the writes of other HTTP requests, and
-/// waiting for the chains of those writes could take forever.
+/// statistics, then the user's memberships. Without a maximum, an HTTP request could wait forever under load: the
+/// passes also deliver the writes of other HTTP requests, and each of those writes can start a chain.
 const MAX_CHAIN: usize = 6;
 
-/// The maximum time that a response waits for deliveries. A function that keeps failing must not block every
-/// request.
+/// The maximum time that an HTTP request waits for deliveries. A Lambda function that keeps failing must not block
+/// every HTTP request.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// The numbers of the passes that were requested, begun and finished last. The first pass has number 1.
+/// The numbers of the latest pass that was requested, the latest that began and the latest that finished. Passes are
+/// numbered from 1.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passes {
     requested: u64,
@@ -120,7 +121,7 @@ impl Ticket {
     }
 }
 
-/// The tickets of one request.
+/// The tickets of one HTTP request, or of the invocations in one pass. There is at most one ticket for each inbox.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets(Vec<Ticket>);
 
@@ -166,8 +167,8 @@ impl Tickets {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Inboxes(Arc<BTreeMap<String, Vec<Arc<Inbox>>>>);
 
-/// A write that has not ended. Dropping this value requests the deliveries of the write, even if the call was
-/// cancelled: the store may have carried out the call.
+/// A DynamoDB call that writes and has not ended. Dropping this value requests the passes that deliver the write. This
+/// includes a cancelled call, because DynamoDB may have carried it out.
 #[derive(Debug)]
 pub(crate) struct PendingWrite {
     /// The mappings that may deliver the write, each with the first pass that can.

@@ -65,8 +65,8 @@ const LEAGUES: [League; 3] = [
 /// A match kicks off every two hours and ends when the next match kicks off.
 const MATCHES_PER_DAY: i64 = 12;
 
-/// All ids of the demo league are higher than this number. The ids that `feed` assigns to other imports are
-/// lower.
+/// All ids of the demo league are higher than this number. `feed` assigns lower ids to the rows of other
+/// imports.
 const ID_OFFSET: i64 = 1_000_000;
 
 /// Matches are numbered from this day on, so that each match keeps its id when the stack restarts.

@@ -1,4 +1,4 @@
-//! Wraps the product's functions as handlers that `Host` can invoke.
+//! Wraps the product's Lambda functions as handlers that `Host` can invoke.
 
 use std::fmt;
 use std::future::Future;
@@ -13,10 +13,10 @@ use touchline::{App, Router};
 
 use crate::host::{Handler, error_object};
 
-/// A function that serves HTTP: the name of its binary, and its router.
+/// A Lambda function that serves HTTP: the name of its binary, and its router.
 pub type HttpFunction = (&'static str, fn(App) -> Router);
 
-/// Every function that serves HTTP.
+/// Every Lambda function that serves HTTP.
 pub const HTTP_FUNCTIONS: [HttpFunction; 9] = [
     ("login", login::router),
     ("profile", profile::router),
@@ -29,8 +29,8 @@ pub const HTTP_FUNCTIONS: [HttpFunction; 9] = [
     ("meta", meta::router),
 ];
 
-/// Returns the handler of a function, or `None` for an unknown name. `timeout` is the function's timeout in
-/// the template.
+/// Returns the handler of a Lambda function, or `None` for an unknown name. `timeout` is the Lambda function's
+/// timeout in the template.
 pub(crate) fn handler(name: &str, timeout: Duration, app: App) -> Option<Handler> {
     match name {
         "feed" => return Some(background_handler(app, timeout, |app, event, _| feed::handle(app, event))),

@@ -1,5 +1,5 @@
-//! Runs functions in this process. As in Lambda, each invocation has a timeout, and a panic fails only the
-//! invocation in which it happens.
+//! Runs the Lambda functions in this process. As in AWS, each invocation has a timeout, and a panic fails only
+//! the invocation in which it happens.
 
 use std::collections::BTreeMap;
 use std::fmt;

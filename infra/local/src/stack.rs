@@ -97,7 +97,7 @@ impl LocalStack {
         ];
         let (stop_streams, stopped) = watch::channel(false);
         let streams = tokio::spawn(Arc::new(streams).run(stopped));
-        // The import runs in the background, so that the first requests do not wait for it.
+        // The demo league is imported in the background, so that the first requests do not wait for the import.
         let demo = (!options.no_demo && host.contains("feed"))
             .then(|| tokio::spawn(import_demo_league(host, Store::new(client, tables))));
 
@@ -237,7 +237,7 @@ pub struct DemoLeague {
 /// Imports the demo league. Includes older matches that are still unfinished in the store, so that they get
 /// their results.
 async fn import_demo_league(host: Arc<Host>, store: Store) -> Result<DemoLeague, StartError> {
-    // If the catalog cannot be read, the import rebuilds it.
+    // Ignore a read error: the import rebuilds an unreadable catalog.
     let loaded = touchline::storage::catalog::load_latest(&store, None).await.ok().flatten();
     let unfinished: Vec<u32> = loaded
         .iter()

@@ -17,7 +17,8 @@ from the response as `Authorization: Bearer <token>`. Every error has the same s
 and the header `Retry-After`. A response without `code` comes from API Gateway: an unknown path, a burst over its limit, or a \
 function that failed.";
 
-/// The groups of endpoints with their descriptions: one group per function, and one for the homeserver.
+/// The groups of endpoints with their descriptions: one group for each Lambda function that serves endpoints, and one
+/// for the endpoints that the homeserver calls.
 const TAGS: [(&str, &str); 10] = [
     ("login", "Login, logout and usernames"),
     ("profile", "The caller's own profile, and phone verification"),

@@ -92,7 +92,7 @@ impl StreamMapping {
         self.filters.is_empty() || self.filters.iter().any(by_keys)
     }
 
-    /// Returns whether the filters let a record of a stream event through.
+    /// Returns whether the filters accept a record of a stream event.
     #[must_use]
     pub fn accepts(&self, record: &Value) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|pattern| matches(pattern, record))

@@ -29,8 +29,8 @@ use crate::{Api, Faults, Function, RawRequest, Response, SeededRandom, SnsStandI
 /// The token that the homeserver sends to a [`TestApp`].
 pub const HS_TOKEN: &str = "hs-token-of-the-tests";
 
-/// The functions under test, with their own store. Each request becomes the event that Lambda would send to
-/// the function.
+/// The Lambda functions under test, with their own store. Each request becomes the event that a function would
+/// receive from API Gateway.
 ///
 /// A `TestApp` derefs to the [`App`] that the functions get, so `app.store` and `app.config` work. All clones
 /// share the same store, clock and faults.

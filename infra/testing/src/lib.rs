@@ -12,7 +12,7 @@
 //! **The app.** [`TestApp`] runs the routers that it is given, on a store of its own. It derefs to `touchline::App`:
 //! `app.store`, `app.config`. `app.clock` stands still until a test advances it, `app.sns` holds the text messages,
 //! `app.faults` injects faults into the store. `app.invoke(feed::handle, payload)` invokes a background function. All
-//! clones share the same store, clock and faults.
+//! clones of a `TestApp` share the same store, clock and faults.
 //!
 //! **Personas** send requests:
 //!
@@ -26,8 +26,8 @@
 //! | `app.homeserver()` | the chat network's homeserver |
 //!
 //! **Verbs** are methods of personas. [`verbs`] has one file for each group of endpoints. A verb returns a [`Request`].
-//! Awaiting the request sends it and returns a [`Response`]. Methods of the request set its options. In this table,
-//! an option can be for only some of the verbs in its row:
+//! Awaiting the request sends it and returns a [`Response`]. Methods of the request set its options. If a row of this
+//! table has several verbs, an option need not belong to all of them:
 //!
 //! | verb | options |
 //! |---|---|
@@ -54,11 +54,11 @@
 //! that the verb's own options do not allow: `alice.deducts(1).field("amount", "ten")`. A request can be cloned and
 //! sent again.
 //!
-//! **Responses.** `.expect(200)` returns the body and `.expect_data(200)` its `data`. `.expect_error(409, "code")` also
-//! checks the shape that all errors share. `.expect_invalid(&["amount"])` expects a 422 `validation_error` that names
-//! only these fields. `.room_id()` returns the id of a created room. `.is_replay()` returns whether the response
-//! repeats the result of an earlier request with the same idempotency key. `status`, `headers` and `body` are
-//! public.
+//! **Responses.** `.expect(200)` returns the body and `.expect_data(200)` its `data`. `.expect_error(409, "code")`
+//! checks the status, the code and the shape that all errors share. `.expect_invalid(&["amount"])` expects a 422
+//! `validation_error` that names only these fields. `.room_id()` returns the id of a created room. `.is_replay()`
+//! returns whether the response repeats the result of an earlier request with the same idempotency key. `status`,
+//! `headers` and `body` are public.
 //!
 //! **Races**: `concurrently(20, |n| alice.deducts(1).reference(format!("order-{n}"))).await` returns 20 responses.
 //!
@@ -98,8 +98,8 @@ use std::future::IntoFuture;
 
 use tokio::task::JoinSet;
 
-/// Runs many tasks concurrently, on all threads of the runtime; returns their results in
-/// the order of the task numbers.
+/// Runs many tasks concurrently, on all threads of the runtime. Returns their results in the order of the task
+/// numbers.
 ///
 /// A request is a task: `concurrently(20, |_| alice.claims_daily_coins())`.
 ///

@@ -99,7 +99,7 @@ impl<A: Api, V> Request<A, V> {
         self.header("idempotency-key", key)
     }
 
-    /// Sends the request from this IP address.
+    /// Sets the IP address that the request comes from.
     pub fn from_address(mut self, address: &str) -> Self {
         self.address = Some(address.into());
         self

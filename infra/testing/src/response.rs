@@ -54,7 +54,8 @@ impl Response {
         assert_eq!(named, fields, "{} returned {}", self.request, self.body);
     }
 
-    /// Checks the status and the `errcode` of an error in the Matrix format, which the homeserver's endpoints use.
+    /// Checks the status and the `errcode` of an error in the Matrix format. The endpoints that the homeserver calls
+    /// use this format.
     #[track_caller]
     pub fn expect_matrix_error(&self, status: u16, errcode: &str) {
         self.expect_status(status);

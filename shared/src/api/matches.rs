@@ -116,7 +116,7 @@ impl Named {
 
 impl EventView {
     /// Describes a match. Returns `None` if the catalog lacks one of its teams or its tournament. Imports
-    /// reject such a match.
+    /// reject such a match, so the catalog should contain none.
     #[must_use]
     pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         Some(Self {

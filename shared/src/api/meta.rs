@@ -8,7 +8,7 @@ use super::{Anyone, Data, NoInput, endpoint};
 endpoint! {
     /// Check the service's health
     ///
-    /// Responds with 200 if the function and the store work.
+    /// Responds with 200 if the service can read its database.
     Health: GET "/api/health", in "meta", by Anyone, NoInput => Data<Healthy>
 }
 

@@ -1,8 +1,8 @@
 //! The API as data: one type per endpoint, and [`ALL`], the table of all endpoints.
 //!
-//! The functions register their handlers by these types, so no handler repeats its path. Contract tests
-//! compare the table with `template.yaml`, with the functions, with the samples in `events/` and with the
-//! files in `docs/`.
+//! The Lambda functions register their handlers by these types, so no handler repeats its path. Contract
+//! tests compare the table with `template.yaml`, with the Lambda functions, with the samples in `events/` and
+//! with the files in `docs/`.
 
 mod body;
 mod caller;

@@ -43,7 +43,7 @@ endpoint! {
     /// List the predictions in a room
     ///
     /// The predictions of the room's members for the room's match. A room without a match has no predictions.
-    /// Only members of a private room can read its predictions.
+    /// In a private room, only members can read the predictions.
     RoomPredictions { chat_room: RoomId }: GET "/api/auth/chat-rooms/{chatRoom}/predictions", in "predictions",
         by SignedIn, RoomPredictionsQuery => RoomPredictionList, errors [RoomNotFound, NotAMember, NoCatalogue]
 }

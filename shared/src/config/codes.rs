@@ -6,7 +6,7 @@ use crate::domain::{CodePepper, Limit};
 /// Settings of the one-time codes.
 #[derive(Debug, Clone)]
 pub struct CodeSettings {
-    /// The key for the HMACs of codes. Only the functions that send or check codes have it.
+    /// The key for the HMACs of codes. Only the Lambda functions that send or check codes have it.
     pub pepper: Option<CodePepper>,
     /// How many codes can be sent to one phone.
     pub per_phone: [Limit; 2],

@@ -30,7 +30,7 @@ pub use variables::ConfigError;
 
 use variables::Variables;
 
-/// Every setting of the functions.
+/// All settings of the Lambda functions.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub environment: Environment,
@@ -39,7 +39,7 @@ pub struct Config {
     pub tables: Tables,
     pub codes: CodeSettings,
     pub session_length: TimeDelta,
-    /// How old a cached catalog can be before a function checks for a newer one.
+    /// How old a cached catalog can be before a Lambda function checks for a newer one.
     pub catalog_max_age: TimeDelta,
     pub picks_visible: PicksVisible,
     pub coins: CoinSettings,

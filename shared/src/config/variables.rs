@@ -76,8 +76,8 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// Reads how many requests a rate limit admits. The maximum is 40, because a limit's DynamoDB item stores
-    /// one id for each admitted request, and each write shifts all ids.
+    /// Reads how many requests a rate limit admits. The limit's DynamoDB item stores one id for each admitted
+    /// request, and each write shifts all ids. The maximum of 40 keeps the item and its writes small.
     pub(super) fn count(&self, variable: &'static str, default: usize) -> Result<usize, ConfigError> {
         self.within(variable, default, 1..=40)
     }

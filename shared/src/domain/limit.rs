@@ -2,7 +2,7 @@
 //!
 //! For each phone, network or user with a limit, a DynamoDB item holds the ids of the last admitted
 //! requests, newest first. A limit of 5 in 10 minutes admits a request if the fifth newest id is absent or at
-//! least 10 minutes old. So no period of 10 minutes has more than 5 requests, wherever it begins. One
+//! least 10 minutes old. So no period of 10 minutes has more than 5 requests, whenever it begins. One
 //! conditional write checks the limit and records the request, without a read.
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -33,7 +33,8 @@ pub fn request_id(at: DateTime<Utc>, nonce: u32) -> String {
 
 /// Returns a text that sorts after every id whose age is at least `window`, and before all newer ids.
 ///
-/// An id is `<milliseconds>-<nonce>`. `~` sorts after `-`, so ids that are exactly `window` old are included.
+/// An id is `<milliseconds>-<nonce>`, and the text is `<milliseconds>~`. `~` sorts after `-`, so the text also
+/// sorts after ids that are exactly `window` old.
 #[must_use]
 pub fn outside(window: TimeDelta, now: DateTime<Utc>) -> String {
     format!("{:013}~", (now - window).timestamp_millis())
@@ -99,7 +100,7 @@ mod tests {
         }
 
         #[test]
-        fn an_id_leaves_the_window_when_its_age_reaches_the_window(age in 0_i64..2_000_000, nonce: u32) {
+        fn an_id_is_outside_the_window_if_it_is_at_least_ten_minutes_old(age in 0_i64..2_000_000, nonce: u32) {
             let now = at(0);
             let old = request_id(now - TimeDelta::milliseconds(age), nonce);
             prop_assert_eq!(old <= outside(TimeDelta::minutes(10), now), age >= 600_000);

@@ -161,7 +161,8 @@ pub struct Prediction {
     pub user_id: UserId,
     pub forecast: Forecast,
     pub confidence: Confidence,
-    /// When the prediction was created. The nonce makes the stamp unique among the user's predictions.
+    /// When the prediction was created. The stamp includes a nonce, which makes it unique among the user's
+    /// predictions.
     pub created: Stamp,
     /// When the user last changed the prediction.
     pub changed: Stamp,

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_minimum_age_is_reached_on_the_thirteenth_birthday() {
+    fn birth_dates_before_1900_and_ages_under_13_are_rejected() {
         let today = NaiveDate::from_ymd_opt(2026, 11, 15).unwrap();
         let accepted = |text| BirthDate::parse(text).unwrap().accepted_on(today).is_ok();
         assert!(accepted("2013-11-15"));

@@ -7,7 +7,7 @@ use super::{Field, Raw, Reason};
 
 /// A time in a response: ISO 8601 in UTC, in whole seconds.
 ///
-/// The date parsers of some phone platforms reject fractions of seconds by default.
+/// Fractions of seconds are left out, because the date parsers of some phone platforms reject them by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub DateTime<Utc>);
 

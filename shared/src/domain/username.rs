@@ -165,7 +165,7 @@ pub fn random(mut draw: impl FnMut(u32) -> u32) -> Username {
     Username(format!("fan{}", 1_000_000 + draw(99_000_000)))
 }
 
-/// The prefix and the suffix of each suggestion that has no number.
+/// The prefix and the suffix of each candidate that has no number.
 const AFFIXES: &[(&str, &str)] = &[
     ("", "_fc"),
     ("the_", ""),
@@ -179,9 +179,10 @@ const AFFIXES: &[(&str, &str)] = &[
     ("", "_home"),
 ];
 
-/// Returns suggestions derived from `base`: all different, not reserved, and different from `base`.
+/// Returns candidates for a username, derived from `base`: all different, not reserved, and different from
+/// `base`. With `with_numbers`, each candidate ends in a number. Otherwise, each has a prefix or a suffix.
 ///
-/// `draw` returns a random number below its argument. The caller checks which suggestions are free.
+/// `draw` returns a random number below its argument. The caller checks which candidates are free.
 pub fn candidates(
     base: &UsernameBase,
     with_numbers: bool,
@@ -190,7 +191,7 @@ pub fn candidates(
     let mut names: Vec<Username> = Vec::with_capacity(AFFIXES.len());
     for (at, (before, after)) in AFFIXES.iter().enumerate() {
         let number = if with_numbers {
-            // Later suggestions draw from a larger range, so that some are free even for a popular base.
+            // Later candidates draw from a larger range, so that some are free even for a popular base.
             let range = 10_u32.pow(2 + u32::try_from(at / 3).unwrap_or(0));
             format!("{}", 1 + draw(range))
         } else {

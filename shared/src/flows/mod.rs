@@ -1,4 +1,4 @@
-//! Workflows that several functions share.
+//! Workflows that several Lambda functions share.
 
 pub mod codes;
 pub mod coins;

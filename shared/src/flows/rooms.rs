@@ -1,4 +1,4 @@
-//! Steps before a user reads or joins a room: the access check and the username lock.
+//! The access check before a user reads a room, and the username lock before a user creates or joins a room.
 
 use crate::domain::room::{Member, Room};
 use crate::domain::{User, UserId};

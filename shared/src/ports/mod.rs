@@ -1,7 +1,7 @@
 //! Ports: what the service needs from the outside world. Each port is a trait with a real implementation. The
 //! ports for chat and text messages also have an implementation for local use.
 //!
-//! Methods return boxed futures, because a `dyn` trait cannot have `async fn`.
+//! Asynchronous methods return boxed futures, because a `dyn` trait cannot have `async fn`.
 
 pub mod chat;
 pub mod clock;

@@ -62,8 +62,8 @@ pub struct Sns {
 
 /// The maximum number of requests per message.
 ///
-/// Publishing is not idempotent: a retry after a lost response can deliver the same code twice. We retry if
-/// SNS throttles, fails or cannot be reached. We do not retry a timeout, because the message was probably
+/// Publishing is not idempotent: a retry after a lost response can deliver the same message twice. We retry
+/// if SNS throttles, fails or cannot be reached. We do not retry a timeout, because the message was probably
 /// sent. The SDK's own retries are off, so that the count of attempts is exact.
 const ATTEMPTS: u32 = 3;
 

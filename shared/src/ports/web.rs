@@ -122,7 +122,7 @@ impl Web for HyperWeb {
     }
 }
 
-/// Fails every fetch. For functions that fetch nothing.
+/// Fails every fetch. An app uses it if it has no feed settings, or if the system has no root certificates.
 #[derive(Debug)]
 pub struct NoWeb;
 

@@ -15,7 +15,7 @@ use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryA
 use super::meter::Meter;
 use crate::config::Aws;
 
-/// Builds the DynamoDB client that every function uses.
+/// Builds the DynamoDB client that every Lambda function uses.
 ///
 /// Waits between attempts grow exponentially, with full jitter. Six attempts fit into a request's time limit:
 /// the first wait is at most 25 ms, and all waits together are at most 0.8 s.

@@ -1,4 +1,4 @@
-//! Bounded retries, for every loop that retries after a conflict.
+//! Bounded retries, for every loop that retries after a conflict or an incomplete batch.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use super::error::StoreError;
 /// }
 /// ```
 ///
-/// The SDK already retries single calls that DynamoDB throttles. [`Retry`] is for what only the caller can
-/// retry: a write whose condition failed, and the part of a batch that DynamoDB left unprocessed.
+/// The SDK already retries single calls that DynamoDB throttles. [`Retry`] is for what the SDK does not retry:
+/// a write whose condition failed, and the part of a batch that DynamoDB left unprocessed.
 #[derive(Debug)]
 pub struct Retry {
     what: &'static str,

@@ -1,7 +1,7 @@
 //! The `rooms` table: memberships, spread over the room's shards.
 //!
-//! A membership also holds copies of the member's pick for the room's match, primary team and statistics, so
-//! that a room can count and rank its members.
+//! A membership also holds copies of the member's primary team, statistics, and pick for the room's match. From
+//! these copies, the members of a room are counted and ranked.
 //!
 //! A membership changes through homeserver events and through requests to our API. The attribute `told` is the
 //! time of the latest change, in milliseconds since 1970. A homeserver event supersedes all older changes.
@@ -238,7 +238,7 @@ impl Store {
         condition_held("UpdateItem", applied).map(|_| ())
     }
 
-    /// Sets the day on which a member was last active, unless a later day is stored.
+    /// Sets the day on which a member was last seen, unless a later day is stored.
     pub async fn touch_seen(&self, member: Key, day: Day) -> Result<(), StoreError> {
         let touched = self
             .member_update(member)

@@ -1,8 +1,8 @@
-//! The sliding window of [`crate::domain::limit`] as DynamoDB expressions. The attributes `m0` (newest), `m1`
+//! The rate limits of [`crate::domain::limit`] as DynamoDB expressions. The attributes `m0` (newest), `m1`
 //! and so on hold the ids of the latest admitted requests.
 //!
 //! An update expression reads the item as it was before the update, so `SET m0 = :new, m1 = m0, m2 = m1`
-//! shifts the whole window in one write.
+//! shifts all ids in one write.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,11 +13,11 @@ use chrono::{DateTime, Utc};
 use super::item::{Item, text};
 use crate::domain::limit::{self, Limit};
 
-/// The value of an unused attribute of the window. It sorts before every request id, so it counts as older than
+/// The value of an attribute that holds no request id. It sorts before every request id, so it counts as older than
 /// every request.
 const NEVER: &str = "0";
 
-/// A change of the window: the parts of a conditional update.
+/// A change of the recorded ids: the parts of a conditional update.
 #[derive(Debug, PartialEq)]
 pub(super) struct Shift {
     pub set: String,
@@ -26,7 +26,7 @@ pub(super) struct Shift {
 }
 
 /// Builds an update that inserts `request_id` as the newest id, if every limit admits the request. The
-/// condition also fails if the id is in the window already, so a retried write does not insert it twice.
+/// condition also fails if the id is already recorded, so a retried write does not insert it twice.
 pub(super) fn admit(limits: &[Limit], request_id: &str, now: DateTime<Utc>) -> Shift {
     let depth = limit::depth(limits);
     let mut values = HashMap::from([(":request".into(), text(request_id))]);
@@ -49,7 +49,7 @@ pub(super) fn admit(limits: &[Limit], request_id: &str, now: DateTime<Utc>) -> S
     Shift { set, condition, values }
 }
 
-/// Builds an update that removes `request_id` from `position` and moves the older ids up by one position.
+/// Builds an update that removes `request_id` from `position` and moves each older id one position closer to `m0`.
 pub(super) fn release(limits: &[Limit], position: usize, request_id: &str) -> Shift {
     let depth = limit::depth(limits);
     let mut set = String::new();
@@ -66,12 +66,12 @@ pub(super) fn release(limits: &[Limit], position: usize, request_id: &str) -> Sh
 
 /// Returns the maximum number of attempts to release an id. An attempt fails if the id is no longer at the expected
 /// position: each concurrent admission or release can move the id by one position. The maximum allows for twice as
-/// many moves as the window has positions.
+/// many moves as there are positions.
 pub(super) fn release_attempts(limits: &[Limit]) -> u32 {
     u32::try_from(2 * limit::depth(limits) + 1).unwrap_or(u32::MAX)
 }
 
-/// Returns the request ids in an item's window, newest first. Unused attributes of the window appear as
+/// Returns the request ids that an item holds, newest first. An attribute without a request id appears as
 /// `NEVER`.
 pub(super) fn request_ids(item: &Item) -> Vec<String> {
     (0..).map_while(|position| item.get(&format!("m{position}"))?.as_s().ok().cloned()).collect()
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_moves_the_older_ids_up() {
+    fn a_release_moves_each_older_id_closer_to_m0() {
         assert_eq!(release(&LIMITS, 1, "x").set, "m1 = if_not_exists(m2, :never), m2 = :never");
         assert_eq!(release(&LIMITS, 2, "x").set, "m2 = :never");
     }

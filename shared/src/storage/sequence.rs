@@ -4,8 +4,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sequence(u128);
 
-/// The maximum length of a sequence number, in digits. DynamoDB stores numbers of up to 38 digits exactly. This is
-/// enough: sequence numbers in the DynamoDB documentation have 21 digits.
+/// The maximum length of a sequence number that [`Sequence::parse`] accepts, in digits. A DynamoDB attribute stores
+/// numbers of up to 38 digits exactly. The examples in the DynamoDB documentation have 21 digits, although its limit
+/// for sequence numbers is 40.
 const MAX_DIGITS: usize = 38;
 
 impl Sequence {

@@ -246,8 +246,8 @@ impl Store {
 
     /// Writes the points of up to [`MAX_AWARDS`] predictions of a match.
     ///
-    /// Returns the current rows of the predictions that changed since they were read. If such a row was
-    /// settled under this revision or a later one, it needs no further write.
+    /// Returns the current rows of the predictions that changed since they were read. The caller must award points
+    /// to these rows again, except for rows that were settled under this revision or a later one.
     ///
     /// `BatchExecuteStatement` writes many rows in one call, at one write unit each. `BatchWriteItem` would
     /// cost the same, but it does not support conditions. Without conditions, a slow settlement could

@@ -26,8 +26,8 @@ pub struct Record {
     pub change: Change,
 }
 
-/// Which item changed. `old` is the item before the change, or `None` if the change created the item. `new`
-/// is the item after the change, or `None` if the change deleted the item.
+/// Which item changed. In the variants with `old` and `new`, `old` is the item before the change, or `None` if
+/// the change created the item. `new` is the item after the change, or `None` if the change deleted the item.
 #[derive(Debug)]
 pub enum Change {
     Prediction {

@@ -1,4 +1,5 @@
-//! Reads the counters of matches and users. The function `tally` writes them with `Store::fold`, in `exactly_once.rs`.
+//! Reads the counters of matches and users. The Lambda function `tally` writes them with `Store::fold`, in
+//! `exactly_once.rs`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::config::Tables;
 use crate::domain::tally::{EventCounts, UserStats};
 use crate::domain::{RoomId, UserId};
 
-/// What a set of counters belongs to: a match, a user or a room.
+/// Identifies a set of counters by its owner: a match, a user or a room.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aggregate {
     Event(u32),

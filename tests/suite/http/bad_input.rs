@@ -6,8 +6,8 @@ use touchline::api;
 
 use crate::target::HttpApi;
 
-/// Returns the endpoints that client apps send POST requests to. The tests of the chat function cover the
-/// homeserver's endpoints.
+/// Returns the endpoints that client apps send POST requests to. The tests in `functions/chat` cover the
+/// endpoints that the homeserver calls.
 fn posts() -> impl Iterator<Item = &'static api::Route> {
     api::ALL.iter().filter(|route| route.method == Method::POST.as_str() && route.path.starts_with("/api/"))
 }

@@ -190,7 +190,8 @@ async fn invalid_room_fields_are_422_and_an_unknown_event_is_404() {
 async fn unknown_room_ids_are_404() {
     let alice = HttpApi::under_test().user("alice").await;
     let mut ids = vec!["x", "!", "!a", "!:b", "%00", "!nobody:nowhere", "!%F0%9F%92%A5:b", "!a:b%0A"];
-    // ministack's gateway decodes %2F to a slash, so the request would have another path.
+    // `tests/deployed` uses ministack. Its gateway decodes %2F to a slash, so the request would have another
+    // path.
     if !HttpApi::is_deployed() {
         ids.push("..%2F..");
     }

@@ -121,7 +121,8 @@ async fn a_kick_or_a_ban_by_a_moderator_ends_the_membership() {
     bob.joins(&room).await.expect_error(403, "not_allowed");
 }
 
-/// Returns the production Matrix client for the homeserver at this URL, with the token from the registration file.
+/// Returns a [`MatrixChat`], the type that production uses, for the homeserver at this URL. It has the token from
+/// the registration file.
 fn chat(url: &str) -> MatrixChat {
     chat_with(url, None)
 }
@@ -254,7 +255,8 @@ impl Homeserver {
     async fn restart(&mut self) {
         let started = Command::new(&self.command[0]).args(&self.command[1..]).spawn();
         self.restarted = Some(started.expect("the homeserver starts"));
-        // `eventually` panics after 20 seconds, and Synapse can take longer to start. Wait 3 times 15 seconds.
+        // Synapse can take more than 20 seconds to start, but `eventually` panics after 20 seconds. So stop
+        // each wait after 15 seconds, and wait up to three times.
         for _ in 0..3 {
             if timeout(Duration::from_secs(15), eventually(async || self.is_up().await, |up| *up))
                 .await

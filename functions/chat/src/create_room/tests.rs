@@ -69,7 +69,7 @@ async fn every_request_creates_a_room_unless_it_repeats_an_idempotency_key() {
     assert!(replay.is_replay());
     assert_eq!(replay.expect(200), created);
     alice.creates_room("Other").idempotency_key("k1").await.expect_error(422, "reference_reused");
-    // Each user has their own keys, so the key "k1" of bob creates another room.
+    // Each user has their own keys, so bob's request with the key "k1" creates another room.
     let of_bob = bob.creates_room("Corner").idempotency_key("k1").await.room_id();
     assert_ne!(created["data"]["room_id"], of_bob);
     let too_long = alice.creates_room("Corner").idempotency_key(&"x".repeat(65)).await;

@@ -75,8 +75,8 @@ async fn team_keys_are_snake_case_whatever_slugs_the_feed_sends() {
     );
 }
 
-/// After the join, the test passes only the changes of the `rooms` table to `tally`. So `tally` can only have made the
-/// copies because of the join.
+/// After the join, the test passes only the changes of the `rooms` table to `tally`. So only the join can have caused
+/// `tally` to copy the team, the prediction and the statistics.
 #[tokio::test]
 async fn a_join_copies_the_users_team_prediction_and_statistics_into_the_membership() {
     let (app, [alice, bob, _]) = app().await;
@@ -142,7 +142,7 @@ async fn the_top_predictors_are_members_ranked_by_correct_predictions_then_accur
     process_changes(&app).await;
     ends(&app, 1, 2, 0).await;
     ends(&app, 4, 0, 1).await;
-    // Carol joins after the results. Her earlier predictions count too.
+    // Carol joins after the results. Her earlier prediction counts too.
     carol.joins(&room).await.expect(200);
     let predictor = |user: &User, correct: u32, accuracy: f64| {
         json!({

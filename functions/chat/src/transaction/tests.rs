@@ -124,7 +124,8 @@ async fn malformed_events_and_events_of_unknown_rooms_or_users_are_ignored() {
     assert_eq!(joined_and_count(&bob, &room).await, (true, 2));
 }
 
-/// Each write fails in turn, and the homeserver retries the transaction.
+/// In each round, a different write fails: the store carries out the write, then reports an error. The
+/// homeserver retries the transaction.
 #[tokio::test]
 async fn a_transaction_that_failed_half_way_is_completed_by_its_retry() {
     let mut failures = 0;

@@ -77,7 +77,7 @@ fn external(row: &Value) -> Result<Reference, String> {
     }
 }
 
-/// Returns the country of a competition, or `None` if teams of several countries play in it.
+/// Returns the name of an area, or `None` if the area is missing or is not a country.
 fn country(area: &Value) -> Result<Option<String>, String> {
     let name = optional_text(area, "name").map_err(|reason| format!("area: {reason}"))?;
     Ok(name.filter(|name| !CONTINENTS.contains(&name.as_str())))

@@ -1,4 +1,5 @@
-//! The formats of documents. The module of each format parses its documents into a [`Document`], row by row.
+//! The formats of the documents that can be imported. Each format has a module, which parses a document of this
+//! format into a [`Document`], row by row.
 
 mod fields;
 mod football_data;

@@ -108,7 +108,8 @@ fn start(row: &Value, timezone: Tz) -> Result<DateTime<Utc>, String> {
     let (date, time) = (text(row, "date")?, optional_text(row, "time")?);
     let day = parse_date(&date).map_err(|reason| format!("date {date:?} {reason}"))?;
     let Some(time) = time else {
-        // In some time zones the clocks go forward at midnight, and the day begins later.
+        // In some time zones the clocks go forward at midnight. The day then begins at the first half hour that
+        // exists.
         let mut moments =
             (0..24).map(|half_hours| day.and_time(NaiveTime::MIN) + TimeDelta::minutes(30 * half_hours));
         let first = moments.find_map(|moment| timezone.from_local_datetime(&moment).earliest());

@@ -80,7 +80,7 @@ fn read_event(row: &Value) -> Result<NewEvent, String> {
 }
 
 fn id(row: &Value, field: &str) -> Result<Reference, String> {
-    // Reject larger ids, because client apps read ids as signed 32-bit integers.
+    // Reject ids above `i32::MAX`, because client apps read ids as signed 32-bit integers.
     match integer(row, field)?.map(i32::try_from) {
         Some(Ok(id)) if id > 0 => Ok(Reference::Given(id.unsigned_abs())),
         None => Err(format!("{field} is missing")),

@@ -9,7 +9,7 @@ use super::Import;
 use super::ids::Ids;
 use crate::document::{NewEvent, Reference};
 
-/// The number of shards of a featured match. They accept 64,000 predictions a second.
+/// The number of shards of a match in a featured tournament. They accept 64,000 predictions a second.
 const FEATURED_SHARDS: u8 = 64;
 
 /// The number of shards of any other match. They accept 4,000 predictions a second.

@@ -8,7 +8,7 @@ use super::slug::slug;
 use crate::document::{NewEvent, NewSport, NewTeam, NewTournament, OWN_SOURCE, Reference};
 
 /// This id and all higher ids are reserved for documents in our own format, which contain our ids. The import
-/// ignores these ids when it looks for the last assigned id.
+/// ignores reserved ids when it looks for the last assigned id.
 const FIRST_OWN_ID: u32 = 1_000_000;
 
 /// The id of each row that the document refers to.
@@ -33,9 +33,9 @@ impl Ids {
 }
 
 impl Import<'_> {
-    /// Assigns a catalog id to each sport, team, tournament and match that has only an id of its source. A
-    /// sport whose slug is already in the catalog gets the id of the catalog's sport and is not imported.
-    /// Returns the ids, and the sports that remain to be imported.
+    /// Assigns a catalog id to each sport, team, tournament and match that has only an id of its source. If
+    /// the catalog has a different sport with the same slug, the sport gets the id of that sport and is not
+    /// imported. Returns the ids, and the sports that remain to be imported.
     pub async fn assign_ids(
         &self,
         source: &str,

@@ -93,7 +93,7 @@ struct Import<'a> {
     is_dated: bool,
     /// The catalog before the import.
     catalog: Arc<Catalog>,
-    /// The document's rows, as they are stored after this import wrote them.
+    /// The accepted rows of the document, as they are stored after the import.
     rows: Rows,
     /// The rejected rows, by kind and id. No row of the same document may refer to a rejected row.
     rejected: HashSet<(Kind, u32)>,

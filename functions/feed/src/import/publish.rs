@@ -8,7 +8,7 @@ use super::base::Base;
 use super::chunks::{Rows, changed_chunks};
 use super::slug::Slugs;
 
-/// How long a replaced chunk stays stored, for functions that are still reading it.
+/// How long a replaced or unpublished chunk stays stored. Lambda functions may still be reading a replaced chunk.
 const EXPIRY: TimeDelta = TimeDelta::hours(1);
 
 /// Publishes a snapshot with `rows` in it. If a concurrent import publishes first, builds the snapshot again,
@@ -28,7 +28,7 @@ pub async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), St
         }
         let mut index = base.index();
         let head = base.head();
-        // Each attempt stores its chunks under a unique name, so that concurrent imports do not overwrite
+        // Each attempt stores its chunks in a partition of its own, so that concurrent imports do not overwrite
         // each other's chunks.
         let at = format!("{}.{}", head.map_or(0, |head| head.version) + 1, app.random.word(8));
         let (mut replaced, mut ours) = (Vec::new(), Vec::new());

@@ -8,7 +8,8 @@ use touchline::storage::StoreError;
 use super::Import;
 use super::chunks::Rows;
 
-/// The maximum number of rooms that one import renames. A homeserver takes some 50 ms for each room.
+/// The maximum number of rooms that one import renames. A homeserver takes about 50 ms to rename a room, so the
+/// import stays well within the timeout of its Lambda function.
 const MAX_RENAMES: usize = 500;
 
 /// The maximum number of rooms that are renamed concurrently.
@@ -48,8 +49,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Renames one room: on the homeserver, then in our table, then in the match's row. Returns the changed
-    /// row, or `None` if the homeserver is unavailable.
+    /// Renames one room on the homeserver, then in the `rooms` table. Then writes the hash of the new name to the
+    /// match's row. Returns the changed match, or `None` if the homeserver is unavailable.
     async fn rename(&self, Rename { event, room, name }: &Rename) -> Result<Option<Match>, StoreError> {
         match self.app.chat.rename_match_room(room, name).await {
             Ok(()) => {}

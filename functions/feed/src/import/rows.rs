@@ -88,9 +88,9 @@ impl Import<'_> {
         }
     }
 
-    /// Queues each match with a changed result for the `points` function, before the rows are written. A
-    /// crash in between leaves a queued match without a changed result, which does no harm. In the other
-    /// order, a crash could leave a changed result without points.
+    /// Queues the matches whose results changed, so that the Lambda function `points` settles them. The
+    /// caller writes the rows afterwards. A crash in between leaves a queued match without a changed result,
+    /// which does no harm. In the other order, a crash could leave a changed result without points.
     async fn queue_points<T: Row>(&self, replacements: &[Replacement<T>]) -> Result<(), StoreError> {
         for Replacement { row, read } in replacements {
             // A new match has no predictions yet, so it needs no points.

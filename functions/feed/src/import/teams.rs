@@ -97,8 +97,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Returns the team that a match refers to. Teams of different sources can have the same id, so an
-    /// external reference must also match the key of the team.
+    /// Returns the team that a match refers to. Teams of different sources can have the same id, so the key of an
+    /// external reference must also equal the key of the team.
     pub fn find_team(&self, ids: &Ids, reference: &Reference) -> Option<&Team> {
         let (id, key) = ids.of(Kind::Team, reference);
         let team = self.rows.teams.get(&id).or_else(|| self.catalog.team(id))?;

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_recorded_with_the_names_of_iam_actions() {
+    fn a_call_needs_iam_actions_on_its_tables_and_indexes() {
         assert_eq!(actions_of("GetItem", &json!({ "TableName": "users" })), "GetItem users");
         let query = json!({ "TableName": "rooms", "IndexName": "by_user" });
         assert_eq!(actions_of("Query", &query), "Query rooms/index/by_user");

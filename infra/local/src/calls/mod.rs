@@ -1,4 +1,4 @@
-//! Observes the DynamoDB calls of the functions, for three purposes:
+//! Observes the DynamoDB calls of the Lambda functions, for three purposes:
 //!
 //! - After a write, the stack delivers the new stream records.
 //! - The console shows the calls of each request.
@@ -61,7 +61,7 @@ pub(crate) fn in_current_scope<F: Future>(work: F) -> impl Future<Output = F::Ou
     SCOPE.scope(scope, work)
 }
 
-/// Observes the calls of all functions.
+/// Observes the calls of all Lambda functions.
 #[derive(Debug, Clone)]
 pub(crate) struct CallObserver {
     inboxes: Inboxes,

@@ -81,7 +81,7 @@ impl Gateway {
             return (response::message(StatusCode::BAD_REQUEST, "Bad Request"), Vec::new());
         };
         if origin::is_cross_origin(&parts.headers, host) {
-            let message = "Requests from other web sites are not allowed. Use the pages of this stack.";
+            let message = "Requests from other origins are not allowed. Use the pages of this stack.";
             return (response::message(StatusCode::FORBIDDEN, message), Vec::new());
         }
         let lists_calls = self.is_shown(&parts.headers);
@@ -100,8 +100,8 @@ impl Gateway {
         (response, calls)
     }
 
-    /// Returns whether the console shows a request. The console itself sends requests, to poll its inbox. It does
-    /// not show its own requests.
+    /// Returns whether the console shows a request. It does not show the requests with which it polls its own SMS
+    /// inbox. They have the header `x-touchline-console`.
     fn is_shown(&self, headers: &HeaderMap) -> bool {
         self.traffic.has_subscribers() && !headers.contains_key("x-touchline-console")
     }

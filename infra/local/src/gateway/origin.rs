@@ -1,10 +1,10 @@
-//! Protects the stack from other web sites that are open in the developer's browser.
+//! Protects the stack from pages of other origins that are open in the developer's browser.
 
 use axum::http::HeaderMap;
 
 /// Returns whether a page of another origin sent the request, according to the headers `origin` and
-/// `sec-fetch-site`. A page of the same site can still have another origin, for example another port. Browsers set
-/// these headers. Other programs send neither, so their requests do not count as cross-origin.
+/// `sec-fetch-site`. Browsers set these headers. Other programs send neither, so their requests do not count as
+/// cross-origin. The value `same-site` also means another origin, for example another port of the same host.
 pub(super) fn is_cross_origin(headers: &HeaderMap, host: &str) -> bool {
     let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, authority)| authority == host);

@@ -12,12 +12,12 @@ pub(super) fn json(status: StatusCode, body: &Value) -> Response {
     response
 }
 
-/// Builds a response that comes from API Gateway and not from a function, such as `{"message": "Not Found"}`.
+/// Builds a response that the gateway itself sends, in API Gateway's format: `{"message": "Not Found"}`.
 pub(super) fn message(status: StatusCode, message: &str) -> Response {
     json(status, &json!({ "message": message }))
 }
 
-/// Converts the JSON that an HTTP function returned to an HTTP response.
+/// Converts the JSON output of a Lambda function into an HTTP response.
 pub(super) fn from_payload(payload: &Value) -> Response {
     let text = payload["body"].as_str().unwrap_or_default();
     let body = if payload["isBase64Encoded"] == true {

@@ -1,4 +1,4 @@
-//! Finds the function for a method and a path.
+//! Finds the Lambda function for a method and a path.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use touchline::api;
 use touchline_stack::Stack;
 
-/// A route of the template with its function.
+/// A route of the template with its Lambda function.
 #[derive(Debug)]
 pub(super) struct Target {
     method: String,

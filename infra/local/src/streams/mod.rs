@@ -26,7 +26,7 @@ use checkpoints::Checkpoints;
 const LOCK: &str = "no holder of the lock panics";
 
 /// How many attempts a batch gets before its first record is skipped. Lambda sends such a record to a queue instead.
-/// A pass also gets this many attempts to read its stream.
+/// A pass (see `delivery.rs`) also gets this many attempts to read its stream.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// The maximum number of records that one read of a stream returns.
@@ -126,7 +126,7 @@ impl Streams {
                 number = subscription.inbox.begin_pass() => number,
                 _ = stopped.wait_for(|stop| *stop) => return,
             };
-            // A panic must not end the worker: requests wait for the end of the pass.
+            // A panic must not end the worker: HTTP requests wait for the end of the pass.
             let pass = AssertUnwindSafe(self.deliver(subscription)).catch_unwind().await;
             if pass.is_err() {
                 tracing::error!(function = subscription.inbox.function, "a delivery panicked");
@@ -157,7 +157,7 @@ impl Streams {
         }
     }
 
-    /// Deletes the records that every mapping has passed, so that the store does not grow with every write.
+    /// Deletes the records that no mapping needs any more, so that the store does not grow with every write.
     /// `trimmed` has, for each table, the sequence number up to which its records are deleted.
     async fn trim(&self, trimmed: &mut BTreeMap<String, String>) -> Result<(), String> {
         let StreamReader::Embedded(streams) = &self.reader else { return Ok(()) };
@@ -184,7 +184,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Returns the sequence number up to which every mapping has passed the records of a shard.
+    /// Returns the lowest checkpoint of the mappings in a shard: no mapping needs the records up to this sequence
+    /// number. Returns `None` if a mapping has no checkpoint yet.
     fn passed_by_all(&self, stream_arn: &str, shard: &str) -> Option<String> {
         let checkpoints = self.checkpoints.lock().expect(LOCK);
         let mappings = self.subscriptions.iter().filter(|mapping| mapping.stream_arn == stream_arn);

@@ -67,8 +67,8 @@ fn predict_until_killed(
             let responses = &responses;
             let mut remaining: Vec<u64> =
                 events.iter().copied().filter(|event| !acknowledged.contains(event)).collect();
-            // The users begin with different matches, so that most predictions are the first of their match. Only
-            // for a first prediction does the check below notice a missing count.
+            // The check below notices a missing count only for the first prediction of a match. The users therefore
+            // begin with different matches, so that most predictions are the first of their match.
             let begin = 11 * user % remaining.len().max(1);
             remaining.rotate_left(begin);
             clients.push(scope.spawn(move || {

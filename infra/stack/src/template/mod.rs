@@ -1,4 +1,4 @@
-//! Reads the functions and the tables of a SAM template, and ignores its other resources. Supports only the
+//! Reads the Lambda functions and the tables of a SAM template, and ignores its other resources. Supports only the
 //! intrinsic functions and event types that `template.yaml` uses. All others are errors.
 
 mod error;

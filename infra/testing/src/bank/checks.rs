@@ -10,8 +10,8 @@ use super::order::{Order, Outcome};
 #[derive(Debug)]
 pub struct History {
     pub outcomes: Vec<(Order, Outcome)>,
-    /// The number of outcomes in the concurrent part of the schedule. These outcomes come first in
-    /// `outcomes`, in an arbitrary order.
+    /// The number of outcomes before the sequential retries: the outcome of the initial grant, if there is
+    /// one, and the outcomes of the concurrent orders. The order of the concurrent outcomes is arbitrary.
     pub concurrent: usize,
 }
 
@@ -104,7 +104,7 @@ fn check_rejection(order: &Order, error: &CoinError, entries: &[Entry]) -> Resul
         CoinError::Insufficient { balance, required } => {
             let was_held = *balance == 0 || entries.iter().any(|entry| entry.balance == *balance);
             if i64::from(*required) <= *balance || !was_held {
-                return Err(format!("{order:?} was rejected for a wrong or sufficient balance: {balance}"));
+                return Err(format!("{order:?} was rejected, but {balance} is enough or was never held"));
             }
         }
     }

@@ -1,12 +1,13 @@
-//! The bank test: clients move coins on a network with faults, through processes that crash.
+//! The bank test: clients move coins through simulated processes that crash. The simulated network between the
+//! processes and the store has faults.
 //!
 //! A seed determines a schedule: the clients' requests to move coins, the faults and the crashes. The same seed always
-//! gives the same sequence of calls, because everything runs in one thread, on a paused clock, with the store in the
-//! same process. After the schedule, the ledger must be consistent, and every response to a client must agree with the
+//! gives the same sequence of calls, because everything runs in one thread, on a paused clock, with an embedded
+//! store. After the schedule, the ledger must be consistent, and every response to a client must agree with the
 //! ledger.
 //!
 //! - `faults`, `network`, `process`: what can go wrong, independent of coins
-//! - `world`: the functions and the store on that network
+//! - `world`: the app that reaches its store over that network
 //! - `order`, `schedule`: what clients do
 //! - `checks`: what must hold afterwards
 //! - `sabotage`: safeguards that a test can remove, to show that the checks then fail

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::dice::Dice;
 use super::faults::Fault;
 
-/// A simulated process: one invocation of a function. Its calls to the store can fail, and it can crash.
+/// A simulated process: one invocation of a Lambda function. Its calls to the store can fail, and it can crash.
 #[derive(Debug)]
 pub struct Process {
     dice: Arc<Dice>,

@@ -1,12 +1,13 @@
 use serde_json::{Value, json};
 
-/// A safeguard of the store calls that the network removes, to show that the checks then fail.
+/// The safeguard that the simulated network removes from the calls to the store. Without the safeguard, the checks
+/// must fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
     None,
     /// The balance is written without its condition.
     BalanceCondition,
-    /// An entry is written without its condition.
+    /// A ledger entry is written without its condition.
     EntryCondition,
     /// A crash can leave half of a transaction in the store.
     Atomicity,

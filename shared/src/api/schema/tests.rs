@@ -261,7 +261,8 @@ proptest! {
 fn the_schema_and_the_parser_have_the_same_maximum_length() {
     fn check<T: Field>(max: usize) {
         let schema = TextSchema::of::<T>();
-        // Characters of one, two and four bytes. The last character has two UTF-16 code units.
+        // The maximum counts characters, not bytes or UTF-16 code units. `é` has two bytes. `😀` has four bytes
+        // and two UTF-16 code units.
         for character in ["x", "é", "😀"] {
             let longest = character.repeat(max);
             let padded = format!("  {longest}  ");

@@ -1,12 +1,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A part of the catalog that is stored and loaded separately.
+/// The name of a chunk. A chunk is a piece of the catalog that is stored and loaded separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChunkName {
-    /// Sports, teams and tournaments.
+    /// The chunk with all sports, teams and tournaments.
     Base,
-    /// The matches with kick-off in this month, in UTC.
+    /// The chunk with the matches that kick off in this month, in UTC.
     Month { year: i32, month: u32 },
 }
 

@@ -36,8 +36,9 @@ impl Chunk {
 
 /// The values of the row fields that were added after the first release, one value for each row.
 ///
-/// A chunk has no field names: fields are read by position. The added values follow after all rows, where an
-/// older version of this program ignores them. So both versions can run during a deployment.
+/// An encoded chunk has no field names: fields are read by position. So an older version of this program could not
+/// read a row with an added field. The added values follow after all rows, where an older version ignores them. So
+/// both versions can run during a deployment.
 #[derive(Debug, Serialize, Deserialize)]
 struct Appendix {
     team_venues: Vec<Option<String>>,
@@ -197,7 +198,7 @@ mod tests {
 
         let bytes = lz4_flex::compress_prepend_size(&postcard::to_allocvec(&first).unwrap());
         assert_eq!(Chunk::decode(&bytes).unwrap(), chunk());
-        assert_eq!(chunk().encode().unwrap(), bytes, "both releases write the same bytes");
+        assert_eq!(chunk().encode().unwrap(), bytes, "without added values, both releases write equal bytes");
     }
 
     #[test]

@@ -13,8 +13,8 @@ pub fn fold(text: &str) -> String {
     deunicode::deunicode(text).to_lowercase()
 }
 
-/// Makes a name for URLs: `1. FC Köln` becomes `1-fc-koln`. A name without letters or digits
-/// becomes an empty string.
+/// Makes the slug of a name, for URLs: `1. FC Köln` becomes `1-fc-koln`. The slug of a name without letters or
+/// digits is empty.
 #[must_use]
 pub fn slug(name: &str) -> String {
     join_words(name, "-")
@@ -30,8 +30,8 @@ fn join_words(text: &str, separator: &str) -> String {
 /// Returns the statistics keys of `teams`, in the same order.
 ///
 /// A key is the slug of the team in snake case: `FC-Sample.City` becomes `fc_sample_city`. If the slug has no
-/// letters or digits, the key is `team_<id>`. If the key is [`NEUTRAL`], or if an earlier team has the
-/// same key, the id of the team is appended.
+/// letters or digits, the key is `team_<id>`. If the key is [`NEUTRAL`] or the key of an earlier team, the
+/// team's own id is appended.
 #[must_use]
 pub fn distribution_keys(teams: &[&Team]) -> Vec<String> {
     let mut taken = BTreeSet::from([NEUTRAL.to_owned()]);

@@ -10,7 +10,7 @@ use super::{Entry, Wallet};
 pub enum Fault {
     #[error("the entries add up to {sum}, but the balance is {balance}")]
     Sum { sum: i64, balance: i64 },
-    #[error("entry {expected} is missing or duplicated")]
+    #[error("entry {expected} is missing, or the entry before it is duplicated")]
     Sequence { expected: u64 },
     #[error("the wallet counts {counted} entries, but {found} exist")]
     Count { counted: u64, found: u64 },

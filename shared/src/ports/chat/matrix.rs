@@ -360,7 +360,7 @@ impl Chat for MatrixChat {
             if !new.topic.is_empty() {
                 room["topic"] = new.topic.into();
             }
-            // In our rooms, every member may invite others.
+            // In a room that a user creates, every member may invite others.
             room["power_level_content_override"] = json!({ "invite": 0 });
             self.create(Some(new.creator), &format!("touchline-{}", new.nonce), new.name, room).await
         })

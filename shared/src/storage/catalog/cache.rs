@@ -34,7 +34,7 @@ impl Loaded {
     }
 }
 
-/// The catalog, cached in the memory of a warm function.
+/// The catalog, cached in memory between the invocations of a Lambda function.
 #[derive(Debug, Default)]
 pub struct Cache(Mutex<Option<Entry>>);
 
@@ -46,7 +46,7 @@ struct Entry {
 
 impl Cache {
     /// Returns the catalog. Checks for a newer one if the last check was at least `max_age` ago. Returns
-    /// `None` before the first snapshot. If the store fails, returns the cached catalog, if there is one.
+    /// `None` before the first snapshot. Returns an error only if the store fails and no catalog is cached.
     pub async fn get(
         &self,
         store: &Store,
@@ -123,7 +123,7 @@ pub async fn load_latest(store: &Store, cached: Option<&Loaded>) -> Result<Optio
     }
 }
 
-/// Loads the snapshot to which `head` points. Returns `None` if a part of the snapshot is gone.
+/// Loads the snapshot to which `head` points. Returns `None` if a part of the snapshot is missing.
 async fn load_chunks(
     store: &Store,
     head: Head,

@@ -193,7 +193,7 @@ impl Store {
     }
 
     /// Sets the expiry `end` on chunks that the current index no longer lists, and on the index of
-    /// `old_head`. Until `end`, functions that read the old snapshot can finish.
+    /// `old_head`. Until `end`, readers of the old snapshot can finish.
     pub async fn expire_chunks(
         &self,
         chunks: &[(ChunkName, ChunkRef)],

@@ -159,8 +159,8 @@ impl Store {
 
     /// Rolls back [`Store::issue_code`] when the message could not be sent.
     ///
-    /// The code becomes void and no longer counts against the rate limit. If the code was resent for a pending
-    /// verification, the verification stays pending.
+    /// The code becomes void and no longer counts against the rate limit. If the user requested the code for a
+    /// verification that was already pending, the verification stays pending.
     pub async fn withdraw_code(&self, issue: &Issue<'_>) -> Result<(), StoreError> {
         // The first attempt assumes that no newer code was issued, which is nearly always true. If the
         // assumption is wrong, the condition fails and the error contains the current item.

@@ -64,7 +64,7 @@ impl Store {
             .send()
             .await
             .map_err(|error| StoreError::from_sdk("BatchGetItem", &error))?;
-        // Names that DynamoDB left unprocessed may have owners, so they are not offered.
+        // Names that DynamoDB left unprocessed may have owners, so they count as taken.
         let unprocessed = found
             .unprocessed_keys
             .iter()

@@ -375,7 +375,7 @@ impl Store {
                 if set.is_empty() { "" } else { ", " }
             ))
             // `chat_since` is set when the user first joins a room. From then on, the username is their
-            // identity in chat.
+            // identity in chat and cannot change.
             .condition_expression(
                 "username = :old AND phone = :phone AND attribute_not_exists(chat_since) \
                  AND (attribute_not_exists(renames) OR renames < :max)",

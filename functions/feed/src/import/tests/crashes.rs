@@ -110,7 +110,7 @@ async fn chunks_of_a_superseded_snapshot_do_not_expire_while_in_use() {
     assert_eq!(counts(&first.await.unwrap())[0], 1);
     app.faults.clear();
     assert_eq!(version().await, 3);
-    // Delete every item that has an expiry, as DynamoDB would.
+    // Delete every item that has an expiry. DynamoDB would delete these items later.
     let tables = &app.config.tables;
     let page = app.client().scan().table_name(&tables.catalog).send().await.unwrap();
     for item in page.items().iter().filter(|item| item.contains_key("expires_at")) {

@@ -7,7 +7,7 @@ use touchline_testing::concurrently;
 use super::{app, catalog, changed, counts, openfootball, run, sample};
 
 /// An import ignores a result whose `as_of` time is before that of the stored row. Here all results have the same
-/// `as_of` time, so the import ignores none of them.
+/// `as_of` time, so no import ignores its result.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_concurrent_result_gets_a_new_revision() {
     let app = Arc::new(app().await);

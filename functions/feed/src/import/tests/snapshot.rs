@@ -90,9 +90,9 @@ async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
     let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
     crate::handle(fresh, json!({ "format": "touchline", "events": [] })).await.unwrap();
     assert_eq!(bytes(&app).await, before);
-    // The document contains a match, but not its teams and its tournament.
     spoil().await;
     let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
+    // The document contains a match, but not its teams and its tournament.
     let one_match = json!({ "format": "touchline", "events": [sample()["events"][0]] });
     assert_eq!(counts(&crate::handle(fresh, one_match).await.unwrap()), [0, 0, 1, 0]);
     assert_eq!(bytes(&app).await, before);
