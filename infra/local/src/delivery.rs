@@ -171,7 +171,8 @@ pub(crate) struct Inboxes(Arc<BTreeMap<String, Vec<Arc<Inbox>>>>);
 /// includes a cancelled call, because DynamoDB may have carried it out.
 #[derive(Debug)]
 pub(crate) struct PendingWrite {
-    /// The mappings that may deliver the write, each with the first pass that can.
+    /// The inboxes of the mappings that may deliver the write, each with the number of the earliest pass that can
+    /// deliver it.
     inboxes: Vec<(Arc<Inbox>, u64)>,
     tickets: Option<Arc<Mutex<Tickets>>>,
 }

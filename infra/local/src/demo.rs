@@ -104,8 +104,8 @@ pub fn league(now: DateTime<Utc>, unfinished: impl IntoIterator<Item = u32>) -> 
 }
 
 fn event(number: i64, now: DateTime<Utc>) -> Value {
-    // Consecutive matches belong to different leagues. Within a league, each team plays at home in every eighth
-    // match, and its next home match has a different opponent.
+    // Consecutive matches belong to different leagues. Within a league, the eight teams take turns to play
+    // at home, and a team's next home match has a different opponent.
     let league = number % 3;
     let round = number / 3;
     let home = round.rem_euclid(8);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_moves_each_older_id_closer_to_m0() {
+    fn a_release_fills_the_gap_with_the_next_older_id() {
         assert_eq!(release(&LIMITS, 1, "x").set, "m1 = if_not_exists(m2, :never), m2 = :never");
         assert_eq!(release(&LIMITS, 2, "x").set, "m2 = :never");
     }

@@ -126,8 +126,8 @@ impl Source {
     }
 
     fn name(&mut self, line: usize, mut path: Vec<String>, depth: usize, kind: NameKind) {
-        // Make the path relative to the file's own module. Inside inline modules, the path can start with several
-        // `super` segments. The first `depth` of them name modules of the same file.
+        // Make the path relative to the file's own module. In an inline module at nesting depth `depth`, up to
+        // `depth` leading `super` segments stay inside this file, so remove them.
         let inline = path.iter().take_while(|segment| *segment == "super").count().min(depth);
         path.drain(..inline);
         if inline > 0 && path.first().is_none_or(|first| first != "super") {
