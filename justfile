@@ -100,25 +100,37 @@ matrix-registration server_name url="http://127.0.0.1:3000":
 demo-league:
     cargo run --quiet -- demo-league
 
+# Run the quick modes of the benchmarks and compare their ratios with docs/benchmarks.md; needs tests/build
+benchmarks:
+    tests/benchmarks
+
+# Measure the local stack of `cargo run` under load; `--write` updates docs/benchmarks.md
+bench-local *flags:
+    cargo build --workspace --bin touchline --bin local-bench
+    "${CARGO_TARGET_DIR:-target}/debug/local-bench" "$@"
+
+# Measure the optimised local stack under load; `--write` updates docs/benchmarks.md
+bench-local-optimised *flags:
+    cargo build --workspace --profile bench --bin touchline --bin local-bench
+    "${CARGO_TARGET_DIR:-target}/release/local-bench" "$@"
+
 # Measure the catalog at 100,000 matches
-bench-catalog:
-    cargo run --profile bench -p touchline-bench --bin catalog-bench
+bench-catalog *flags:
+    cargo run --profile bench -p touchline-bench --bin catalog-bench -- "$@"
 
 # Measure the calculation of points for up to 1,000,000 predictions
-bench-points:
-    cargo run --profile bench -p touchline-bench --bin points-bench
+bench-points *flags:
+    cargo run --profile bench -p touchline-bench --bin points-bench -- "$@"
 
 # Simulate 5,000,000 predictions in the five minutes before kick-off
-bench-final:
-    cargo run --profile bench -p touchline-bench --bin final-bench
+bench-final *flags:
+    cargo run --profile bench -p touchline-bench --bin final-bench -- "$@"
 
 # Measure the search among 100,000 rooms
-bench-rooms:
-    cargo run --profile bench -p touchline-bench --bin rooms-bench
+bench-rooms *flags:
+    cargo run --profile bench -p touchline-bench --bin rooms-bench -- "$@"
 
-# Measure cold starts, with an empty function and Node for comparison
-bench-cold-start:
-    cargo build --release -p meta -p login
-    cargo build --release -p touchline-bench --bin empty-function
+# Measure cold starts, with an empty function and Node for comparison; needs tests/build
+bench-cold-start *flags:
     cd infra/bench/node && npm ci
-    cargo run --profile bench -p touchline-bench --bin cold-start -- "${CARGO_TARGET_DIR:-target}/release" infra/bench/node
+    cargo run --profile bench -p touchline-bench --bin cold-start -- "${CARGO_TARGET_DIR:-target}/lambda" infra/bench/node "$@"

@@ -25,10 +25,10 @@ fn dependencies(arguments: &[&str]) -> Features {
     features
 }
 
-/// Otherwise `cargo test --workspace` after `cargo build` takes minutes longer. To mend a failure, add the feature to
+/// With other features, `cargo test --workspace` would compile the dependency again, after `cargo build`. To mend a failure, add the feature to
 /// `infra/local/Cargo.toml`.
 #[test]
-fn the_tests_use_the_dependencies_of_the_local_stack_with_the_same_features() {
+fn each_dependency_of_the_local_stack_has_the_same_features_in_the_test_build() {
     let stack = dependencies(&["--package", "touchline-local", "--edges", "normal,build"]);
     let tests = dependencies(&["--workspace", "--edges", "normal,build,dev"]);
     let differing: Vec<_> = stack

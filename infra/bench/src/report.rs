@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use chrono::Utc;
+use touchline::ports::clock::{Clock as _, SystemClock};
 
 /// How much worse than the documented ratio a measured ratio may be.
 const TOLERANCE: f64 = 1.5;
@@ -99,7 +99,7 @@ fn measured_at() -> String {
     let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
     let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     let commit = commit.unwrap_or_default();
-    format!("Measured on {} at commit {commit}.", Utc::now().format("%Y-%m-%d"))
+    format!("Measured on {} at commit {commit}.", SystemClock.now().format("%Y-%m-%d"))
 }
 
 fn path() -> PathBuf {

@@ -52,7 +52,7 @@ pub(crate) struct Inbox {
     caused: Mutex<VecDeque<(u64, Vec<Ticket>)>>,
 }
 
-/// A claim to the delivery of one or more writes.
+/// Identifies the delivery of one or more writes, so that an HTTP request can wait for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Ticket {
     inbox: Arc<Inbox>,

@@ -26,6 +26,7 @@ mod calls;
 mod delivery;
 mod demo;
 mod options;
+pub mod output;
 mod registration;
 
 pub use demo::league as demo_league;

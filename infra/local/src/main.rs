@@ -7,7 +7,7 @@ use clap::Parser as _;
 use touchline::api::{Endpoint as _, sms_logs::ListSmsLogs};
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::SystemRandom;
-use touchline_local::{Command, DemoLeague, LocalStack, Options, demo_league, registration};
+use touchline_local::{Command, DemoLeague, LocalStack, Options, demo_league, output, registration};
 
 /// The maximum time that the stack waits for requests in progress when it stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,7 +64,9 @@ async fn run(options: &Options) -> ExitCode {
         () = until_stopped => {}
         () = stop_signal() => {}
     }
-    println!("Stopping after the requests in progress. Press Ctrl-C again to stop immediately.");
+    output::line(format_args!(
+        "Stopping after the requests in progress. Press Ctrl-C again to stop immediately."
+    ));
     tokio::select! {
         () = stack.stop() => {}
         () = stop_signal() => {}
@@ -80,20 +82,28 @@ fn print_banner(stack: &LocalStack, options: &Options) {
         None if options.memory => "in memory".to_owned(),
         None => format!("data in {}", options.data.display()),
     };
-    println!("Touchline is running. Press Ctrl-C to stop.");
+    output::line(format_args!("Touchline is running. Press Ctrl-C to stop."));
     if !options.host.is_loopback() {
-        println!("Every device on this network can reach the API, the login codes and DynamoDB.");
+        output::line(format_args!(
+            "Every device on this network can reach the API, the login codes and DynamoDB."
+        ));
     }
-    println!();
-    println!("  Console    http://{api}");
-    println!("  Explorer   http://{api}/docs");
-    println!("  API        http://{api}");
-    println!("  SMS log    http://{api}{}", ListSmsLogs::PATH);
-    println!("  Chat       {}", options.homeserver.as_deref().unwrap_or(NO_HOMESERVER));
-    println!("  DynamoDB   {} ({data}; tables {})", stack.dynamodb, stack.tables.join(", "));
-    println!("  Invoke     aws lambda invoke --endpoint-url http://{api} --function-name NAME out.json");
-    println!("             ({})", stack.functions.join(", "));
-    println!();
+    output::line("");
+    output::line(format_args!("  Console    http://{api}"));
+    output::line(format_args!("  Explorer   http://{api}/docs"));
+    output::line(format_args!("  API        http://{api}"));
+    output::line(format_args!("  SMS log    http://{api}{}", ListSmsLogs::PATH));
+    output::line(format_args!("  Chat       {}", options.homeserver.as_deref().unwrap_or(NO_HOMESERVER)));
+    output::line(format_args!(
+        "  DynamoDB   {} ({data}; tables {})",
+        stack.dynamodb,
+        stack.tables.join(", ")
+    ));
+    output::line(format_args!(
+        "  Invoke     aws lambda invoke --endpoint-url http://{api} --function-name NAME out.json"
+    ));
+    output::line(format_args!("             ({})", stack.functions.join(", ")));
+    output::line("");
 }
 
 /// Prints the progress of the import that runs in the background.
@@ -101,10 +111,10 @@ async fn report_demo_league(stack: &mut LocalStack) {
     if !stack.imports_demo_league() {
         return;
     }
-    println!("Importing the demo league. Requests are answered meanwhile.");
+    output::line(format_args!("Importing the demo league. Requests are answered meanwhile."));
     match stack.demo_league().await {
         Ok(Some(DemoLeague { teams, matches })) => {
-            println!("The demo league is ready: {teams} teams, {matches} matches.");
+            output::line(format_args!("The demo league is ready: {teams} teams, {matches} matches."));
         }
         Ok(None) => {}
         Err(error) => eprintln!("touchline: {error}"),

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_above_u32_max_are_accepted_and_negative_ids_are_rejected() {
+    fn ids_above_u32_max_become_u32_max_and_negative_ids_are_rejected() {
         assert_eq!(Raw::Text("99999999999").id(), Ok(u32::MAX));
         assert!(Raw::Text("-1").id().is_err());
     }

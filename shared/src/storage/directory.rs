@@ -205,25 +205,24 @@ impl Store {
     /// entries that differ, in batches.
     pub async fn update_directories(&self, changes: &[RoomChange<'_>]) -> Result<(), StoreError> {
         // The last change of an entry wins. `None` means that the entry is deleted.
-        let mut changed: BTreeMap<EntryKey, Option<Item>> = BTreeMap::new();
+        let mut entries_after: BTreeMap<EntryKey, Option<Item>> = BTreeMap::new();
         for RoomChange { old, new } in changes {
             let (mut old, new) = (entries(*old), entries(*new));
             for (key, item) in new {
                 if old.remove(&key).as_ref() != Some(&item) {
-                    changed.insert(key, Some(item));
+                    entries_after.insert(key, Some(item));
                 }
             }
-            changed.extend(old.into_keys().map(|key| (key, None)));
+            entries_after.extend(old.into_keys().map(|key| (key, None)));
         }
-        let mut writes = Vec::with_capacity(changed.len());
-        for ((pk, sk), item) in changed {
+        let mut writes = Vec::with_capacity(entries_after.len());
+        for ((pk, sk), item) in entries_after {
             let write = WriteRequest::builder();
-            writes.push(match item {
-                Some(item) => write.put_request(PutRequest::builder().set_item(Some(item)).build()?).build(),
-                None => {
-                    let key = Some(Key { pk, sk }.into());
-                    write.delete_request(DeleteRequest::builder().set_key(key).build()?).build()
-                }
+            writes.push(if let Some(item) = item {
+                write.put_request(PutRequest::builder().set_item(Some(item)).build()?).build()
+            } else {
+                let key = Some(Key { pk, sk }.into());
+                write.delete_request(DeleteRequest::builder().set_key(key).build()?).build()
             });
         }
         let batches: Vec<_> =

@@ -3,8 +3,8 @@
 //!
 //! Compares functions of the product with a function that does nothing and, optionally, with a Node.js function.
 //!
-//! Usage: `cold-start FOLDER [NODE] [--quick] [--write | --check]`. FOLDER contains the release binaries. NODE is the
-//! folder `infra/bench/node`. Run `npm ci` there first.
+//! Usage: `cold-start FOLDER [NODE] [--quick] [--write | --check]`. FOLDER is `target/lambda`, where
+//! `tests/build` puts the release binaries. NODE is the folder `infra/bench/node`. Run `npm ci` there first.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -54,13 +54,12 @@ async fn main() {
     if std::env::args().nth(1).as_deref() == Some("store") {
         return touchline_bench::serve_store().await;
     }
-    let folder = PathBuf::from(
-        std::env::args().nth(1).expect("the first argument is the folder with the release binaries"),
-    );
+    let folder =
+        PathBuf::from(std::env::args().nth(1).expect("the first argument is the folder `target/lambda`"));
     let store = StoreProcess::start().await;
     let candidate = |name: &'static str, binary: &str, event, status| Candidate {
         name,
-        program: folder.join(binary),
+        program: folder.join(binary).join("bootstrap"),
         argument: None,
         event,
         status,

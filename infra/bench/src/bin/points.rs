@@ -139,8 +139,8 @@ async fn round(event: u32, count: u32) -> Figures {
     let app = App::new(config);
     put_match(&app, event).await;
     put_predictions(&client, &table, event, count).await;
-    // The plain puts write every item again without conditions. `points` writes every item with conditions.
-    // The puts run before and after `points`, because the speed of a shared machine varies.
+    // The baseline: puts that write every item again, without conditions. It is measured before and after
+    // `points`, because the speed of a shared machine varies.
     let before = timed_put(&client, &table, event, count).await;
     let run = Command::new(&program)
         .args(["settle", &server.url, &event.to_string()])

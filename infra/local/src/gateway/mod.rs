@@ -27,6 +27,7 @@ use touchline_stack::event::{HttpRequest, http_event};
 use crate::calls::{self, Observed};
 use crate::console;
 use crate::host::Host;
+use crate::output;
 use crate::traffic::{Exchange, Traffic};
 use body::BodyError;
 use routes::{Routes, Target};
@@ -135,7 +136,6 @@ impl Gateway {
     }
 
     /// Prints a line for the request and shows the request in the console.
-    #[expect(clippy::print_stdout, reason = "developers follow the requests in the terminal")]
     async fn report(
         &self,
         parts: &Parts,
@@ -148,7 +148,8 @@ impl Gateway {
         let (method, status) = (parts.method.as_str(), head.status.as_u16());
         let cost = head.headers.get("x-touchline-cost").and_then(|cost| cost.to_str().ok());
         if !self.quiet {
-            println!("{method} {} -> {status} in {ms} ms {}", parts.uri.path(), cost.unwrap_or_default());
+            let (path, cost) = (parts.uri.path(), cost.unwrap_or_default());
+            output::line(format_args!("{method} {path} -> {status} in {ms} ms {cost}"));
         }
         if !self.is_shown(&parts.headers) {
             return Response::from_parts(head, response_body);

@@ -72,7 +72,7 @@ impl Floor {
     async fn write(&self, item: usize) {
         let update = self.client.update_item().table_name(&self.table).set_key(Some(key(item)));
         update
-            .update_expression("SET content = if_not_exists(content, :content) ADD number :one")
+            .update_expression("SET content = if_not_exists(content, :content) ADD visits :one")
             .expression_attribute_values(":content", AttributeValue::S("x".repeat(200)))
             .expression_attribute_values(":one", AttributeValue::N("1".into()))
             .send()

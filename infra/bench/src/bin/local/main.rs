@@ -4,7 +4,6 @@
 //! profile. First one client and then eight clients send requests in a closed loop: each client waits for a response
 //! before it sends its next request.
 
-#![expect(clippy::print_stdout, reason = "prints the report")]
 #![expect(clippy::disallowed_methods, reason = "measures elapsed time")]
 
 mod client;
@@ -142,9 +141,9 @@ async fn run(report: &mut Report, program: &Path, storage: Storage, size: Size) 
     report.line(format!("| imports of five seasons, one after another, take | {} s |", times.join(", ")));
     report.line(format!("| CPU while idle | {:.1} % |", 100.0 * idle));
     report.line(format!("| memory fresh, and at the end | {memory_fresh:.0} MB, {memory:.0} MB |"));
-    report.line(format!(
-        "\n| request | floor | one client: fresh | after | 8 clients, requests/s: fresh | after | p50 | p99 | CPU per request |"
-    ));
+    report.line(
+        "\n| request | floor | one client: fresh | after | 8 clients, requests/s: fresh | after | p50 | p99 | CPU per request |",
+    );
     report.line("|---|---|---|---|---|---|---|---|---|");
     for (index, scenario) in SCENARIOS.into_iter().enumerate() {
         let (fresh, after) = (fresh[index], after[index]);
