@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use client::Client;
+use client::{Client, Response};
 use floor::{Calls, Floor};
 use stack::{Stack, Storage};
 use touchline_bench::report::Report;
@@ -78,6 +78,8 @@ struct Fixture {
 struct Measured {
     /// The median time of a request with one client, in the fastest block.
     single: Duration,
+    /// The floor of `single`, in its fastest block. `None` if the scenario has none.
+    floor: Option<Duration>,
     /// The median time of a request with eight clients.
     p50: Duration,
     /// The time within which 99 of 100 requests of eight clients are answered.
@@ -104,15 +106,6 @@ async fn main() {
 /// Measures a stack with one kind of storage.
 async fn run(report: &mut Report, program: &Path, storage: Storage, size: Size) {
     let floor = Floor::start(storage).await;
-    let mut floors = Vec::new();
-    for scenario in SCENARIOS {
-        floors.push(match scenario.calls() {
-            Some(calls) => Some(floor.measure(calls, size.single).await),
-            None => None,
-        });
-    }
-    floor.stop();
-
     let mut stack = Stack::start(program, storage).await;
     let printed_after = stack.printed_after;
     let started = Instant::now();
@@ -123,17 +116,18 @@ async fn run(report: &mut Report, program: &Path, storage: Storage, size: Size) 
     let idle = idle_cpu(&stack).await;
 
     let fixture = Arc::new(Fixture::new(&stack, size).await);
-    let fresh = measure_all(&stack, &fixture, size).await;
+    let fresh = measure_all(&stack, &fixture, &floor, size).await;
     let memory_fresh = stack.memory();
     let first_season = import_season(&stack.address, 0).await;
     load(&fixture, Scenario::Prediction, 8, size.history).await;
-    let after = measure_all(&stack, &fixture, size).await;
+    let after = measure_all(&stack, &fixture, &floor, size).await;
     let mut seasons = vec![first_season];
     for number in 1..5 {
         seasons.push(import_season(&stack.address, number).await);
     }
     let memory = stack.memory();
     stack.stop().await;
+    floor.stop();
 
     let name = if storage == Storage::File { "In a data folder" } else { "In memory (`--memory`)" };
     report.line(format!("\n**{name}**\n"));
@@ -154,7 +148,7 @@ async fn run(report: &mut Report, program: &Path, storage: Storage, size: Size) 
         report.line(format!(
             "| {} | {} | {:.2} ms | {:.2} ms | {:.0} | {:.0} | {:.1} ms | {:.1} ms | {:.2} ms |",
             scenario.name(),
-            floors[index].map_or("–".to_owned(), |floor| format!("{:.2} ms", millis(floor))),
+            fresh.floor.map_or("–".to_owned(), |floor| format!("{:.2} ms", millis(floor))),
             millis(fresh.single),
             millis(after.single),
             fresh.per_second,
@@ -167,7 +161,7 @@ async fn run(report: &mut Report, program: &Path, storage: Storage, size: Size) 
     let place = if storage == Storage::File { "file" } else { "memory" };
     for (index, scenario) in SCENARIOS.into_iter().enumerate() {
         let (fresh, after) = (fresh[index], after[index]);
-        if let Some(floor) = floors[index] {
+        if let Some(floor) = fresh.floor {
             let ratio = fresh.single.as_secs_f64() / floor.as_secs_f64();
             report.ratio(format!("{}, {place}: stack to floor", scenario.name()), ratio);
         }
@@ -179,19 +173,29 @@ async fn run(report: &mut Report, program: &Path, storage: Storage, size: Size) 
 }
 
 /// Measures every scenario. The result has the order of [`SCENARIOS`].
-async fn measure_all(stack: &Stack, fixture: &Arc<Fixture>, size: Size) -> Vec<Measured> {
+async fn measure_all(stack: &Stack, fixture: &Arc<Fixture>, floor: &Floor, size: Size) -> Vec<Measured> {
     let mut all = Vec::new();
     for scenario in SCENARIOS {
-        let mut single = Duration::MAX;
+        let (mut single, mut lowest_floor) = (Duration::MAX, None::<Duration>);
         for _ in 0..BLOCKS {
-            let block = load(fixture, scenario, 1, scenario.count(size.single) / BLOCKS).await;
-            single = single.min(block.p50);
+            let count = scenario.count(size.single) / BLOCKS;
+            // The blocks of the floor and of the stack take turns, so that both see the same load of the machine.
+            if let Some(calls) = scenario.calls() {
+                let block = floor.measure(calls, count).await;
+                lowest_floor = Some(lowest_floor.map_or(block, |lowest| lowest.min(block)));
+            }
+            single = single.min(load(fixture, scenario, 1, count).await.p50);
         }
         let before = stack.cpu();
         let count = scenario.count(size.concurrent);
         let many = load(fixture, scenario, 8, count).await;
         let requests = u32::try_from(count).expect("the count is small");
-        all.push(Measured { single, cpu_per_request: stack.cpu().saturating_sub(before) / requests, ..many });
+        all.push(Measured {
+            single,
+            floor: lowest_floor,
+            cpu_per_request: stack.cpu().saturating_sub(before) / requests,
+            ..many
+        });
     }
     all
 }
@@ -223,6 +227,7 @@ async fn load(fixture: &Arc<Fixture>, scenario: Scenario, clients: usize, count:
     let requests = u32::try_from(times.len()).expect("the count is small");
     Measured {
         single: percentile(50),
+        floor: None,
         p50: percentile(50),
         p99: percentile(99),
         per_second: f64::from(requests) / elapsed.as_secs_f64(),
@@ -262,7 +267,8 @@ impl Scenario {
     /// send fewer, because each claim of the daily coins needs its own user and each login creates a user.
     fn count(self, count: usize) -> usize {
         match self {
-            Self::Daily | Self::Login => count / 8,
+            Self::Daily => count / 4,
+            Self::Login => count / 8,
             _ => count,
         }
     }
@@ -282,7 +288,20 @@ impl Fixture {
         let rooms = client.get("/api/auth/chat-rooms?per_page=100", &tokens[0]).await.json();
         let events = ids(&events, "id").iter().filter_map(Value::as_u64).collect();
         let rooms = ids(&rooms, "room_id").iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        Self { address: stack.address.clone(), tokens, events, rooms, sent: Default::default() }
+        let fixture =
+            Self { address: stack.address.clone(), tokens, events, rooms, sent: Default::default() };
+        // Every open match has a prediction from the start. Otherwise the first list of matches would be shorter work
+        // than the second: a match without predictions has no counters to read.
+        let token = stack.log_in(0..1).await.remove(0);
+        for event in &fixture.events {
+            fixture.predict(&mut client, &token, *event).await;
+        }
+        fixture
+    }
+
+    async fn predict(&self, client: &mut Client, token: &str, event: u64) -> Response {
+        let body = json!({ "event_id": event, "prediction": "home", "confidence": 50 });
+        client.post("/api/auth/predictions", token, &body).await
     }
 
     async fn request(&self, client: &mut Client, scenario: Scenario) {
@@ -296,8 +315,7 @@ impl Fixture {
             Scenario::Events => (client.get("/api/auth/events", token).await, 200),
             Scenario::Prediction => {
                 let event = self.events[(user + round) % self.events.len()];
-                let body = json!({ "event_id": event, "prediction": "home", "confidence": 50 });
-                (client.post("/api/auth/predictions", token, &body).await, 201)
+                (self.predict(client, token, event).await, 201)
             }
             Scenario::Daily => (client.post("/api/auth/daily-coins", token, &json!({})).await, 200),
             Scenario::Join => {
