@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
+use touchline::ports::clock::{Clock as _, SystemClock};
 
 use client::{Client, Response};
 use floor::{Calls, Floor};
@@ -286,7 +288,14 @@ impl Fixture {
             list["data"].as_array().expect("a list").iter().map(|row| row[id].clone()).collect()
         };
         let rooms = client.get("/api/auth/chat-rooms?per_page=100", &tokens[0]).await.json();
-        let events = ids(&events, "id").iter().filter_map(Value::as_u64).collect();
+        // A match that kicks off during the benchmark would reject predictions.
+        let earliest = SystemClock.now() + TimeDelta::hours(1);
+        let is_late = |row: &&Value| {
+            let start = row["start_time"].as_str().and_then(|time| time.parse::<DateTime<Utc>>().ok());
+            start.is_some_and(|start| start > earliest)
+        };
+        let events = events["data"].as_array().expect("a list").iter().filter(is_late);
+        let events = events.filter_map(|row| row["id"].as_u64()).collect();
         let rooms = ids(&rooms, "room_id").iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let fixture =
             Self { address: stack.address.clone(), tokens, events, rooms, sent: Default::default() };
