@@ -3,7 +3,7 @@ use std::collections::{HashMap, HashSet};
 use futures_util::future::try_join;
 use touchline::api::chat::{ListRooms, ListedRoom, RoomsPosition, RoomsQuery};
 use touchline::api::{Cursor, CursorPage, Invalid, NextPage};
-use touchline::domain::catalog::Catalog;
+use touchline::domain::catalog::{Catalog, ListPosition};
 use touchline::domain::room::Membership;
 use touchline::domain::{Room, RoomId};
 use touchline::storage::Reads;
@@ -20,12 +20,15 @@ const MAX_READ: usize = 1_000;
 pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<CursorPage<ListedRoom>>, Error> {
     let user = call.caller.user;
     let memberships = async { app.store.memberships(user).await.map_err(Error::from) };
+    // Only a search among all rooms finds the rooms of matches in the catalog.
+    let RoomsQuery { search, joined, event_id, .. } = &call.input;
+    let needs_catalog = search.is_some() && *joined != Some(true) && event_id.is_none();
     let catalog = async {
         match app.catalog().await {
             Ok(catalog) => Ok(Some(catalog)),
             // Only a search needs the catalog. If the catalog is unavailable, a list shows the rooms without
             // their matches.
-            Err(error @ Error::Store(_)) if call.input.search.is_some() => Err(error),
+            Err(error @ Error::Store(_)) if needs_catalog => Err(error),
             Err(_) => Ok(None),
         }
     };
@@ -107,7 +110,7 @@ impl<'a> Page<'a> {
             Some(RoomsPosition::Directory(after)) => Some(after),
             position => {
                 let after = match position {
-                    Some(RoomsPosition::Match(event)) => Some(event),
+                    Some(RoomsPosition::Match(position)) => Some(position),
                     _ => None,
                 };
                 if let Some(last) = self.add_match_rooms(after).await? {
@@ -154,23 +157,21 @@ impl<'a> Page<'a> {
 
     /// Adds the rooms of matches that a search by name finds. Returns the last added match if the page is full,
     /// otherwise `None`.
-    async fn add_match_rooms(&mut self, after: Option<u32>) -> Result<Option<u32>, Error> {
-        // If the query has an `event_id`, this function adds nothing: the directory of the match has all rooms
-        // about the match.
-        let (Some(catalog), Some(needle), None) = (self.catalog, &self.needle, self.query.event_id) else {
-            return Ok(None);
+    async fn add_match_rooms(&mut self, after: Option<ListPosition>) -> Result<Option<ListPosition>, Error> {
+        // The rooms about one match are all in the directory of the match, so a search among them needs no catalog.
+        let (Some(needle), None) = (&self.needle, self.query.event_id) else {
+            return if after.is_none() { Ok(None) } else { Err(other_search()) };
         };
-        let found: Vec<(u32, RoomId)> = catalog
-            .matches_named(needle.as_str())
-            .skip_while(|event| after.is_some_and(|after| event.id != after))
-            .skip(usize::from(after.is_some()))
-            .filter_map(|event| Some((event.id, RoomId::parse(&event.room)?)))
+        let Some(catalog) = self.catalog else { return Ok(None) };
+        let found: Vec<(ListPosition, RoomId)> = catalog
+            .matches_named(needle.as_str(), after)
+            .filter_map(|(position, event)| Some((position, RoomId::parse(&event.room)?)))
             .take(self.remaining())
             .collect();
         let ids: Vec<RoomId> = found.iter().map(|(_, room)| room.clone()).collect();
         let is_full = ids.len() == self.remaining();
         self.add_public(&ids, |_| true).await?;
-        Ok(found.last().filter(|_| is_full).map(|(event, _)| *event))
+        Ok(found.last().filter(|_| is_full).map(|(position, _)| *position))
     }
 
     /// Adds the public rooms for which `is_listed` returns true, in the order of `ids`. Rooms that are not stored
@@ -196,11 +197,7 @@ impl<'a> Page<'a> {
             (None, None) => (Directory::All, None),
         };
         if after.as_ref().is_some_and(|position| !directory.has_position(position)) {
-            return Err(Invalid::field(
-                "cursor",
-                "This cursor belongs to another search. Start from the first page.",
-            )
-            .into());
+            return Err(other_search());
         }
         let mut read = 0;
         loop {
@@ -229,6 +226,11 @@ impl<'a> Page<'a> {
             after = next;
         }
     }
+}
+
+/// Returns the error for a cursor of a search with other parameters.
+fn other_search() -> Error {
+    Invalid::field("cursor", "This cursor belongs to another search. Start from the first page.").into()
 }
 
 #[cfg(test)]

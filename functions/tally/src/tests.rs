@@ -4,8 +4,10 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline::domain::UserId;
+use touchline::domain::room::{Room, RoomId};
 use touchline::domain::tally::{EventCounts, UserStats};
 use touchline::ports::random::Random;
+use touchline::storage::directory::{Directory, Needle};
 use touchline_testing::{Fault, SeededRandom, TestApp, concurrently};
 
 /// The attributes of a prediction that affect counters.
@@ -306,4 +308,37 @@ async fn counters_equal_a_recount_after_redeliveries_and_failed_writes() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_directory_has_only_the_last_name_of_a_room_that_changed_twice_in_one_batch() {
+    let app = TestApp::serving(&[]).start().await;
+    let id = RoomId::parse("!x:touchline.local").unwrap();
+    let now = app.clock.now();
+    let room = Room {
+        room_id: id.clone(),
+        name: "First".into(),
+        topic: String::new(),
+        event_id: None,
+        creator_id: Some(UserId(7)),
+        is_private: false,
+        shards: 4,
+        created_at: now,
+        last_activity: now,
+    };
+    assert!(app.store.put_room(&room).await.unwrap());
+    for name in ["Second", "Third"] {
+        app.store.rename_room(&id, name).await.unwrap();
+    }
+    let changes = app.changes(&app.config.tables.rooms).await;
+    for _ in 0..2 {
+        // The second delivery of the same batch changes nothing.
+        let report = app.invoke(crate::handle, changes.clone()).await;
+        assert_eq!(report["batchItemFailures"], json!([]));
+        for (text, hits) in [("first", 0), ("second", 0), ("third", 1)] {
+            let directory = Directory::Named(Needle::new(text).unwrap());
+            let page = app.store.directory_page(&directory, None, 10).await.unwrap();
+            assert_eq!(page.entries.len(), hits, "{text}");
+        }
+    }
 }

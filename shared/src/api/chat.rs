@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::endpoint::{PathParameter, Resource};
 use super::{Cursor, CursorPage, Data, Message, NoInput, PerPage, Position, SignedIn, endpoint, input};
-use crate::domain::catalog::Catalog;
+use crate::domain::catalog::{Catalog, ListPosition};
 use crate::domain::chat::Credentials;
 use crate::domain::room::{Membership, Room, RoomId, RoomName, Topic};
 use crate::domain::{Id, SearchText, Timestamp, UserId, Username};
@@ -126,8 +126,8 @@ impl PathParameter for RoomId {
 pub enum RoomsPosition {
     /// In the rooms that the caller has joined or is invited to, after this room.
     Own(RoomId),
-    /// In the rooms of matches that a search found, after the room of the match with this id.
-    Match(u32),
+    /// In the rooms of matches that a search found, after the match at this position.
+    Match(ListPosition),
     /// In the directory of public rooms, after the room with this sort key.
     Directory(String),
 }
@@ -138,7 +138,7 @@ impl Position for RoomsPosition {
     fn encode(&self) -> String {
         match self {
             Self::Own(room) => format!("o{}", room.as_str()),
-            Self::Match(event) => format!("m{event}"),
+            Self::Match(position) => format!("m{position}"),
             Self::Directory(key) => format!("d{key}"),
         }
     }
@@ -146,7 +146,7 @@ impl Position for RoomsPosition {
     fn decode(text: &str) -> Option<Self> {
         match text.split_at_checked(1)? {
             ("o", room) => RoomId::parse(room).map(Self::Own),
-            ("m", event) => event.parse().ok().map(Self::Match),
+            ("m", position) => ListPosition::parse(position).map(Self::Match),
             ("d", key) if !key.is_empty() => Some(Self::Directory(key.to_owned())),
             _ => None,
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{DeleteRequest, PutRequest, WriteRequest};
 use futures_util::stream;
-use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
 
 use super::conflict_retry::Retry;
@@ -225,9 +225,15 @@ impl Store {
                 write.delete_request(DeleteRequest::builder().set_key(key).build()?).build()
             });
         }
-        let batches: Vec<_> =
-            writes.chunks(25).map(|batch| self.batch_write_rooms(batch.to_vec()).boxed()).collect();
-        stream::iter(batches).buffer_unordered(CONCURRENCY).try_collect().await
+        let mut batches = Vec::new();
+        while !writes.is_empty() {
+            let rest = writes.split_off(writes.len().min(25));
+            batches.push(self.batch_write_rooms(std::mem::replace(&mut writes, rest)).boxed());
+        }
+        // A failed batch does not stop the others. The caller retries all of them.
+        let written: Vec<Result<(), StoreError>> =
+            stream::iter(batches).buffer_unordered(CONCURRENCY).collect().await;
+        written.into_iter().collect()
     }
 
     /// Makes up to 25 writes to the `rooms` table. Retries writes that DynamoDB left unprocessed.

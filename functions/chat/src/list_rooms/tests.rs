@@ -215,6 +215,12 @@ async fn a_cursor_of_another_search_is_invalid() {
     let cursor = page["meta"]["next_cursor"].as_str().unwrap();
     bob.lists_rooms().search("corner").cursor(cursor).await.expect(200);
     bob.lists_rooms().search("throw").cursor(cursor).await.expect_invalid(&["cursor"]);
+
+    let page = bob.lists_rooms().search("rovers").per_page(1).await.expect(200);
+    let cursor = page["meta"]["next_cursor"].as_str().unwrap();
+    bob.lists_rooms().search("rovers").cursor(cursor).await.expect(200);
+    bob.lists_rooms().cursor(cursor).await.expect_invalid(&["cursor"]);
+    bob.lists_rooms().search("rovers").about_event(1).cursor(cursor).await.expect_invalid(&["cursor"]);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::api::chat::RoomsPosition;
 use crate::api::coins::BelowEntry;
 use crate::api::predictions::{AfterMember, AfterPredictor, BeforePrediction};
 use crate::api::{Cursor, OPERATIONS, PageNumber, PerPage, Position};
-use crate::domain::catalog::ShownStatus;
+use crate::domain::catalog::{ListPosition, ShownStatus};
 use crate::domain::coins::{Amount, ReferenceId};
 use crate::domain::prediction::{Confidence, Stamp};
 use crate::domain::room::{RoomName, Topic};
@@ -242,6 +242,8 @@ proptest! {
         assert_round_trip(&owner, &AfterMember(user));
         assert_round_trip(&owner, &BelowEntry(entry));
         assert_round_trip(&owner, &RoomsPosition::Own(room));
+        let in_list = ListPosition::parse(&format!("2.-{}.{nonce}", milliseconds + 1)).unwrap();
+        assert_round_trip(&owner, &RoomsPosition::Match(in_list));
         assert_round_trip(&owner, &RoomsPosition::Directory(sort_key));
         assert_round_trip(&owner, &log);
     }

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use super::{ChunkName, ShownStatus};
 
 /// A compact copy of the fields by which match lists are filtered and sorted, so that a scan of all matches
@@ -17,10 +19,40 @@ pub struct ListedMatch {
     pub status: ShownStatus,
 }
 
-/// Returns the sort key of match lists. Live matches come first, then scheduled matches, then finished
-/// matches. Live and scheduled matches are sorted by ascending kick-off, finished matches by descending
-/// kick-off. The id breaks ties, so that pages are stable.
-pub fn list_order(row: &ListedMatch) -> (ShownStatus, i64, u32) {
+/// The position of a match in match lists. Live matches come first, then scheduled matches, then finished matches.
+/// Live and scheduled matches are sorted by ascending kick-off, finished matches by descending kick-off. The id
+/// breaks ties, so that pages are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListPosition {
+    status: ShownStatus,
+    /// Kick-off in seconds since 1970, negative for finished matches.
+    time: i64,
+    id: u32,
+}
+
+impl ListPosition {
+    /// Parses what `Display` writes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, '.');
+        let status = match parts.next()? {
+            "0" => ShownStatus::Live,
+            "1" => ShownStatus::Scheduled,
+            "2" => ShownStatus::Finished,
+            _ => return None,
+        };
+        Some(Self { status, time: parts.next()?.parse().ok()?, id: parts.next()?.parse().ok()? })
+    }
+}
+
+impl fmt::Display for ListPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.status as u8, self.time, self.id)
+    }
+}
+
+/// Returns the position of a match in match lists.
+pub fn list_order(row: &ListedMatch) -> ListPosition {
     let time = if row.status == ShownStatus::Finished { -row.start } else { row.start };
-    (row.status, time, row.id)
+    ListPosition { status: row.status, time, id: row.id }
 }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use chunk_name::{ChunkName, CorruptChunk};
+pub use listed_match::ListPosition;
 use listed_match::{ListedMatch, list_order};
 pub use match_room_name::{match_room_name, room_name_hash};
 pub use query::{EventFilter, Page, Paging, TeamFilter};

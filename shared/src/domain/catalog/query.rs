@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use chrono::NaiveDate;
 
-use super::listed_match::ListedMatch;
+use super::listed_match::{ListPosition, ListedMatch, list_order};
 use super::{Catalog, Match, ShownStatus, Team, fold};
 
 /// Which page of a list to return, and how many rows a page has.
@@ -97,9 +97,13 @@ impl Catalog {
 type TeamIds = HashSet<u32>;
 
 impl Catalog {
-    /// Finds the matches whose room has `text` in its name, in the order of match lists. The name of a room is
-    /// `<home team> – <away team>`. `text` must be folded and trimmed.
-    pub fn matches_named(&self, text: &str) -> impl Iterator<Item = &Match> {
+    /// Finds the matches whose room has `text` in its name, in the order of match lists, after a position. The name
+    /// of a room is `<home team> – <away team>`. `text` must be folded and trimmed.
+    pub fn matches_named(
+        &self,
+        text: &str,
+        after: Option<ListPosition>,
+    ) -> impl Iterator<Item = (ListPosition, &Match)> {
         let named = self.teams_where(|name| name.contains(text));
         // `fold` turns the dash between the two names into a hyphen, with a space on both sides. A text with a
         // hyphen can begin in the home team's name and end in the away team's name.
@@ -115,13 +119,16 @@ impl Catalog {
                 });
                 (homes, aways)
             })
+            .filter(|(homes, aways)| !homes.is_empty() && !aways.is_empty())
             .collect();
         let is_named = move |row: &&ListedMatch| {
             named.contains(&row.home)
                 || named.contains(&row.away)
                 || across.iter().any(|(homes, aways)| homes.contains(&row.home) && aways.contains(&row.away))
         };
-        self.matches.iter().filter(is_named).filter_map(|row| self.at(row))
+        let from = self.matches.partition_point(|row| after.is_some_and(|after| list_order(row) <= after));
+        let rows = self.matches[from..].iter().filter(is_named);
+        rows.filter_map(|row| Some((list_order(row), self.at(row)?)))
     }
 
     fn teams_where(&self, matches: impl Fn(&str) -> bool) -> TeamIds {
@@ -244,8 +251,14 @@ mod tests {
             };
             let all = catalog.list_events(&EventFilter::default(), Paging { page: 1, per_page: 100 });
             let expected: Vec<u32> = all.rows.into_iter().filter(has_text).map(|event| event.id).collect();
-            let found: Vec<u32> = catalog.matches_named(&text).map(|event| event.id).collect();
-            prop_assert_eq!(found, expected);
+            let found: Vec<_> = catalog.matches_named(&text, None).collect();
+            prop_assert_eq!(found.iter().map(|(_, event)| event.id).collect::<Vec<_>>(), expected);
+            for (at, (position, _)) in found.iter().enumerate() {
+                prop_assert_eq!(ListPosition::parse(&position.to_string()), Some(*position));
+                let rest = catalog.matches_named(&text, Some(*position)).map(|(_, event)| event.id);
+                let expected: Vec<u32> = found[at + 1..].iter().map(|(_, event)| event.id).collect();
+                prop_assert_eq!(rest.collect::<Vec<_>>(), expected);
+            }
         }
 
         #[test]

@@ -92,3 +92,25 @@ fn is_member_accepts_only_the_keys_of_memberships() {
     assert!(is_member(&member(&id, 1, UserId(7))));
     assert!(!is_member(&room(&id)) && !is_member(&room_tally(&id)));
 }
+
+/// A suffix for each letter would make the import of a season slow: its 380 rooms have 10,000 letters.
+#[test]
+fn only_rooms_that_users_created_have_an_entry_for_each_letter_of_their_name() {
+    let match_room = Room {
+        room_id: RoomId::parse("!x:server").unwrap(),
+        name: "Home – Away".into(),
+        topic: String::new(),
+        event_id: Some(9),
+        creator_id: None,
+        is_private: false,
+        shards: 4,
+        created_at: chrono::DateTime::UNIX_EPOCH,
+        last_activity: chrono::DateTime::UNIX_EPOCH,
+    };
+    let partitions = |room: &Room| -> Vec<String> {
+        directory_entries(room, "home - away").into_iter().map(|(key, _)| key.pk).collect()
+    };
+    assert_eq!(partitions(&match_room), ["directory", "about#9"]);
+    let users_room = Room { creator_id: Some(UserId(7)), ..match_room };
+    assert_eq!(partitions(&users_room).len(), 2 + "home-away".len());
+}

@@ -167,7 +167,12 @@ async fn run(report: &mut Report, program: &Path, storage: Storage, size: Size) 
             let ratio = fresh.single.as_secs_f64() / floor.as_secs_f64();
             report.ratio(format!("{}, {place}: stack to floor", scenario.name()), ratio);
         }
-        let ratio = after.single.as_secs_f64() / fresh.single.as_secs_f64();
+        // The machine may be faster or slower by now. The floor tells how much.
+        let machine = match (fresh.floor, after.floor) {
+            (Some(fresh), Some(after)) => after.as_secs_f64() / fresh.as_secs_f64(),
+            _ => 1.0,
+        };
+        let ratio = after.single.as_secs_f64() / fresh.single.as_secs_f64() / machine;
         report.ratio(format!("{}, {place}: after to fresh", scenario.name()), ratio);
     }
     let ratio = seasons[4].as_secs_f64() / seasons[0].as_secs_f64();
