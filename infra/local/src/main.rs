@@ -10,7 +10,7 @@ use touchline::ports::random::SystemRandom;
 use touchline_local::{Command, DemoLeague, LocalStack, Options, demo_league, output, registration};
 
 /// The SDK makes many small allocations, from many threads. In an optimised build, this allocator serves a quarter more
-/// predictions per second than the one of the C library (docs/benchmarks.md). A debug build spends its time elsewhere.
+/// predictions per second than the one of the C library (docs/architecture.md). A debug build spends its time elsewhere.
 #[cfg(not(debug_assertions))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -144,23 +144,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::catalog::{Chunk, ChunkName, Key, Status, Team, Tournament};
+    use crate::domain::catalog::testing::team;
+    use crate::domain::catalog::{Chunk, ChunkName, Key, Status, Tournament};
 
     #[test]
     fn an_unknown_venue_is_empty_and_an_unknown_logo_is_absent() {
         let (key, as_of) = (Key(1), DateTime::UNIX_EPOCH);
-        let team = |id: u32| Team {
-            id,
-            name: format!("Team {id}"),
-            slug: format!("team-{id}"),
-            sport_id: 1,
-            logo: None,
-            country: None,
-            founded: None,
-            venue: None,
-            key,
-            as_of,
-        };
+        let team = |id: u32| team(id, &format!("Team {id}"));
         let tournament = Tournament { id: 3, name: "League".into(), logo: None, featured: false, key, as_of };
         let event = Match {
             id: 9,

@@ -43,27 +43,11 @@ pub fn room_name_hash(name: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use chrono::DateTime;
     use proptest::prelude::*;
 
-    use super::super::Key;
+    use super::super::testing::team;
     use super::*;
     use crate::domain::room::RoomName;
-
-    fn team(id: u32, name: &str) -> Team {
-        Team {
-            id,
-            name: name.into(),
-            slug: String::new(),
-            sport_id: 1,
-            logo: None,
-            country: None,
-            founded: None,
-            venue: None,
-            key: Key(u64::from(id)),
-            as_of: DateTime::UNIX_EPOCH,
-        }
-    }
 
     #[test]
     fn match_rooms_are_named_after_their_teams() {

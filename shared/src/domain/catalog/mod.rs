@@ -13,6 +13,8 @@ mod score;
 mod snapshot;
 mod status;
 mod team_names;
+#[cfg(test)]
+pub mod testing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -145,7 +145,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::{Chunk, Key, Status, match_room_name};
+    use super::super::{Chunk, Key, Status, match_room_name, testing};
     use super::*;
 
     const MIDNIGHT: i64 = 1_794_700_800; // 2026-11-15T00:00:00Z
@@ -325,18 +325,7 @@ mod tests {
     }
 
     fn team(id: u32, name: &str, sport_id: u32) -> Team {
-        Team {
-            id,
-            name: name.into(),
-            slug: name.to_lowercase(),
-            sport_id,
-            logo: None,
-            country: None,
-            founded: None,
-            venue: None,
-            key: Key(u64::from(id)),
-            as_of: DateTime::UNIX_EPOCH,
-        }
+        Team { sport_id, ..testing::team(id, name) }
     }
 
     #[test]

@@ -51,29 +51,14 @@ pub fn distribution_keys(teams: &[&Team]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use chrono::DateTime;
     use proptest::prelude::*;
 
-    use super::super::Key;
+    use super::super::testing;
     use super::*;
 
-    fn team(id: u32, name: &str, slug: &str) -> Team {
-        Team {
-            id,
-            name: name.into(),
-            slug: slug.into(),
-            sport_id: 1,
-            logo: None,
-            country: None,
-            founded: None,
-            venue: None,
-            key: Key(u64::from(id)),
-            as_of: DateTime::UNIX_EPOCH,
-        }
-    }
-
     fn keys(slugs: &[&str]) -> Vec<String> {
-        let teams: Vec<Team> = (1..).zip(slugs).map(|(id, slug)| team(id, "A team", slug)).collect();
+        let team = |(id, slug): (u32, &&str)| Team { slug: (*slug).into(), ..testing::team(id, "A team") };
+        let teams: Vec<Team> = (1..).zip(slugs).map(team).collect();
         distribution_keys(&teams.iter().collect::<Vec<_>>())
     }
 
