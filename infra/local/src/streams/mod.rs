@@ -25,7 +25,8 @@ use checkpoints::Checkpoints;
 
 const LOCK: &str = "no holder of the lock panics";
 
-/// How many attempts a batch gets before its first record is skipped. Lambda sends such a record to a queue instead.
+/// How many attempts a record gets before it is skipped. In the last attempt, the record is alone in its batch. Lambda
+/// sends such a record to a queue instead.
 /// A pass (see `delivery.rs`) also gets this many attempts to read its stream.
 const MAX_ATTEMPTS: u32 = 3;
 
@@ -237,13 +238,21 @@ impl Streams {
         }
     }
 
-    /// Invokes the function until every record of the batch is processed or skipped.
+    /// Invokes the function until every record of the batch is processed or skipped. As in Lambda, a batch that fails
+    /// is halved, so that one bad record costs few invocations and only this record is skipped.
     async fn invoke(&self, subscription: &Subscription, shard: &str, records: &[Value]) {
         let Inbox { function, mapping, .. } = &*subscription.inbox;
+        // The next batch is from `first` to the last of `ends`. Each halving adds an end before the others.
         let mut first = 0;
-        let mut attempts = 0;
-        while first < records.len() {
-            let batch = &records[first..];
+        let mut ends = vec![records.len()];
+        // How many times in a row a batch that begins at `first` has failed there.
+        let mut failures = 0;
+        while let Some(&end) = ends.last() {
+            if first == end {
+                ends.pop();
+                continue;
+            }
+            let batch = &records[first..end];
             let event = event(&subscription.stream_arn, shard, batch);
             let failed_at = match self.host.invoke(function, event).await {
                 Some(Ok(payload)) if mapping.reports_failures => first_failure(&payload, batch),
@@ -253,15 +262,20 @@ impl Streams {
                 }
                 Some(Ok(_)) | None => None,
             };
-            let Some(failed_at) = failed_at else { break };
-            if failed_at > 0 {
-                (first, attempts) = (first + failed_at, 0);
+            match failed_at {
+                None => (first, failures) = (end, 0),
+                Some(0) => {
+                    failures += 1;
+                    if batch.len() > 1 {
+                        ends.push(first + batch.len() / 2);
+                    }
+                }
+                Some(processed) => (first, failures) = (first + processed, 1),
             }
-            attempts += 1;
-            if attempts == MAX_ATTEMPTS {
+            if failures >= MAX_ATTEMPTS && batch.len() == 1 {
                 let record = sequence(&records[first]);
-                tracing::error!(function, record, attempts, "a record was skipped");
-                (first, attempts) = (first + 1, 0);
+                tracing::error!(function, record, failures, "a record was skipped");
+                (first, failures) = (first + 1, 0);
             }
         }
     }

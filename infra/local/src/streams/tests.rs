@@ -25,7 +25,7 @@ Resources:
     Metadata: { BuildProperties: { Binary: listener } }
     Properties:
       Events:
-        Changes: { Type: DynamoDB, Properties: { Stream: !GetAtt Things.StreamArn, BatchSize: 2, FunctionResponseTypes: [ReportBatchItemFailures] } }
+        Changes: { Type: DynamoDB, Properties: { Stream: !GetAtt Things.StreamArn, BatchSize: 8, FunctionResponseTypes: [ReportBatchItemFailures] } }
 ";
 
 /// The keys of each delivered batch.
@@ -154,9 +154,9 @@ async fn each_change_is_delivered_once_and_in_order() {
     setup.put_unobserved(&["a", "b", "c"]).await;
     let running = setup.start(succeed).await;
     tokio::time::sleep(2 * MAINTENANCE_INTERVAL).await;
-    assert_eq!(running.batches(), [vec!["a", "b"], vec!["c"]]);
+    assert_eq!(running.batches(), [vec!["a", "b", "c"]]);
     running.deliver(&["d"]).await;
-    assert_eq!(running.batches(), [vec!["a", "b"], vec!["c"], vec!["d"]]);
+    assert_eq!(running.batches(), [vec!["a", "b", "c"], vec!["d"]]);
 }
 
 #[tokio::test]
@@ -217,4 +217,21 @@ async fn a_function_that_always_fails_does_not_block_the_stream() {
     let running = setup.start(|_| Err(json!({ "errorMessage": "no" }))).await;
     tokio::time::sleep(2 * MAINTENANCE_INTERVAL).await;
     assert_eq!(running.batches().len(), 6, "three attempts before `a` is skipped, then three before `b` is");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_fails_is_halved_until_only_the_bad_record_is_skipped() {
+    let setup = Setup::new().await;
+    setup.put_unobserved(&["a", "b", "c", "d", "e", "bad", "g", "h"]).await;
+    let fail_if_bad = |event: &Value| {
+        if keys(event).contains(&"bad".to_owned()) {
+            return Err(json!({ "errorMessage": "no" }));
+        }
+        succeed(event)
+    };
+    let running = setup.start(fail_if_bad).await;
+    tokio::time::sleep(2 * MAINTENANCE_INTERVAL).await;
+    let batches = running.batches().iter().map(|batch| batch.join(" ")).collect::<Vec<_>>();
+    let halved = ["a b c d e bad g h", "a b c d", "e bad g h", "e bad", "e"];
+    assert_eq!(batches, [&halved[..], &["bad", "bad", "bad", "g h"]].concat());
 }
