@@ -23,6 +23,8 @@ pub async fn handle(app: App, call: Call<ListSmsLogs>) -> Result<Reply<CursorPag
 mod tests {
     use chrono::TimeDelta;
     use serde_json::json;
+    use touchline::domain::sms::SmsLogEntry;
+    use touchline::storage::sms_logs::Filter;
     use touchline_testing::{Persona, TestApp};
 
     const PHONE: &str = "+447700900123";
@@ -112,6 +114,24 @@ mod tests {
         }
         assert_eq!(ids.len(), 25);
         assert!(ids.is_sorted_by(|a, b| a > b), "newest first, each once: {ids:?}");
+    }
+
+    #[tokio::test]
+    async fn a_page_costs_the_same_however_long_the_log_is() {
+        let (app, caller) = anonymous().await;
+        caller.receives_code(PHONE).await;
+        let cost = async || {
+            let page = caller.lists_sms_logs().per_page(1).date("2026-11-15").await;
+            page.headers["x-touchline-cost"].to_str().unwrap().to_owned()
+        };
+        let before = cost().await;
+        let filter = Filter { phone: None, date: None, status: None, before: None };
+        let logged = app.store.sms_logs(&filter, 1, app.clock.now().date_naive()).await.unwrap().remove(0);
+        // Together, these entries are larger than one read unit.
+        for id in 1..=100 {
+            app.store.log_sms(&SmsLogEntry { id, ..logged.clone() }).await.unwrap();
+        }
+        assert_eq!(cost().await, before);
     }
 
     #[tokio::test]

@@ -128,6 +128,9 @@ impl Store {
         shard: u32,
         limit: usize,
     ) -> Result<Vec<SmsLogEntry>, StoreError> {
+        // With a filter, nobody knows how many entries must be read to find `limit` of them.
+        let is_filtered = filter.phone.is_some() || filter.status.is_some();
+        let page_size = i32::try_from(limit).ok().filter(|_| !is_filtered);
         let mut entries = Vec::new();
         let mut from = None;
         loop {
@@ -135,6 +138,7 @@ impl Store {
                 .table_name(&self.tables.sms_logs)
                 .expression_attribute_values(":day", text(keys::sms_log_day(day, shard)))
                 .scan_index_forward(false)
+                .set_limit(page_size)
                 .set_exclusive_start_key(from.take())
                 .send()
                 .await
