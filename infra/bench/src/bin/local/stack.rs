@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -30,7 +31,9 @@ pub struct Stack {
 impl Stack {
     /// Starts a stack without stored data and waits until it prints its address.
     pub async fn start(program: &Path, storage: Storage) -> Self {
-        let folder = std::env::temp_dir().join(format!("touchline-bench-{}", std::process::id()));
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("touchline-bench-{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let mut command = Command::new(program);
         match storage {
@@ -108,8 +111,10 @@ pub async fn log_in(client: &mut Client, user: u32) -> String {
     let requested = client.post("/api/code/request", "", &json!({ "phone": phone })).await;
     assert_eq!(requested.status, 200, "{}", requested.json());
     // Search by phone: other clients log in at the same time, so the newest entry may be theirs.
-    let log = client.get(&format!("/api/logs/sms?phone=%2B4477{user:08}&per_page=1"), "").await.json();
-    let code = log["data"][0]["code"].as_str().expect("the log shows the code").to_owned();
+    let log = client.get("/api/logs/sms?per_page=20", "").await.json();
+    let entries = log["data"].as_array().into_iter().flatten();
+    let entry = entries.into_iter().find(|entry| entry["phone"] == phone.as_str());
+    let code = entry.and_then(|entry| entry["code"].as_str()).expect("the log shows the code").to_owned();
     let verified = client.post("/api/code/verify", "", &json!({ "phone": phone, "code": code })).await;
     let body: Value = verified.json();
     body["data"]["token"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
