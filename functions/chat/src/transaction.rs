@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
 use futures_util::future::try_join;
@@ -72,8 +72,8 @@ impl NetChanges {
 
     async fn store(self, app: &App) -> Result<(), StoreError> {
         let members = self.memberships.keys().chain(self.last_sent.keys());
-        let (rooms, names): (HashSet<_>, HashSet<_>) = members.cloned().unzip();
-        let rooms: HashSet<RoomId> = rooms.into_iter().chain(self.last_messages.keys().cloned()).collect();
+        let (rooms, names): (BTreeSet<_>, BTreeSet<_>) = members.cloned().unzip();
+        let rooms: BTreeSet<RoomId> = rooms.into_iter().chain(self.last_messages.keys().cloned()).collect();
         let (rooms, names): (Vec<_>, Vec<_>) = (rooms.into_iter().collect(), names.into_iter().collect());
         let (rooms, users) = try_join(app.store.rooms(&rooms, Reads::Consistent), users(app, &names)).await?;
         // `None` for rooms that were not created through this service.

@@ -1,6 +1,6 @@
 //! Predictions: one per user and match. A user can change a prediction until kick-off.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -202,6 +202,16 @@ impl Stamp {
         Self(limit::request_id(at, nonce))
     }
 
+    /// Returns the stamp with the same nonce that is one millisecond later than `other`.
+    #[must_use]
+    pub fn moved_after(&self, other: &Self) -> Self {
+        let nonce = self.0.rsplit('-').next().and_then(|nonce| u32::from_str_radix(nonce, 16).ok());
+        match other.time() {
+            Some(time) => Self::new(time + TimeDelta::milliseconds(1), nonce.unwrap_or(0)),
+            None => self.clone(),
+        }
+    }
+
     /// Parses a stamp. Returns `None` if the text is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -272,8 +282,6 @@ pub fn shard(user: UserId, shards: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use chrono::TimeDelta;
-
     use super::*;
     use crate::domain::catalog::Key;
 
@@ -377,6 +385,7 @@ mod tests {
         assert_eq!(Stamp::parse(stamp.as_str()), Some(stamp.clone()));
         assert_eq!(stamp.time(), Some(early));
         assert!(stamp < Stamp::new(late, 0));
+        assert_eq!(Stamp::new(early, 7).moved_after(&stamp), Stamp::new(late, 7));
         for text in
             ["", "x", "1763208000000", "1763208000000-", "1763208000000-0000000G", "+763208000000-00000000"]
         {

@@ -93,14 +93,39 @@ pub struct PredictionQuery {
 }
 
 impl Store {
-    /// Creates or changes a prediction, in one conditional write.
+    /// Creates or changes a prediction.
+    ///
+    /// The row keeps the stamp of its last change, so that a write which the SDK repeats cannot overwrite a later change.
+    /// The stamp of a later request can be earlier, because the clocks of two environments differ. Such a request moves
+    /// its stamp behind the stored one and writes again. If it loses again, another request of the user is being
+    /// processed at the same time. Then the result is the same as if this request had come first.
     pub async fn predict(&self, new: &NewPrediction) -> Result<Predicted, StoreError> {
+        let mut written = self.write_prediction(new, &new.stamp).await?;
+        if let Err(stored) = &written
+            && stored.points.is_none()
+        {
+            written = self.write_prediction(new, &new.stamp.moved_after(&stored.changed)).await?;
+        }
+        let (Ok(row) | Err(row)) = written;
+        if row.points.is_some() {
+            return Ok(Predicted::Settled);
+        }
+        // Stamps are unique, so the stamp tells whether this request created the row, even if the SDK retried
+        // the write.
+        Ok(if row.created == new.stamp { Predicted::Created(row) } else { Predicted::Updated(row) })
+    }
+
+    /// Writes a prediction with this stamp. Returns the stored prediction as an error if it has points or a later stamp.
+    async fn write_prediction(
+        &self,
+        new: &NewPrediction,
+        stamp: &Stamp,
+    ) -> Result<Result<Prediction, Prediction>, StoreError> {
         let mut update = self
             .client
             .update_item()
             .table_name(&self.tables.predictions)
             .set_key(Some(keys::prediction(new.event_id, new.shards, new.user_id).into()))
-            // The SDK may retry this write after a newer change. The retry must not overwrite that change.
             .condition_expression(
                 "attribute_not_exists(points) AND (attribute_not_exists(changed) OR changed <= :stamp)",
             )
@@ -108,7 +133,7 @@ impl Store {
             .expression_attribute_values(":user", number(new.user_id))
             .expression_attribute_values(":pick", text(new.forecast.pick().as_str()))
             .expression_attribute_values(":confidence", number(new.confidence.percent()))
-            .expression_attribute_values(":stamp", text(new.stamp.as_str()))
+            .expression_attribute_values(":stamp", text(stamp.as_str()))
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":zero", number(0))
             .return_values(ReturnValue::AllNew)
@@ -122,19 +147,13 @@ impl Store {
                 .expression_attribute_values(":away", number(score.away)),
             None => update.update_expression(format!("{set} REMOVE home, away ADD edits :one")),
         };
-        let row = match update.send().await {
-            Ok(done) => read(done.attributes.unwrap_or_default())?,
+        match update.send().await {
+            Ok(done) => read(done.attributes.unwrap_or_default()).map(Ok),
             Err(error) => match item_that_failed_condition(&error) {
-                Some(item) => read(item)?,
-                None => return Err(StoreError::from_sdk("UpdateItem", &error)),
+                Some(item) => read(item).map(Err),
+                None => Err(StoreError::from_sdk("UpdateItem", &error)),
             },
-        };
-        if row.points.is_some() {
-            return Ok(Predicted::Settled);
         }
-        // Stamps are unique, so the stamp tells whether this request created the row, even if the SDK retried
-        // the write.
-        Ok(if row.created == new.stamp { Predicted::Created(row) } else { Predicted::Updated(row) })
     }
 
     /// Reads a user's prediction for a match that has `shards` shards.

@@ -187,6 +187,7 @@ async fn a_retried_write_still_creates_the_prediction() {
 async fn the_cost_does_not_depend_on_the_number_of_predictions() {
     let (app, alice) = app().await;
     let cost = async |user: &User| {
+        app.clock.advance(TimeDelta::milliseconds(1));
         let response = user.predicts(1).home().await;
         response.header("x-touchline-cost").unwrap().to_owned()
     };
@@ -199,4 +200,17 @@ async fn the_cost_does_not_depend_on_the_number_of_predictions() {
     assert_eq!(cost(&bob).await, "calls=2 rounds=2 rcu=0.5 wcu=2");
     assert_eq!(cost(&bob).await, "calls=2 rounds=2 rcu=0.5 wcu=1");
     assert!(alone.0.ends_with("wcu=2") && alone.1.ends_with("wcu=1"), "{alone:?}");
+}
+
+/// Two requests can reach two environments. The clock of the second one may be behind the clock of the first one.
+#[tokio::test]
+async fn a_later_request_counts_even_if_its_clock_is_behind() {
+    let (app, alice) = app().await;
+    alice.predicts(1).home().await.expect(201);
+    app.clock.advance(TimeDelta::milliseconds(-900));
+    let changed = alice.predicts(1).away().confidence(90).await.expect(200);
+    assert_eq!((&changed["data"]["prediction"], &changed["data"]["confidence"]), (&json!("away"), &json!(90)));
+    app.clock.advance(TimeDelta::seconds(1));
+    let own = alice.lists_own_predictions().await.expect_data(200);
+    assert_eq!(own[0]["prediction"], "away");
 }
