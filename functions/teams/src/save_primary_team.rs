@@ -12,7 +12,9 @@ pub async fn handle(app: App, call: Call<SavePrimaryTeam>) -> Result<Reply<Messa
 
 #[cfg(test)]
 mod tests {
+    use chrono::TimeDelta;
     use serde_json::json;
+    use touchline::domain::UserId;
 
     use crate::testing::alice;
 
@@ -25,6 +27,19 @@ mod tests {
         assert_eq!(alice.views_profile().await.expect_data(200)["primary_team"], team);
         alice.saves_primary_team(2).await.expect(200);
         assert_eq!(alice.views_profile().await.expect_data(200)["primary_team"]["id"], 2);
+    }
+
+    /// Two requests can reach two environments. The clock of the second one may be behind the clock of the first one.
+    #[tokio::test]
+    async fn a_later_choice_counts_even_if_its_clock_is_behind() {
+        let (app, alice) = alice().await;
+        alice.saves_primary_team(1).await.expect(200);
+        let first = app.store.chosen_team(UserId(alice.id)).await.unwrap().unwrap();
+        app.clock.advance(TimeDelta::milliseconds(-900));
+        alice.saves_primary_team(2).await.expect(200);
+        let second = app.store.chosen_team(UserId(alice.id)).await.unwrap().unwrap();
+        assert_eq!(second.team, 2);
+        assert!(second.at > first.at, "the copies in memberships are compared by this time");
     }
 
     #[tokio::test]

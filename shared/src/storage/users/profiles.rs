@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use chrono::serde::{ts_milliseconds, ts_milliseconds_option};
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::names::NameOwner;
@@ -261,19 +261,49 @@ impl Store {
     }
 
     /// Sets the user's primary team.
+    ///
+    /// The time of each choice is later than the time of the choice before. So a write that the SDK repeats cannot
+    /// overwrite a later choice, and copies of the team can be compared by this time. If the clock of this environment
+    /// is behind, the choice gets a time after the stored one. If another choice is stored meanwhile, the result is the
+    /// same as if this choice had come first.
     pub async fn save_primary_team(
         &self,
         id: UserId,
         team: u32,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let saved =
-            self.profile_update(id).update_expression("SET primary_team = :team, primary_team_at = :now");
-        let saved = saved
-            .expression_attribute_values(":team", number(team))
-            .expression_attribute_values(":now", number(now.timestamp_millis()));
-        saved.send().await.map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
-        Ok(())
+        let wanted = ChosenTeam { team, at: now };
+        match self.write_primary_team(id, wanted).await? {
+            Some(stored) if stored != wanted => {
+                let at = stored.at + TimeDelta::milliseconds(1);
+                self.write_primary_team(id, ChosenTeam { team, at }).await.map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a choice. Returns the stored choice if it is not earlier.
+    async fn write_primary_team(
+        &self,
+        id: UserId,
+        wanted: ChosenTeam,
+    ) -> Result<Option<ChosenTeam>, StoreError> {
+        let saved = self
+            .profile_update(id)
+            .update_expression("SET primary_team = :team, primary_team_at = :at")
+            .condition_expression(
+                "attribute_exists(pk) AND (attribute_not_exists(primary_team_at) OR primary_team_at < :at)",
+            )
+            .expression_attribute_values(":team", number(wanted.team))
+            .expression_attribute_values(":at", number(wanted.at.timestamp_millis()))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .send()
+            .await;
+        let Err(error) = saved else { return Ok(None) };
+        match item_that_failed_condition(&error) {
+            Some(profile) if !profile.is_empty() => read_team(profile),
+            _ => Err(StoreError::from_sdk("UpdateItem", &error)),
+        }
     }
 
     /// Replaces the user's teams other than the primary team.
