@@ -60,6 +60,10 @@ ci:
 walk-through:
     tests/walk-through
 
+# Simulate the whole product under the faults of AWS: `just simulate --worlds 1000`, `just simulate --seed 7 --trace trace.txt`
+simulate *arguments:
+    cargo run --profile bench -p touchline-simulation -- "$@"
+
 # Simulate the wallet with injected faults: 100,000 schedules, or as given: `just bank <schedules> <first seed>`
 bank *arguments:
     cargo run --profile bench -p touchline-bench --bin bank -- "$@"

@@ -209,7 +209,10 @@ async fn a_later_request_counts_even_if_its_clock_is_behind() {
     alice.predicts(1).home().await.expect(201);
     app.clock.advance(TimeDelta::milliseconds(-900));
     let changed = alice.predicts(1).away().confidence(90).await.expect(200);
-    assert_eq!((&changed["data"]["prediction"], &changed["data"]["confidence"]), (&json!("away"), &json!(90)));
+    assert_eq!(
+        (&changed["data"]["prediction"], &changed["data"]["confidence"]),
+        (&json!("away"), &json!(90))
+    );
     app.clock.advance(TimeDelta::seconds(1));
     let own = alice.lists_own_predictions().await.expect_data(200);
     assert_eq!(own[0]["prediction"], "away");

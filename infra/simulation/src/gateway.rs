@@ -1,0 +1,90 @@
+//! API Gateway: turns requests into events and invokes the function of the route.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lambda_http::Body;
+use lambda_http::http::{HeaderMap, StatusCode};
+use serde_json::{Map, Value, json};
+use touchline_stack::event::{HttpRequest, http_event};
+use touchline_testing::{Api, RawRequest, Response};
+
+use crate::clock::VirtualClock;
+use crate::fault::Weather;
+use crate::lambda::{Failed, Lambda};
+use crate::sms::Texts;
+use crate::trace::Trace;
+
+/// The status that stands for a response that never arrived.
+pub const LOST: u16 = 599;
+
+/// The API of a world. Clones share the world.
+#[derive(Debug, Clone)]
+pub struct Gateway {
+    pub lambda: Arc<Lambda>,
+    pub clock: VirtualClock,
+    pub texts: Arc<Texts>,
+    pub weather: Arc<Weather>,
+    pub trace: Arc<Trace>,
+    pub requests: Arc<AtomicU64>,
+}
+
+impl Gateway {
+    async fn respond(&self, request: &RawRequest, number: u64) -> (StatusCode, HeaderMap, Value) {
+        let RawRequest { method, target, headers, body, address } = request;
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let Some(function) = self.lambda.function_of(method, path) else {
+            return (StatusCode::NOT_FOUND, HeaderMap::new(), json!({ "message": "Not Found" }));
+        };
+        let event = http_event(&HttpRequest {
+            method: method.as_str(),
+            path,
+            query,
+            headers: headers.clone(),
+            body: body.as_deref().unwrap_or_default(),
+            source: address.as_deref().unwrap_or("127.0.0.1"),
+            id: &format!("request-{number}"),
+            at: self.clock.time(),
+            route: path,
+            path_parameters: Map::new(),
+        });
+        let request =
+            lambda_http::request::from_str(&event.to_string()).expect("lambda_http can read the event");
+        match self.lambda.respond(function, request).await {
+            Ok(response) => {
+                let body = match response.body() {
+                    Body::Text(text) => serde_json::from_str(text).expect("the body is JSON"),
+                    other => panic!("the body is not text: {other:?}"),
+                };
+                (response.status(), response.headers().clone(), body)
+            }
+            Err(failed) => {
+                let status = match failed {
+                    Failed::Crashed | Failed::Error(_) => StatusCode::INTERNAL_SERVER_ERROR,
+                    Failed::TimedOut | Failed::Throttled => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                (status, HeaderMap::new(), json!({ "message": format!("{failed:?}") }))
+            }
+        }
+    }
+}
+
+impl Api for Gateway {
+    async fn send(&self, request: RawRequest) -> Response {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{} {}", request.method, request.target);
+        let sent = request.body.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+        self.trace.line(format_args!("#{number} {name} {sent}"));
+        let (mut status, headers, mut body) = self.respond(&request, number).await;
+        if self.weather.strikes("LostHttpResponse", 15) {
+            (status, body) =
+                (StatusCode::from_u16(LOST).expect("the status is valid"), json!({ "lost": body }));
+        }
+        self.trace.line(format_args!("#{number} -> {} {body}", status.as_u16()));
+        Response { request: name, status, headers, body }
+    }
+
+    async fn last_code(&self, phone: &str) -> String {
+        self.texts.last_code(phone).unwrap_or_default()
+    }
+}

@@ -1,0 +1,305 @@
+//! A homeserver: rooms, members, and the transactions that it pushes. It can be slow, lose responses and be down for
+//! hours.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use touchline::domain::Username;
+use touchline::domain::chat::Credentials;
+use touchline::domain::room::{Room, RoomId};
+use touchline::ports::chat::{Chat, ChatError, LocalChat, NewRoom};
+use touchline_testing::{HS_TOKEN, Persona};
+
+use crate::clock::VirtualClock;
+use crate::fault::Weather;
+use crate::gateway::Gateway;
+use crate::signal::Signal;
+
+/// The homeserver of a world.
+#[derive(Debug)]
+pub struct Homeserver {
+    /// Makes up ids in the homeserver's format.
+    ids: LocalChat,
+    server: String,
+    /// The homeserver's own clock.
+    clock: VirtualClock,
+    weather: Arc<Weather>,
+    state: Mutex<State>,
+    changed: Signal,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rooms: BTreeMap<String, RoomState>,
+    /// The events that are not pushed yet.
+    outbox: VecDeque<Value>,
+    events: u64,
+    down_until: Option<Instant>,
+    is_pushing: bool,
+}
+
+#[derive(Debug, Default)]
+struct RoomState {
+    is_private: bool,
+    /// The membership of each user: `join`, `invite` or `leave`.
+    members: BTreeMap<String, &'static str>,
+}
+
+impl Homeserver {
+    #[must_use]
+    pub fn new(ids: LocalChat, server: String, clock: VirtualClock, weather: Arc<Weather>) -> Self {
+        Self { ids, server, clock, weather, state: Mutex::default(), changed: Signal::default() }
+    }
+
+    /// Returns every membership: room, username, and `join`, `invite` or `leave`.
+    #[must_use]
+    pub fn memberships(&self) -> BTreeMap<(String, String), &'static str> {
+        let state = self.state.lock().expect("no holder of the lock panics");
+        let members = state.rooms.iter().flat_map(|(room, of)| {
+            of.members.iter().map(move |(user, membership)| ((room.clone(), user.clone()), *membership))
+        });
+        members.collect()
+    }
+
+    /// Returns whether every event is pushed.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let state = self.state.lock().expect("no holder of the lock panics");
+        state.outbox.is_empty() && !state.is_pushing
+    }
+
+    /// A user acts in a Matrix client, without our API. Does nothing if the homeserver would forbid it.
+    pub fn act(&self, room: &str, username: &str, action: ClientAction<'_>) {
+        let mut state = self.state.lock().expect("no holder of the lock panics");
+        let Some(of) = state.rooms.get(room) else { return };
+        let membership = of.members.get(username).copied().unwrap_or("leave");
+        match action {
+            ClientAction::Join if membership == "invite" || (membership == "leave" && !of.is_private) => {
+                self.set_membership(&mut state, room, username, username, "join");
+            }
+            ClientAction::Leave if membership != "leave" => {
+                self.set_membership(&mut state, room, username, username, "leave");
+            }
+            ClientAction::Kick(whom)
+                if membership == "join" && of.members.get(whom).is_some_and(|is| *is != "leave") =>
+            {
+                self.set_membership(&mut state, room, username, whom, "leave");
+            }
+            ClientAction::Message if membership == "join" => {
+                let event = json!({ "type": "m.room.message", "content": { "body": "…" } });
+                self.push(&mut state, room, username, event);
+            }
+            _ => {}
+        }
+    }
+
+    fn set_membership(&self, state: &mut State, room: &str, by: &str, whom: &str, to: &'static str) {
+        if let Some(of) = state.rooms.get_mut(room) {
+            of.members.insert(whom.to_owned(), to);
+        }
+        let event = json!({
+            "type": "m.room.member",
+            "state_key": format!("@{whom}:{}", self.server),
+            "content": { "membership": to },
+        });
+        self.push(state, room, by, event);
+    }
+
+    fn push(&self, state: &mut State, room: &str, sender: &str, mut event: Value) {
+        state.events += 1;
+        event["event_id"] = format!("$event{}", state.events).into();
+        event["room_id"] = room.into();
+        event["sender"] = format!("@{sender}:{}", self.server).into();
+        event["origin_server_ts"] = self.clock.time().timestamp_millis().into();
+        state.outbox.push_back(event);
+        self.changed.change();
+    }
+
+    /// Pushes events to the application service for ever: one transaction at a time, until it is accepted.
+    pub async fn push_all(self: Arc<Self>, gateway: Gateway) {
+        let persona = Persona::with_token(&gateway, HS_TOKEN);
+        let mut seen = 0;
+        let mut number = 0;
+        loop {
+            let events: Vec<Value> = {
+                let mut state = self.state.lock().expect("no holder of the lock panics");
+                let count = state.outbox.len().min(1 + self.weather.dice().below(10) as usize);
+                state.is_pushing = count > 0;
+                state.outbox.drain(..count).collect()
+            };
+            if events.is_empty() {
+                self.changed.changed(&mut seen).await;
+                continue;
+            }
+            number += 1;
+            let mut pause = Duration::from_secs(1);
+            while persona.pushes(&number.to_string(), &events).await.status != 200 {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_mins(1));
+            }
+            // Sometimes the homeserver crashes before it stores that the transaction was accepted.
+            if self.weather.strikes("PushedTwice", 50) {
+                while persona.pushes(&number.to_string(), &events).await.status != 200 {
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+    }
+
+    /// Makes a call with delays and maybe with a fault. `apply` changes the state.
+    async fn call<T>(&self, apply: impl FnOnce(&mut State) -> Result<T, ChatError>) -> Result<T, ChatError> {
+        let unavailable = |why: &str| ChatError::Unavailable(why.to_owned());
+        tokio::time::sleep(self.weather.dice().millis(1, 80)).await;
+        if self.weather.strikes("HomeserverDown", 4) {
+            let hours = Duration::from_secs(60 * u64::from(self.weather.dice().between(1, 180)));
+            self.state.lock().expect("no holder of the lock panics").down_until =
+                Some(Instant::now() + hours);
+        }
+        {
+            let state = self.state.lock().expect("no holder of the lock panics");
+            if !self.weather.is_calm() && state.down_until.is_some_and(|until| until > Instant::now()) {
+                return Err(unavailable("down"));
+            }
+        }
+        if self.weather.strikes("HomeserverRequestLost", 20) {
+            return Err(unavailable("the request was lost"));
+        }
+        let result = apply(&mut self.state.lock().expect("no holder of the lock panics"));
+        tokio::time::sleep(self.weather.dice().millis(1, 80)).await;
+        if self.weather.strikes("HomeserverResponseLost", 20) {
+            return Err(unavailable("the response was lost"));
+        }
+        result
+    }
+}
+
+/// What a user can do in a Matrix client.
+#[derive(Debug, Clone, Copy)]
+pub enum ClientAction<'a> {
+    Join,
+    Leave,
+    Kick(&'a str),
+    Message,
+}
+
+fn created(state: &mut State, id: &RoomId, is_private: bool) -> bool {
+    let is_new = !state.rooms.contains_key(id.as_str());
+    if is_new {
+        state.rooms.insert(id.as_str().to_owned(), RoomState { is_private, ..RoomState::default() });
+    }
+    is_new
+}
+
+impl Chat for Homeserver {
+    fn log_in<'a>(
+        &'a self,
+        username: &'a Username,
+        device: &'a str,
+    ) -> BoxFuture<'a, Result<Credentials, ChatError>> {
+        Box::pin(async move {
+            let credentials = self.ids.log_in(username, device).await;
+            self.call(|_| credentials).await
+        })
+    }
+
+    fn log_out<'a>(&'a self, _: &'a Username, _: &'a str) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.call(|_| Ok(())))
+    }
+
+    fn log_out_everywhere<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.call(|_| Ok(())))
+    }
+
+    fn ensure_user<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.call(|_| Ok(())))
+    }
+
+    fn match_room<'a>(&'a self, event: u32, name: &'a str) -> BoxFuture<'a, Result<RoomId, ChatError>> {
+        Box::pin(async move {
+            let id = self.ids.match_room(event, name).await?;
+            self.call(|state| {
+                created(state, &id, false);
+                Ok(id.clone())
+            })
+            .await
+        })
+    }
+
+    fn rename_match_room<'a>(&'a self, _: &'a RoomId, _: &'a str) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.call(|_| Ok(())))
+    }
+
+    fn create_room<'a>(&'a self, new: NewRoom<'a>) -> BoxFuture<'a, Result<RoomId, ChatError>> {
+        Box::pin(async move {
+            let id = self.ids.create_room(new).await?;
+            self.call(|state| {
+                if created(state, &id, new.is_private) {
+                    let creator = new.creator.as_str();
+                    self.set_membership(state, id.as_str(), creator, creator, "join");
+                }
+                Ok(id.clone())
+            })
+            .await
+        })
+    }
+
+    fn join<'a>(
+        &'a self,
+        room: &'a Room,
+        user: &'a Username,
+        _: bool,
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.call(move |state| {
+            let of = state.rooms.get(room.room_id.as_str()).ok_or(ChatError::NotFound)?;
+            match of.members.get(user.as_str()) {
+                Some(&"join") => Ok(()),
+                Some(&"invite") => {
+                    self.set_membership(state, room.room_id.as_str(), user.as_str(), user.as_str(), "join");
+                    Ok(())
+                }
+                _ if of.is_private => Err(ChatError::Forbidden),
+                _ => {
+                    self.set_membership(state, room.room_id.as_str(), user.as_str(), user.as_str(), "join");
+                    Ok(())
+                }
+            }
+        }))
+    }
+
+    fn leave<'a>(&'a self, room: &'a RoomId, user: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.call(move |state| {
+            let of = state.rooms.get(room.as_str()).ok_or(ChatError::NotFound)?;
+            match of.members.get(user.as_str()) {
+                Some(&("join" | "invite")) => {
+                    self.set_membership(state, room.as_str(), user.as_str(), user.as_str(), "leave");
+                    Ok(())
+                }
+                _ => Err(ChatError::Forbidden),
+            }
+        }))
+    }
+
+    fn invite<'a>(
+        &'a self,
+        room: &'a RoomId,
+        by: &'a Username,
+        whom: &'a Username,
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.call(move |state| {
+            let of = state.rooms.get(room.as_str()).ok_or(ChatError::NotFound)?;
+            let membership = |user: &Username| of.members.get(user.as_str()).copied();
+            match (membership(by), membership(whom)) {
+                (Some("join"), Some("join")) => Err(ChatError::Forbidden),
+                (Some("join"), _) => {
+                    self.set_membership(state, room.as_str(), by.as_str(), whom.as_str(), "invite");
+                    Ok(())
+                }
+                _ => Err(ChatError::Forbidden),
+            }
+        }))
+    }
+}

@@ -1,0 +1,192 @@
+//! Lambda as it is: several environments for each function, each with its own caches and its own clock. Environments
+//! start cold, die at any call to the store, and time out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::future::BoxFuture;
+use lambda_http::http::Method;
+use lambda_http::{Body, Request};
+use serde_json::Value;
+use touchline::{App, Router};
+
+use crate::fault::Weather;
+use crate::process::Process;
+use crate::trace::Trace;
+
+/// The code of a function.
+#[derive(Clone, Copy)]
+pub enum Code {
+    /// Answers requests of the gateway.
+    Http(fn(App) -> Router),
+    /// Is invoked with a payload and a deadline.
+    Event(EventCode),
+}
+
+/// The code of a function that is invoked with a payload and a deadline.
+pub type EventCode = fn(App, Value, DateTime<Utc>) -> BoxFuture<'static, Result<Value, String>>;
+
+/// Why an invocation has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failed {
+    /// The environment died.
+    Crashed,
+    TimedOut,
+    /// All environments that the function may have are busy.
+    Throttled,
+    /// The function returned an error.
+    Error(String),
+}
+
+/// Creates the app of a new environment. The argument numbers the environments.
+pub type NewApp = Box<dyn Fn(u32) -> App + Send + Sync>;
+
+pub struct Lambda {
+    functions: BTreeMap<String, Function>,
+    new_app: NewApp,
+    weather: Arc<Weather>,
+    trace: Arc<Trace>,
+    /// The number of environments so far.
+    environments: Mutex<u32>,
+}
+
+struct Function {
+    code: Code,
+    timeout: Duration,
+    /// The maximum number of environments.
+    concurrency: usize,
+    /// For finding the function of a request. Never invoked.
+    routes: Option<Router>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Environment>,
+    busy: usize,
+}
+
+struct Environment {
+    name: String,
+    app: App,
+    router: Option<Arc<Router>>,
+}
+
+impl fmt::Debug for Lambda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lambda")
+    }
+}
+
+impl Lambda {
+    #[must_use]
+    pub fn new(new_app: NewApp, weather: Arc<Weather>, trace: Arc<Trace>) -> Self {
+        Self { functions: BTreeMap::new(), new_app, weather, trace, environments: Mutex::new(0) }
+    }
+
+    /// Deploys a function.
+    pub fn deploy(&mut self, name: &str, code: Code, timeout: Duration, concurrency: usize) {
+        let routes = match code {
+            Code::Http(router) => Some(router((self.new_app)(0))),
+            Code::Event(_) => None,
+        };
+        let state = Mutex::default();
+        self.functions.insert(name.to_owned(), Function { code, timeout, concurrency, routes, state });
+    }
+
+    /// Returns the name of the function that serves a route.
+    #[must_use]
+    pub fn function_of(&self, method: &Method, path: &str) -> Option<&str> {
+        let serves =
+            |function: &Function| function.routes.as_ref().is_some_and(|routes| routes.serves(method, path));
+        self.functions.iter().find(|(_, function)| serves(function)).map(|(name, _)| name.as_str())
+    }
+
+    /// Answers a request of the gateway.
+    pub async fn respond(&self, name: &str, request: Request) -> Result<lambda_http::Response<Body>, Failed> {
+        self.run(name, |environment, _| {
+            let router = environment.router.clone().expect("the function has routes");
+            async move { Ok(router.respond(request).await) }
+        })
+        .await
+    }
+
+    /// Invokes a function with a payload.
+    pub async fn invoke(&self, name: &str, payload: Value) -> Result<Value, Failed> {
+        self.run(name, |environment, deadline| {
+            let Code::Event(code) = self.functions[name].code else {
+                panic!("{name} is invoked by the gateway")
+            };
+            let work = code(environment.app.clone(), payload, deadline);
+            async move { work.await.map_err(Failed::Error) }
+        })
+        .await
+    }
+
+    async fn run<T, F>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&Environment, DateTime<Utc>) -> F,
+    ) -> Result<T, Failed>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
+        let function = &self.functions[name];
+        let environment = self.environment(name, function).await.ok_or(Failed::Throttled)?;
+        let timeout = TimeDelta::from_std(function.timeout).expect("timeouts are minutes");
+        let deadline = environment.app.clock.now() + timeout;
+        let process = Process::new(environment.name.clone());
+        let work = tokio::time::timeout(function.timeout, process.run(work(&environment, deadline)));
+        let result = match work.await {
+            Ok(Some(result)) => result,
+            Ok(None) => Err(Failed::Crashed),
+            Err(_) => Err(Failed::TimedOut),
+        };
+        let mut state = function.state.lock().expect("no holder of the lock panics");
+        state.busy -= 1;
+        match &result {
+            // The environment is gone.
+            Err(failed @ (Failed::Crashed | Failed::TimedOut)) => {
+                self.trace.line(format_args!("  {} {failed:?}", environment.name));
+            }
+            _ => state.idle.push(environment),
+        }
+        result
+    }
+
+    /// Returns an idle environment, or starts a new one. Returns `None` if the function may have no more.
+    async fn environment(&self, name: &str, function: &Function) -> Option<Environment> {
+        let dice = self.weather.dice();
+        {
+            let mut state = function.state.lock().expect("no holder of the lock panics");
+            if state.busy == function.concurrency {
+                return None;
+            }
+            state.busy += 1;
+            // Lambda ends environments now and then.
+            if dice.once_in(40) {
+                state.idle.clear();
+            }
+            if !state.idle.is_empty() && !dice.once_in(12) {
+                let at = dice.below(u32::try_from(state.idle.len()).unwrap_or(1)) as usize;
+                return Some(state.idle.swap_remove(at));
+            }
+        }
+        tokio::time::sleep(dice.millis(5, 300)).await;
+        let number = {
+            let mut environments = self.environments.lock().expect("no holder of the lock panics");
+            *environments += 1;
+            *environments
+        };
+        let app = (self.new_app)(number);
+        let router = match function.code {
+            Code::Http(router) => Some(Arc::new(router(app.clone()))),
+            Code::Event(_) => None,
+        };
+        Some(Environment { name: format!("{name}/{number}"), app, router })
+    }
+}

@@ -1,0 +1,37 @@
+//! Plays the whole product in one process, in virtual time, under the faults of AWS.
+//!
+//! A seed determines a world: people, matches, faults, crashes, delays. Requests go through the real router, the real
+//! handlers and the real SDK to a real DynamoDB engine. Only the network, the clock, the homeserver, SNS and Lambda are
+//! models. The same seed always gives the same trace, because everything runs in one thread on a paused clock.
+//!
+//! - `dice`, `clock`, `signal`, `trace`: randomness, time, waiting, and the record of what happened
+//! - `fault`, `process`: what can go wrong
+//! - `dynamodb`, `streams`, `lambda`, `gateway`, `homeserver`, `sms`: models of the services around the product
+//! - `season`, `person`: what happens in the world
+//! - `checks`: what must hold at the end
+//! - `world`: puts everything together
+//! - `shrink`: makes a failing world smaller
+
+#![expect(clippy::disallowed_methods, reason = "tokio's paused clock is the virtual time of a world")]
+
+mod checks;
+mod clock;
+mod dice;
+mod dynamodb;
+mod fault;
+mod gateway;
+mod homeserver;
+mod lambda;
+mod person;
+mod process;
+mod season;
+mod shrink;
+mod signal;
+mod sms;
+mod streams;
+mod trace;
+mod world;
+
+pub use dynamodb::{Guard, Guards};
+pub use shrink::shrink;
+pub use world::{Plan, Report, play};

@@ -1,0 +1,413 @@
+//! People: they log in, predict, chat, claim and spend coins. They retry, and they give up.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use touchline::domain::catalog::Score;
+use touchline::domain::prediction::Pick;
+use touchline_testing::{Api as _, Persona, Request, Response, User};
+
+use crate::dice::Dice;
+use crate::gateway::Gateway;
+use crate::homeserver::{ClientAction, Homeserver};
+use crate::season::{Season, TEAMS};
+
+/// What all people of a world share.
+#[derive(Debug)]
+pub struct Town {
+    pub gateway: Gateway,
+    pub homeserver: Arc<Homeserver>,
+    pub season: Arc<Season>,
+    /// The ids of the rooms whose creation was acknowledged.
+    pub rooms: Mutex<Vec<String>>,
+    /// The username of each person who has logged in.
+    pub usernames: Mutex<BTreeMap<u32, String>>,
+    /// What must never happen, but did.
+    pub violations: Mutex<Vec<String>>,
+}
+
+impl Town {
+    pub fn violation(&self, what: String) {
+        self.gateway.trace.line(format_args!("VIOLATION {what}"));
+        self.violations.lock().expect("no holder of the lock panics").push(what);
+    }
+}
+
+/// What a person knows at the end: everything that was acknowledged, and everything that may have happened.
+#[derive(Debug, Default)]
+pub struct History {
+    pub user: Option<User<Gateway>>,
+    pub predictions: BTreeMap<u32, Vec<PredictionAttempt>>,
+    pub deductions: Vec<Deduction>,
+    /// The balances that acknowledged claims reported, and the coins that they awarded.
+    pub claims: Vec<i64>,
+    /// Whether a claim has an unknown outcome.
+    pub has_unknown_claims: bool,
+    /// How many sessions each code opened.
+    pub sessions: BTreeMap<String, u32>,
+}
+
+/// One request to save a prediction.
+#[derive(Debug, Clone)]
+pub struct PredictionAttempt {
+    pub pick: Pick,
+    pub score: Option<Score>,
+    pub confidence: u32,
+    pub outcome: Outcome,
+}
+
+/// A movement of coins that a person wanted, with all requests for it.
+#[derive(Debug, Clone)]
+pub struct Deduction {
+    pub reference: String,
+    pub amount: u32,
+    pub outcome: Outcome,
+}
+
+/// What a person knows about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Acknowledged,
+    /// Rejected by a rule: nothing changed.
+    Rejected,
+    /// No response, or a response that the service failed: it may have happened or not.
+    Unknown,
+}
+
+impl Outcome {
+    fn of(response: &Response) -> Self {
+        match response.status.as_u16() {
+            200 | 201 => Self::Acknowledged,
+            400..500 => Self::Rejected,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// A person of a world.
+#[derive(Debug)]
+pub struct Person {
+    number: u32,
+    town: Arc<Town>,
+    dice: Dice,
+    history: History,
+    orders: u32,
+    /// Whether the person has tried to end their session.
+    has_logged_out: bool,
+}
+
+impl Person {
+    #[must_use]
+    pub fn new(number: u32, town: Arc<Town>, dice: Dice) -> Self {
+        Self { number, town, dice, history: History::default(), orders: 0, has_logged_out: false }
+    }
+
+    fn phone(&self) -> String {
+        format!("+4477009{:05}", self.number)
+    }
+
+    fn address(&self) -> String {
+        format!("203.0.113.{}", self.number)
+    }
+
+    /// Lives for `steps` steps.
+    pub async fn live(mut self, steps: u32) -> History {
+        for _ in 0..steps {
+            self.pause().await;
+            match self.history.user.clone() {
+                None => self.log_in().await,
+                Some(user) => self.act(&user).await,
+            }
+        }
+        self.history
+    }
+
+    /// Waits: mostly a moment, sometimes until shortly before a kick-off, sometimes for hours.
+    async fn pause(&self) {
+        let pause = match self.dice.below(20) {
+            0..8 => self.dice.millis(0, 200),
+            8..14 => self.dice.millis(500, 30_000),
+            14..17 => self.dice.millis(60_000, 1_200_000),
+            17 | 18 => {
+                let now = self.town.gateway.clock.time();
+                let starts = self.town.season.matches().into_iter().map(|one| one.start - now);
+                let next = starts.filter_map(|left| left.to_std().ok()).min();
+                // Within two seconds of kick-off.
+                let early = self.dice.millis(0, 2_000);
+                next.map_or(Duration::from_mins(1), |left| left.saturating_sub(early))
+            }
+            _ => self.dice.millis(1_800_000, 10_800_000),
+        };
+        tokio::time::sleep(pause).await;
+    }
+
+    /// Sends a request. Repeats it while the service fails, but not for ever.
+    async fn insist<V>(&self, request: Request<Gateway, V>) -> Response {
+        let request = request.from_address(&self.address());
+        let mut response = request.clone().await;
+        for _ in 0..self.dice.below(4) {
+            if response.status.as_u16() < 500 {
+                break;
+            }
+            tokio::time::sleep(self.dice.millis(50, 3_000)).await;
+            response = request.clone().await;
+        }
+        self.check(&response);
+        response
+    }
+
+    /// Checks what must hold for every response.
+    fn check(&self, response: &Response) {
+        let status = response.status.as_u16();
+        if status == 401
+            && self.history.user.is_some()
+            && !self.has_logged_out
+            && response.request.contains("/auth/")
+        {
+            self.town.violation(format!("{} is 401 for person {}", response.request, self.number));
+        }
+    }
+
+    async fn log_in(&mut self) {
+        let town = Arc::clone(&self.town);
+        let anonymous = Persona::anonymous(&town.gateway);
+        let phone = self.phone();
+        let requested = self.insist(anonymous.requests_code(&phone)).await;
+        if requested.status != 200 {
+            return;
+        }
+        let code = town.gateway.last_code(&phone).await;
+        // Two people may want the same username.
+        let username = format!("person{}", self.number - self.dice.below(2).min(self.number - 1));
+        let mut request = anonymous.verifies_code(&phone, &code).from_address(&self.address());
+        if self.dice.once_in(2) {
+            request = request.username(&username);
+        }
+        // Sometimes two devices send the same code at once.
+        let responses = if self.dice.once_in(6) {
+            let (one, other) =
+                futures_util::future::join(request.clone().into_future(), request.into_future()).await;
+            vec![one, other]
+        } else {
+            vec![request.await]
+        };
+        for response in responses {
+            if response.status != 200 {
+                continue;
+            }
+            *self.history.sessions.entry(code.clone()).or_default() += 1;
+            let user = User::from_login(&town.gateway, &response.body["data"]);
+            if self.history.user.as_ref().is_some_and(|known| known.id != user.id) {
+                town.violation(format!("person {} has two accounts", self.number));
+            }
+            town.usernames
+                .lock()
+                .expect("no holder of the lock panics")
+                .insert(self.number, user.username.clone());
+            self.history.user = Some(user);
+            self.has_logged_out = false;
+        }
+    }
+
+    async fn act(&mut self, user: &User<Gateway>) {
+        match self.dice.below(100) {
+            0..30 => self.predict(user).await,
+            30..36 => self.claim(user).await,
+            36..46 => self.spend(user).await,
+            46..52 => self.create_room(user).await,
+            52..60 => self.join(user).await,
+            60..64 => self.leave(user).await,
+            64..69 => self.invite(user).await,
+            69..76 => self.use_matrix_client(user),
+            76..80 => {
+                let team = 1 + self.dice.below(TEAMS);
+                self.insist(user.saves_primary_team(team)).await;
+            }
+            80..83 => {
+                let name = format!("Name {}", self.dice.below(100));
+                self.insist(user.updates_profile().name(&name)).await;
+            }
+            83 => {
+                self.has_logged_out = true;
+                let response = self.insist(user.logs_out()).await;
+                // Logging in again takes a code, and codes are limited, so most people stay logged in.
+                if response.status == 200 || response.status == 401 {
+                    self.history.user = None;
+                    self.log_in().await;
+                }
+            }
+            _ => self.read(user).await,
+        }
+    }
+
+    async fn predict(&mut self, user: &User<Gateway>) {
+        let matches = self.town.season.matches();
+        let event = self.dice.choose(&matches).id;
+        let pick = *self.dice.choose(&[Pick::Home, Pick::Draw, Pick::Away]);
+        let score = self.dice.once_in(2).then(|| {
+            let (low, more) = (self.dice.below(2), 1 + self.dice.below(2));
+            let (home, away) = match pick {
+                Pick::Home => (low + more, low),
+                Pick::Draw => (low, low),
+                Pick::Away => (low, low + more),
+            };
+            Score { home: u16::try_from(home).unwrap_or(0), away: u16::try_from(away).unwrap_or(0) }
+        });
+        let confidence = self.dice.below(101);
+        let mut request = user.predicts(event).pick(pick.as_str()).confidence(confidence);
+        if let Some(score) = score {
+            request = request.score(u32::from(score.home), u32::from(score.away));
+        }
+        for _ in 0..=self.dice.below(3) {
+            let response = request.clone().from_address(&self.address()).await;
+            self.check(&response);
+            let outcome = Outcome::of(&response);
+            let attempt = PredictionAttempt { pick, score, confidence, outcome };
+            if outcome == Outcome::Acknowledged {
+                self.check_saved(&response, &attempt);
+            }
+            self.history.predictions.entry(event).or_default().push(attempt);
+            if outcome != Outcome::Unknown {
+                break;
+            }
+            tokio::time::sleep(self.dice.millis(10, 2_000)).await;
+        }
+    }
+
+    /// A response that a prediction is saved must show the prediction that was sent.
+    fn check_saved(&self, response: &Response, sent: &PredictionAttempt) {
+        let saved = &response.body["data"];
+        if saved["prediction"] != sent.pick.as_str() || saved["confidence"] != sent.confidence {
+            self.town
+                .violation(format!("person {} sent {sent:?}, and {saved} was acknowledged", self.number));
+        }
+    }
+
+    async fn claim(&mut self, user: &User<Gateway>) {
+        let response = self.insist(user.claims_daily_coins()).await;
+        match Outcome::of(&response) {
+            Outcome::Acknowledged => {
+                self.history.claims.push(response.body["data"]["coins_awarded"].as_i64().unwrap_or(0));
+            }
+            // After a rejection too: an earlier attempt may have claimed without our knowledge.
+            Outcome::Unknown | Outcome::Rejected => self.history.has_unknown_claims = true,
+        }
+    }
+
+    async fn spend(&mut self, user: &User<Gateway>) {
+        self.orders += 1;
+        let reference = format!("order-{}", self.orders);
+        let amount = 1 + self.dice.below(15);
+        let request = user.deducts(amount).reference(&reference);
+        // Sometimes two devices send the same order at once.
+        let responses = if self.dice.once_in(5) {
+            let (one, other) =
+                futures_util::future::join(self.insist(request.clone()), self.insist(request)).await;
+            vec![one, other]
+        } else {
+            vec![self.insist(request).await]
+        };
+        let outcomes: Vec<Outcome> = responses.iter().map(Outcome::of).collect();
+        let outcome = if outcomes.contains(&Outcome::Acknowledged) {
+            Outcome::Acknowledged
+        } else if outcomes.contains(&Outcome::Unknown) {
+            Outcome::Unknown
+        } else {
+            Outcome::Rejected
+        };
+        self.history.deductions.push(Deduction { reference, amount, outcome });
+    }
+
+    async fn create_room(&mut self, user: &User<Gateway>) {
+        self.orders += 1;
+        let name = format!("Room {} of {}", self.orders, self.number);
+        let is_private = self.dice.once_in(3);
+        let mut request = user.creates_room(&name).idempotency_key(&format!("room-{}", self.orders));
+        if is_private {
+            request = request.private();
+        }
+        if self.dice.once_in(2) {
+            request = request.about_event(self.dice.choose(&self.town.season.matches()).id);
+        }
+        let response = self.insist(request).await;
+        if Outcome::of(&response) == Outcome::Acknowledged {
+            let id = response.body["data"]["room_id"].as_str().unwrap_or_default().to_owned();
+            let mut rooms = self.town.rooms.lock().expect("no holder of the lock panics");
+            rooms.push(id);
+        }
+    }
+
+    /// Chooses a room that somebody created, or the room of a match.
+    fn any_room(&self) -> String {
+        let rooms = self.town.rooms.lock().expect("no holder of the lock panics");
+        if rooms.is_empty() || self.dice.once_in(3) {
+            let event = self.dice.choose(&self.town.season.matches()).id;
+            return format!("!match{event}:touchline.local");
+        }
+        self.dice.choose(&rooms).clone()
+    }
+
+    async fn join(&mut self, user: &User<Gateway>) {
+        let room = self.any_room();
+        self.insist(user.joins(&room)).await;
+    }
+
+    async fn leave(&mut self, user: &User<Gateway>) {
+        let room = self.any_room();
+        self.insist(user.leaves(&room)).await;
+    }
+
+    fn anybody(&self) -> Option<String> {
+        let usernames = self.town.usernames.lock().expect("no holder of the lock panics");
+        let names: Vec<&String> = usernames.values().collect();
+        (!names.is_empty()).then(|| (*self.dice.choose(&names)).clone())
+    }
+
+    async fn invite(&mut self, user: &User<Gateway>) {
+        let (room, whom) = (self.any_room(), self.anybody());
+        if let Some(whom) = whom {
+            self.insist(user.invites_to(&room).username(&whom)).await;
+        }
+    }
+
+    fn use_matrix_client(&self, user: &User<Gateway>) {
+        let (room, whom) = (self.any_room(), self.anybody().unwrap_or_default());
+        let action = match self.dice.below(6) {
+            0 => ClientAction::Join,
+            1 => ClientAction::Leave,
+            2 => ClientAction::Kick(&whom),
+            _ => ClientAction::Message,
+        };
+        self.town.gateway.trace.line(format_args!("person {} in {room}: {action:?}", self.number));
+        self.town.homeserver.act(&room, &user.username, action);
+    }
+
+    async fn read(&self, user: &User<Gateway>) {
+        let room = self.any_room();
+        let response = match self.dice.below(8) {
+            0 => self.insist(user.views_profile()).await,
+            1 => self.insist(user.lists_events()).await,
+            2 => self.insist(user.lists_own_predictions()).await,
+            3 => self.insist(user.views_coins()).await,
+            4 => self.insist(user.lists_rooms()).await,
+            5 => self.insist(user.views_member_stats(&room)).await,
+            6 => self.insist(user.lists_room_predictions(&room)).await,
+            _ => {
+                let event = self.dice.choose(&self.town.season.matches()).id;
+                self.insist(user.lists_event_predictions(event)).await
+            }
+        };
+        let balance = &response.body["data"]["balance"];
+        if balance.as_i64().is_some_and(|balance| balance < 0) {
+            self.town.violation(format!("person {} has a balance of {balance}", self.number));
+        }
+    }
+}
+
+/// Returns the list in the `data` of a response.
+#[must_use]
+pub fn rows(response: &Response) -> Vec<Value> {
+    response.body["data"].as_array().cloned().unwrap_or_default()
+}

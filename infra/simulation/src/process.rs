@@ -1,0 +1,49 @@
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+/// One invocation of a function. It can crash at every call to the store.
+#[derive(Debug)]
+pub struct Process {
+    /// The environment that runs the invocation, for the trace.
+    pub name: String,
+    crashed: Notify,
+    has_crashed: AtomicBool,
+}
+
+tokio::task_local! {
+    static CURRENT: Arc<Process>;
+}
+
+impl Process {
+    #[must_use]
+    pub fn new(name: String) -> Arc<Self> {
+        Arc::new(Self { name, crashed: Notify::new(), has_crashed: AtomicBool::new(false) })
+    }
+
+    /// Does the work in this process. Returns `None` if the process crashes.
+    pub async fn run<T>(self: Arc<Self>, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.crashed.notified() => None,
+            result = CURRENT.scope(Arc::clone(&self), work) => {
+                (!self.has_crashed.load(Ordering::Relaxed)).then_some(result)
+            }
+        }
+    }
+
+    /// Returns the process that makes the current call, or `None` outside of a process.
+    #[must_use]
+    pub fn current() -> Option<Arc<Self>> {
+        CURRENT.try_with(Arc::clone).ok()
+    }
+
+    /// Ends the process: [`Self::run`] returns `None`, and this call never returns.
+    pub async fn crash<T>(&self) -> T {
+        self.has_crashed.store(true, Ordering::Relaxed);
+        self.crashed.notify_one();
+        std::future::pending().await
+    }
+}

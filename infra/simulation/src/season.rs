@@ -1,0 +1,237 @@
+//! The matches of a world: what really happens, and the feed that reports it late, twice, or out of date.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
+use touchline::domain::catalog::Score;
+
+use crate::clock::VirtualClock;
+use crate::dice::Dice;
+use crate::fault::Weather;
+use crate::lambda::{Failed, Lambda};
+use crate::trace::Trace;
+
+/// A match as it really is.
+#[derive(Debug, Clone)]
+pub struct TrueMatch {
+    pub id: u32,
+    pub home: u32,
+    pub away: u32,
+    pub start: DateTime<Utc>,
+    pub status: &'static str,
+    pub score: Option<Score>,
+}
+
+impl TrueMatch {
+    /// Returns the score that decides about points: only a finished match has one.
+    #[must_use]
+    pub fn result(&self) -> Option<Score> {
+        self.score.filter(|_| self.status == "finished")
+    }
+}
+
+/// The season of a world.
+#[derive(Debug)]
+pub struct Season {
+    matches: Mutex<Vec<TrueMatch>>,
+    /// The documents that the feed has sent, oldest first.
+    sent: Mutex<Vec<Value>>,
+    clock: VirtualClock,
+    dice: Dice,
+    lambda: Arc<Lambda>,
+    weather: Arc<Weather>,
+    trace: Arc<Trace>,
+}
+
+/// The number of teams.
+pub const TEAMS: u32 = 6;
+
+impl Season {
+    #[must_use]
+    pub fn new(
+        matches: u32,
+        dice: Dice,
+        clock: VirtualClock,
+        lambda: Arc<Lambda>,
+        weather: Arc<Weather>,
+        trace: Arc<Trace>,
+    ) -> Self {
+        let begin = clock.time();
+        let list = (1..=matches).map(|id| {
+            let home = 1 + dice.below(TEAMS);
+            TrueMatch {
+                id,
+                home,
+                away: 1 + (home + dice.below(TEAMS - 1)) % TEAMS,
+                start: begin + TimeDelta::minutes(i64::from(dice.between(30, 24 * 60))),
+                status: "scheduled",
+                score: None,
+            }
+        });
+        let matches = Mutex::new(list.collect());
+        Self { matches, sent: Mutex::default(), clock, dice, lambda, weather, trace }
+    }
+
+    /// Returns the matches as they are now.
+    #[must_use]
+    pub fn matches(&self) -> Vec<TrueMatch> {
+        self.matches.lock().expect("no holder of the lock panics").clone()
+    }
+
+    /// Returns the document that describes the season now.
+    fn document(&self) -> Value {
+        let teams: Vec<Value> = (1..=TEAMS)
+            .map(|id| json!({ "id": id, "name": format!("Team {}", char::from(b'A' + u8::try_from(id).unwrap_or(0))), "sport_id": 1 }))
+            .collect();
+        let events: Vec<Value> = self
+            .matches()
+            .iter()
+            .map(|one| {
+                json!({
+                    "id": one.id, "tournament_id": 1, "home_team_id": one.home, "away_team_id": one.away,
+                    "start_time": one.start.to_rfc3339(), "status": one.status,
+                    "home_score": one.score.map(|score| score.home), "away_score": one.score.map(|score| score.away),
+                })
+            })
+            .collect();
+        json!({
+            "format": "touchline",
+            "as_of": self.clock.time().to_rfc3339(),
+            "sports": [{ "id": 1, "name": "Football" }],
+            "tournaments": [{ "id": 1, "name": "Harbour League" }],
+            "teams": teams,
+            "events": events,
+        })
+    }
+
+    /// Imports the season as it is now. Retries until an import succeeds completely.
+    pub async fn import(&self) {
+        loop {
+            let document = self.document();
+            self.sent.lock().expect("no holder of the lock panics").push(document.clone());
+            let imported = self.lambda.invoke("feed", document).await;
+            self.trace.line(format_args!("feed -> {imported:?}"));
+            match imported {
+                Ok(report) if report["rejected"] == 0 => return,
+                Ok(_) | Err(Failed::Error(_) | Failed::Crashed | Failed::TimedOut | Failed::Throttled) => {
+                    tokio::time::sleep(self.dice.millis(1_000, 60_000)).await;
+                }
+            }
+        }
+    }
+
+    /// Imports a document that was sent before, as a feed with several servers does.
+    async fn import_old(&self) {
+        let old = {
+            let sent = self.sent.lock().expect("no holder of the lock panics");
+            self.dice.choose(&sent).clone()
+        };
+        let imported = self.lambda.invoke("feed", old).await;
+        self.trace.line(format_args!("old feed -> {imported:?}"));
+    }
+
+    /// Plays all matches.
+    pub async fn play(self: Arc<Self>) {
+        let count = self.matches().len();
+        let matches = (0..count).map(|index| tokio::spawn(Arc::clone(&self).play_match(index)));
+        for played in matches.collect::<Vec<_>>() {
+            played.await.expect("no match panics");
+        }
+    }
+
+    async fn play_match(self: Arc<Self>, index: usize) {
+        let dice = Dice::new(self.dice.number(), "match");
+        // Some kick-offs are moved, in both directions.
+        for _ in 0..dice.below(3) {
+            self.sleep_until_before(index, &dice).await;
+            let by = TimeDelta::minutes(i64::from(dice.between(0, 240)) - 60);
+            let now = self.clock.time();
+            self.change(index, |one| one.start = (one.start + by).max(now + TimeDelta::minutes(2))).await;
+        }
+        match dice.below(12) {
+            0 => {
+                self.sleep_until_before(index, &dice).await;
+                self.change(index, |one| one.status = "cancelled").await;
+                return;
+            }
+            1 => {
+                self.sleep_until_before(index, &dice).await;
+                self.change(index, |one| one.status = "postponed").await;
+                tokio::time::sleep(dice.millis(60_000, 7_200_000)).await;
+                let start = self.clock.time() + TimeDelta::minutes(i64::from(dice.between(10, 300)));
+                self.change(index, |one| (one.status, one.start) = ("scheduled", start)).await;
+            }
+            _ => {}
+        }
+        self.sleep_until_start(index).await;
+        self.change(index, |one| (one.status, one.score) = ("live", Some(Score { home: 0, away: 0 }))).await;
+        for _ in 0..dice.below(5) {
+            tokio::time::sleep(dice.millis(60_000, 1_200_000)).await;
+            let is_home = dice.once_in(2);
+            self.change(index, |one| {
+                let score = one.score.get_or_insert(Score { home: 0, away: 0 });
+                if is_home { score.home += 1 } else { score.away += 1 }
+            })
+            .await;
+        }
+        tokio::time::sleep(dice.millis(600_000, 2_400_000)).await;
+        match dice.below(10) {
+            0 => self.change(index, |one| one.status = "abandoned").await,
+            1 => {
+                self.change(index, |one| {
+                    (one.status, one.score) = ("awarded", Some(Score { home: 3, away: 0 }));
+                })
+                .await;
+            }
+            _ => self.change(index, |one| one.status = "finished").await,
+        }
+        // Some results are corrected, some more than once, some within seconds.
+        for _ in 0..dice.below(4) {
+            tokio::time::sleep(dice.millis(1_000, 600_000)).await;
+            let score = Score {
+                home: u16::try_from(dice.below(3)).unwrap_or(0),
+                away: u16::try_from(dice.below(3)).unwrap_or(0),
+            };
+            match dice.below(5) {
+                0 => self.change(index, |one| one.status = "abandoned").await,
+                _ => self.change(index, |one| (one.status, one.score) = ("finished", Some(score))).await,
+            }
+        }
+    }
+
+    /// Changes a match and reports the change.
+    async fn change(&self, index: usize, change: impl FnOnce(&mut TrueMatch)) {
+        {
+            let mut matches = self.matches.lock().expect("no holder of the lock panics");
+            change(&mut matches[index]);
+            self.trace.line(format_args!("match {:?}", matches[index]));
+        }
+        tokio::time::sleep(self.dice.millis(0, 5_000)).await;
+        if self.weather.strikes("OldDocument", 100) {
+            futures_util::future::join(self.import(), self.import_old()).await;
+        } else {
+            self.import().await;
+        }
+    }
+
+    /// Sleeps until some time before the start of a match.
+    async fn sleep_until_before(&self, index: usize, dice: &Dice) {
+        let left = self.matches()[index].start - self.clock.time();
+        let left = u32::try_from(left.num_seconds()).unwrap_or(0);
+        if left > 60 {
+            tokio::time::sleep(Duration::from_secs(u64::from(dice.below(left - 30)))).await;
+        }
+    }
+
+    async fn sleep_until_start(&self, index: usize) {
+        loop {
+            let left = self.matches()[index].start - self.clock.time();
+            match left.to_std() {
+                Ok(left) if !left.is_zero() => tokio::time::sleep(left).await,
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+
+/// Wakes all tasks that wait for a change, always in the same order. Tokio's own `watch` wakes them in a random order.
+#[derive(Debug, Default)]
+pub struct Signal {
+    changes: AtomicU64,
+    changed: Notify,
+}
+
+impl Signal {
+    pub fn change(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until there are more changes than `seen`, and sets `seen` to their number.
+    pub async fn changed(&self, seen: &mut u64) {
+        loop {
+            let notified = self.changed.notified();
+            let changes = self.changes.load(Ordering::Relaxed);
+            if changes != *seen {
+                *seen = changes;
+                return;
+            }
+            notified.await;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Text messages: some fail, some arrive although they were reported as failed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use touchline::domain::Phone;
+use touchline::ports::sms::{Delivery, Sms, SmsFailed};
+
+use crate::fault::Weather;
+
+/// The phones of all people, with the last code that each of them received.
+#[derive(Debug)]
+pub struct Texts {
+    codes: Mutex<BTreeMap<String, String>>,
+    weather: Arc<Weather>,
+}
+
+impl Texts {
+    #[must_use]
+    pub fn new(weather: Arc<Weather>) -> Self {
+        Self { codes: Mutex::default(), weather }
+    }
+
+    /// Returns the code in the last message to a phone.
+    #[must_use]
+    pub fn last_code(&self, phone: &str) -> Option<String> {
+        self.codes.lock().expect("no holder of the lock panics").get(phone).cloned()
+    }
+}
+
+impl Sms for Texts {
+    fn provider(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn send<'a>(&'a self, to: &'a Phone, text: &'a str) -> BoxFuture<'a, Delivery> {
+        Box::pin(async move {
+            tokio::time::sleep(self.weather.dice().millis(10, 300)).await;
+            let fails = self.weather.strikes("SmsFailed", 30);
+            if !fails || self.weather.dice().once_in(2) {
+                let code: String = text.chars().filter(char::is_ascii_digit).take(6).collect();
+                self.codes.lock().expect("no holder of the lock panics").insert(to.as_str().to_owned(), code);
+            }
+            let outcome = if fails { Err(SmsFailed("Injected".into())) } else { Ok(()) };
+            Delivery { attempts: 1, outcome }
+        })
+    }
+}

@@ -1,0 +1,308 @@
+//! DynamoDB Streams and Lambda's event source mappings: several shards that split while in use, parents before
+//! children, batches cut anywhere, redeliveries, two readers of one shard, and failed batches that are halved.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use touchline_stack::resources::StreamMapping;
+use touchline_stack::streams::{event, sequence};
+
+use crate::clock::VirtualClock;
+use crate::dice::Dice;
+use crate::dynamodb::Change;
+use crate::fault::Weather;
+use crate::lambda::Lambda;
+use crate::signal::Signal;
+use crate::trace::Trace;
+
+/// The maximum number of shards of a stream that accept records at the same time.
+const MAX_OPEN_SHARDS: usize = 6;
+
+/// A shard splits after this many records, on average.
+const RECORDS_PER_SPLIT: u32 = 120;
+
+/// The streams of all tables.
+#[derive(Debug)]
+pub struct Streams {
+    by_table: Mutex<BTreeMap<String, Stream>>,
+    /// How far each mapping is, by mapping and shard.
+    positions: Mutex<BTreeMap<(usize, usize), usize>>,
+    /// Changes with every new record and with every new position.
+    changed: Signal,
+    clock: VirtualClock,
+    dice: Dice,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    shards: Vec<Shard>,
+    last_sequence: u64,
+}
+
+#[derive(Debug)]
+struct Shard {
+    id: String,
+    parent: Option<usize>,
+    /// The shard holds the items whose hash is in this range, both ends included.
+    range: (u16, u16),
+    records: Vec<Value>,
+    is_open: bool,
+}
+
+impl Streams {
+    /// Creates the streams of the tables.
+    #[must_use]
+    pub fn new(tables: &[String], clock: VirtualClock, dice: Dice) -> Self {
+        let streams = tables.iter().map(|table| {
+            let mut stream = Stream::default();
+            for range in [(0, 0x7fff), (0x8000, 0xffff)] {
+                stream.open(None, range, clock, &dice);
+            }
+            (table.clone(), stream)
+        });
+        Self {
+            by_table: Mutex::new(streams.collect()),
+            positions: Mutex::default(),
+            changed: Signal::default(),
+            clock,
+            dice,
+        }
+    }
+
+    /// Appends a change to the stream of its table, if the table has one. Sometimes splits the shard.
+    pub fn add(&self, change: &Change) {
+        let mut streams = self.by_table.lock().expect("no holder of the lock panics");
+        let Some(stream) = streams.get_mut(&change.table) else { return };
+        stream.last_sequence += 1 + u64::from(self.dice.below(1_000));
+        let record = record(change, stream.last_sequence, self.clock);
+        let hash = hash(&change.pk);
+        let index = stream
+            .shards
+            .iter()
+            .position(|shard| shard.is_open && (shard.range.0..=shard.range.1).contains(&hash));
+        let index = index.expect("the open shards cover every hash");
+        stream.shards[index].records.push(record);
+        let open = stream.shards.iter().filter(|shard| shard.is_open).count();
+        if self.dice.once_in(RECORDS_PER_SPLIT) {
+            stream.shards[index].is_open = false;
+            let (low, high) = stream.shards[index].range;
+            if open < MAX_OPEN_SHARDS && low < high {
+                let middle = low + (high - low) / 2;
+                stream.open(Some(index), (low, middle), self.clock, &self.dice);
+                stream.open(Some(index), (middle + 1, high), self.clock, &self.dice);
+            } else {
+                // DynamoDB also replaces a shard by a single new one, every few hours.
+                stream.open(Some(index), (low, high), self.clock, &self.dice);
+            }
+        }
+        drop(streams);
+        self.changed.change();
+    }
+
+    /// Returns whether every mapping has delivered every record.
+    #[must_use]
+    pub fn are_drained(&self, mappings: &[StreamMapping]) -> bool {
+        let streams = self.by_table.lock().expect("no holder of the lock panics");
+        let positions = self.positions.lock().expect("no holder of the lock panics");
+        mappings.iter().enumerate().all(|(number, mapping)| {
+            let shards =
+                streams.get(&mapping.table).map(|stream| stream.shards.as_slice()).unwrap_or_default();
+            shards.iter().enumerate().all(|(index, shard)| {
+                positions.get(&(number, index)).copied().unwrap_or(0) == shard.records.len()
+            })
+        })
+    }
+
+    /// Delivers the records of a mapping's stream to its function, for ever. One task for each shard.
+    pub async fn deliver(
+        self: Arc<Self>,
+        number: usize,
+        mapping: StreamMapping,
+        function: String,
+        lambda: Arc<Lambda>,
+        weather: Arc<Weather>,
+        trace: Arc<Trace>,
+    ) {
+        let mapping = Arc::new(Mapping { number, source: mapping, function, lambda, weather, trace });
+        let mut started = 0;
+        let mut seen = 0;
+        loop {
+            let shards = {
+                let streams = self.by_table.lock().expect("no holder of the lock panics");
+                streams.get(&mapping.source.table).map_or(0, |stream| stream.shards.len())
+            };
+            for index in started..shards {
+                tokio::spawn(Arc::clone(&self).deliver_shard(index, Arc::clone(&mapping)));
+            }
+            started = started.max(shards);
+            self.changed.changed(&mut seen).await;
+        }
+    }
+
+    async fn deliver_shard(self: Arc<Self>, index: usize, mapping: Arc<Mapping>) {
+        let dice = mapping.weather.dice();
+        let mut seen = 0;
+        let mut position = 0;
+        // Lower after a failed batch: Lambda halves it.
+        let mut limit = usize::MAX;
+        loop {
+            let Some((shard, records)) = self.batch(index, position, limit, &mapping) else {
+                if self.has_ended(index, position, &mapping) {
+                    return;
+                }
+                self.changed.changed(&mut seen).await;
+                // Lambda gathers records for up to two seconds.
+                tokio::time::sleep(dice.millis(0, 2_000)).await;
+                continue;
+            };
+            let end = position + records.len();
+            let accepted: Vec<Value> =
+                records.iter().filter(|record| mapping.source.accepts(record)).cloned().collect();
+            let failed = if accepted.is_empty() { Ok(None) } else { mapping.invoke(&shard, &accepted).await };
+            match failed {
+                Ok(None) if mapping.weather.strikes("Redelivery", 40) => {}
+                Ok(None) => (position, limit) = (end, usize::MAX),
+                Ok(Some(number)) => {
+                    let at = records.iter().position(|record| sequence(record) == number);
+                    position += at.unwrap_or(0);
+                    tokio::time::sleep(dice.millis(100, 2_000)).await;
+                }
+                Err(()) => {
+                    limit = (records.len() / 2).max(1);
+                    tokio::time::sleep(dice.millis(500, 5_000)).await;
+                }
+            }
+            self.positions
+                .lock()
+                .expect("no holder of the lock panics")
+                .insert((mapping.number, index), position);
+            self.changed.change();
+        }
+    }
+
+    /// Returns the shard's id and its next records, or `None` if there is nothing to deliver yet.
+    fn batch(
+        &self,
+        index: usize,
+        from: usize,
+        limit: usize,
+        mapping: &Mapping,
+    ) -> Option<(String, Vec<Value>)> {
+        let streams = self.by_table.lock().expect("no holder of the lock panics");
+        let shards = &streams.get(&mapping.source.table)?.shards;
+        let shard = &shards[index];
+        // The records of the parent come first.
+        if let Some(parent) = shard.parent {
+            let positions = self.positions.lock().expect("no holder of the lock panics");
+            let passed = positions.get(&(mapping.number, parent)).copied().unwrap_or(0);
+            if passed < shards[parent].records.len()
+                || !Self::is_passed(shards, parent, mapping.number, &positions)
+            {
+                return None;
+            }
+        }
+        let open = &shard.records[from..];
+        if open.is_empty() {
+            return None;
+        }
+        let most = u32::try_from(open.len().min(limit).min(mapping.source.batch_size)).unwrap_or(1);
+        let count = if self.dice.once_in(3) { 1 + self.dice.below(most) } else { most };
+        Some((shard.id.clone(), open[..count as usize].to_vec()))
+    }
+
+    /// Returns whether a mapping has delivered a shard and all its ancestors.
+    fn is_passed(
+        shards: &[Shard],
+        index: usize,
+        mapping: usize,
+        positions: &BTreeMap<(usize, usize), usize>,
+    ) -> bool {
+        let shard = &shards[index];
+        let passed = positions.get(&(mapping, index)).copied().unwrap_or(0) == shard.records.len();
+        passed && shard.parent.is_none_or(|parent| Self::is_passed(shards, parent, mapping, positions))
+    }
+
+    fn has_ended(&self, index: usize, position: usize, mapping: &Mapping) -> bool {
+        let streams = self.by_table.lock().expect("no holder of the lock panics");
+        let Some(stream) = streams.get(&mapping.source.table) else { return true };
+        let shard = &stream.shards[index];
+        !shard.is_open && position == shard.records.len()
+    }
+}
+
+impl Stream {
+    fn open(&mut self, parent: Option<usize>, range: (u16, u16), clock: VirtualClock, dice: &Dice) {
+        let id = format!("shardId-{:020}-{:08x}", clock.time().timestamp_millis(), dice.below(u32::MAX));
+        self.shards.push(Shard { id, parent, range, records: Vec::new(), is_open: true });
+    }
+}
+
+/// An event source mapping.
+#[derive(Debug)]
+struct Mapping {
+    number: usize,
+    source: StreamMapping,
+    function: String,
+    lambda: Arc<Lambda>,
+    weather: Arc<Weather>,
+    trace: Arc<Trace>,
+}
+
+impl Mapping {
+    /// Invokes the function with a batch. Returns the number of the first failed record, or an error if the whole batch
+    /// failed.
+    async fn invoke(&self, shard: &str, records: &[Value]) -> Result<Option<String>, ()> {
+        let arn = format!("arn:aws:dynamodb:eu-west-1:000000000000:table/{}/stream/1", self.source.table);
+        let event = event(&arn, shard, records);
+        self.trace.line(format_args!(
+            "stream {} {shard}: {} records from {}",
+            self.source.table,
+            records.len(),
+            records.first().map_or("", |record| sequence(record))
+        ));
+        let first = self.lambda.invoke(&self.function, event.clone());
+        let invoked = if self.weather.strikes("TwoReaders", 30) {
+            let delay = self.weather.dice().millis(0, 1_000);
+            let second = async {
+                tokio::time::sleep(delay).await;
+                self.lambda.invoke(&self.function, event).await
+            };
+            futures_util::future::join(first, second).await.0
+        } else {
+            first.await
+        };
+        let payload = invoked.map_err(|_| ())?;
+        let failures = payload["batchItemFailures"].as_array().cloned().unwrap_or_default();
+        Ok(failures.first().and_then(|failure| failure["itemIdentifier"].as_str()).map(str::to_owned))
+    }
+}
+
+/// Builds a record in the format in which Lambda sends it.
+fn record(change: &Change, number: u64, clock: VirtualClock) -> Value {
+    let name = match (&change.old, &change.new) {
+        (None, _) => "INSERT",
+        (_, None) => "REMOVE",
+        _ => "MODIFY",
+    };
+    let mut dynamodb = json!({
+        "ApproximateCreationDateTime": clock.time().timestamp(),
+        "Keys": { "pk": { "S": change.pk }, "sk": { "S": change.sk } },
+        "SequenceNumber": format!("1{number:023}"),
+        "StreamViewType": "NEW_AND_OLD_IMAGES",
+    });
+    if let Some(old) = &change.old {
+        dynamodb["OldImage"] = old.clone();
+    }
+    if let Some(new) = &change.new {
+        dynamodb["NewImage"] = new.clone();
+    }
+    json!({ "eventName": name, "eventSource": "aws:dynamodb", "eventVersion": "1.1", "dynamodb": dynamodb })
+}
+
+/// Returns the hash of a partition key that decides which shard an item belongs to.
+fn hash(pk: &str) -> u16 {
+    let hash =
+        pk.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    u16::try_from(hash >> 16).unwrap_or_default() ^ u16::try_from(hash & 0xffff).unwrap_or_default()
+}

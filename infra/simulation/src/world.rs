@@ -1,0 +1,411 @@
+//! One world: everything that a seed determines.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+use touchline::App;
+use touchline::config::Config;
+use touchline::ports::chat::{Chat, LocalChat};
+use touchline::ports::clock::Clock;
+use touchline::ports::random::Random;
+use touchline::ports::sms::Sms;
+use touchline::ports::web::NoWeb;
+use touchline::storage::{self, Store};
+use touchline_stack::resources::StreamMapping;
+use touchline_stack::{Stack, TEMPLATE, Template, direct, tables};
+use touchline_testing::{HS_TOKEN, SeededRandom};
+
+use crate::checks::Settled;
+use crate::clock::VirtualClock;
+use crate::dice::Dice;
+use crate::dynamodb::{DynamoDb, Guards, LONGEST_DELAY};
+use crate::fault::Weather;
+use crate::gateway::Gateway;
+use crate::homeserver::Homeserver;
+use crate::lambda::{Code, Lambda};
+use crate::person::{Person, Town};
+use crate::season::Season;
+use crate::sms::Texts;
+use crate::streams::Streams;
+use crate::trace::Trace;
+
+/// How large a world is and how much goes wrong in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    pub seed: u64,
+    pub people: u32,
+    /// How many things each person does.
+    pub steps: u32,
+    pub matches: u32,
+    /// How many of 1,000 calls to the store have a fault.
+    pub faults: u32,
+}
+
+impl Plan {
+    /// Returns the plan of a seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let dice = Dice::new(seed, "plan");
+        Self {
+            seed,
+            people: dice.between(4, 8),
+            steps: dice.between(50, 70),
+            matches: dice.between(1, 4),
+            // One world in ten has no faults in the store. In the others, few or many calls have faults.
+            faults: if dice.once_in(10) { 0 } else { dice.between(1, 60) },
+        }
+    }
+}
+
+/// What happened in a world.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub plan: Plan,
+    pub hash: u64,
+    pub requests: u64,
+    pub faults: BTreeMap<String, u64>,
+    pub guards: Guards,
+    pub violations: Vec<String>,
+    pub trace: Vec<String>,
+}
+
+/// How long a world may take to settle after the last fault, in virtual time.
+const SETTLES_WITHIN: Duration = Duration::from_hours(1);
+
+/// The schedule of the function `points` in the template.
+const POINTS_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Plays the world of a plan.
+///
+/// # Panics
+///
+/// If the runtime or the engine does not start.
+#[must_use]
+pub fn play(plan: Plan, keeps_trace: bool) -> Report {
+    // The SDK takes random retry delays from `fastrand`. The seed makes them reproducible.
+    fastrand::seed(plan.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("the runtime starts");
+    runtime.block_on(async { World::new(plan, keeps_trace).await.play().await })
+}
+
+struct World {
+    plan: Plan,
+    config: Arc<Config>,
+    dynamodb: DynamoDb,
+    store: Store,
+    streams: Arc<Streams>,
+    mappings: Vec<StreamMapping>,
+    weather: Arc<Weather>,
+    trace: Arc<Trace>,
+    town: Arc<Town>,
+}
+
+impl World {
+    async fn new(plan: Plan, keeps_trace: bool) -> Self {
+        let clock = VirtualClock::starting_now();
+        let trace = Arc::new(Trace::new(keeps_trace));
+        let dice = |part: &str| Dice::new(plan.seed, part);
+        let weather = Arc::new(Weather::new(dice("weather"), plan.faults));
+        let stack = stack();
+        let config = config(&stack);
+        let tally = stack
+            .functions
+            .iter()
+            .find(|function| function.name == "tally")
+            .expect("tally is in the template");
+        let mappings = tally.streams.clone();
+        let mut streamed: Vec<String> = mappings.iter().map(|mapping| mapping.table.clone()).collect();
+        streamed.sort();
+        streamed.dedup();
+        let streams = Arc::new(Streams::new(&streamed, clock, dice("streams")));
+        let dynamodb =
+            DynamoDb::new(Arc::clone(&streams), Arc::clone(&weather), dice("network"), Arc::clone(&trace));
+        let store = Store::new(storage::connect(&config.aws, dynamodb.http_client()), config.tables.clone());
+        let client = storage::connect(&config.aws, dynamodb.http_client());
+        tables::create(&client, &stack.tables).await.expect("the engine creates the tables");
+
+        let texts = Arc::new(Texts::new(Arc::clone(&weather)));
+        let server = config.chat.server.clone();
+        let ids = LocalChat::new(server.clone(), Arc::new(SeededRandom::new(plan.seed)));
+        let skew = TimeDelta::milliseconds(i64::from(dice("homeserver").between(0, 4_000)) - 2_000);
+        let homeserver = Arc::new(Homeserver::new(ids, server, clock.skewed(skew), Arc::clone(&weather)));
+        let new_app = {
+            let (config, dynamodb, texts) = (Arc::clone(&config), dynamodb.clone(), Arc::clone(&texts));
+            let homeserver = Arc::clone(&homeserver);
+            move |number: u32| {
+                let dice = Dice::new(plan.seed ^ u64::from(number), "environment");
+                // Each environment's clock is wrong by up to a second.
+                let skew = TimeDelta::milliseconds(i64::from(dice.between(0, 1_000)) - 500);
+                let random: Arc<dyn Random> = Arc::new(SeededRandom::new(dice.number()));
+                App {
+                    store: Store::new(
+                        storage::connect(&config.aws, dynamodb.http_client()),
+                        config.tables.clone(),
+                    ),
+                    clock: Arc::new(clock.skewed(skew)) as Arc<dyn Clock>,
+                    random,
+                    sms: Arc::clone(&texts) as Arc<dyn Sms>,
+                    chat: Arc::clone(&homeserver) as Arc<dyn Chat>,
+                    web: Arc::new(NoWeb),
+                    catalog_cache: Arc::default(),
+                    config: Arc::clone(&config),
+                }
+            }
+        };
+        let lambda = Arc::new(deploy(
+            Lambda::new(Box::new(new_app), Arc::clone(&weather), Arc::clone(&trace)),
+            &stack,
+        ));
+        let gateway = Gateway {
+            lambda: Arc::clone(&lambda),
+            clock,
+            texts,
+            weather: Arc::clone(&weather),
+            trace: Arc::clone(&trace),
+            requests: Arc::new(AtomicU64::new(0)),
+        };
+        let season = Arc::new(Season::new(
+            plan.matches,
+            dice("season"),
+            clock,
+            lambda,
+            Arc::clone(&weather),
+            Arc::clone(&trace),
+        ));
+        let town = Arc::new(Town {
+            gateway,
+            homeserver,
+            season,
+            rooms: std::sync::Mutex::default(),
+            usernames: std::sync::Mutex::default(),
+            violations: std::sync::Mutex::default(),
+        });
+        Self { plan, config, dynamodb, store, streams, mappings, weather, trace, town }
+    }
+
+    async fn play(self) -> Report {
+        let Self { plan, town, .. } = &self;
+        let lambda = &town.gateway.lambda;
+        for (number, mapping) in self.mappings.iter().enumerate() {
+            let delivery = Arc::clone(&self.streams).deliver(
+                number,
+                mapping.clone(),
+                "tally".into(),
+                Arc::clone(lambda),
+                Arc::clone(&self.weather),
+                Arc::clone(&self.trace),
+            );
+            tokio::spawn(delivery);
+        }
+        tokio::spawn(Arc::clone(&town.homeserver).push_all(town.gateway.clone()));
+        town.season.import().await;
+        tokio::spawn(self.points_on_schedule());
+        tokio::spawn(self.expire_items());
+        let season = tokio::spawn(Arc::clone(&town.season).play());
+        let people: Vec<_> = (1..=plan.people)
+            .map(|number| {
+                let dice = Dice::new(plan.seed, &format!("person {number}"));
+                tokio::spawn(Person::new(number, Arc::clone(town), dice).live(plan.steps))
+            })
+            .collect();
+        let mut histories = Vec::new();
+        for person in people {
+            histories.push(person.await.expect("no person panics"));
+        }
+        season.await.expect("the season does not panic");
+        self.trace.line(format_args!("all faults end"));
+        self.weather.calm_down();
+        let mut violations = Vec::new();
+        if let Err(stuck) = self.settle().await {
+            violations.push(stuck);
+        } else {
+            let settled = Settled {
+                town,
+                histories: &histories,
+                dynamodb: &self.dynamodb,
+                tables: &self.config.tables,
+                store: self.store.clone(),
+            };
+            violations.extend(settled.check().await);
+        }
+        violations.splice(
+            0..0,
+            std::mem::take(&mut *town.violations.lock().expect("no holder of the lock panics")),
+        );
+        for violation in &violations {
+            self.trace.line(format_args!("VIOLATION {violation}"));
+        }
+        Report {
+            plan: *plan,
+            hash: self.trace.hash(),
+            requests: town.gateway.requests.load(Ordering::Relaxed),
+            faults: self.weather.counts(),
+            guards: self.dynamodb.guards(),
+            violations,
+            trace: self.trace.take_lines(),
+        }
+    }
+
+    /// Invokes `points` every minute while a match waits for points.
+    fn points_on_schedule(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (dynamodb, table) = (self.dynamodb.clone(), self.config.tables.predictions.clone());
+        let (lambda, weather) = (Arc::clone(&self.town.gateway.lambda), Arc::clone(&self.weather));
+        let trace = Arc::clone(&self.trace);
+        async move {
+            loop {
+                tokio::time::sleep(POINTS_INTERVAL).await;
+                if !has_due(&dynamodb, &table) {
+                    continue;
+                }
+                let run = lambda.invoke("points", json!({}));
+                let result = if weather.strikes("PointsTwice", 50) {
+                    futures_util::future::join(run, lambda.invoke("points", json!({}))).await.0
+                } else {
+                    run.await
+                };
+                trace.line(format_args!("points -> {result:?}"));
+            }
+        }
+    }
+
+    /// Deletes expired items every few hours, up to two days late.
+    fn expire_items(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (dynamodb, tables) = (self.dynamodb.clone(), self.config.tables.clone());
+        let (clock, dice) = (self.town.gateway.clock, Dice::new(self.plan.seed, "expiry"));
+        async move {
+            loop {
+                tokio::time::sleep(dice.millis(3_600_000, 36_000_000)).await;
+                let until = clock.time().timestamp() - i64::from(dice.below(2 * 86_400));
+                for table in
+                    [&tables.users, &tables.sms_logs, &tables.catalog, &tables.predictions, &tables.rooms]
+                {
+                    dynamodb.expire(table, until);
+                }
+            }
+        }
+    }
+
+    /// Waits until nothing is left to do. Returns what is stuck if that takes too long.
+    async fn settle(&self) -> Result<(), String> {
+        let began = tokio::time::Instant::now();
+        // What the network delayed arrives.
+        tokio::time::sleep(LONGEST_DELAY).await;
+        self.town.season.import().await;
+        loop {
+            let is_drained = self.streams.are_drained(&self.mappings);
+            let is_pushed = self.town.homeserver.is_idle();
+            let is_settled = !has_due(&self.dynamodb, &self.config.tables.predictions);
+            if is_drained && is_pushed && is_settled {
+                // Wait until the replica has everything, then look again.
+                tokio::time::sleep(LONGEST_DELAY).await;
+                if self.streams.are_drained(&self.mappings) && self.town.homeserver.is_idle() {
+                    return Ok(());
+                }
+            }
+            if began.elapsed() > SETTLES_WITHIN {
+                return Err(format!(
+                    "not settled: streams drained {is_drained}, homeserver idle {is_pushed}, points awarded {is_settled}"
+                ));
+            }
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+    }
+}
+
+/// Returns whether a match waits for points.
+fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
+    let query = json!({
+        "TableName": table,
+        "KeyConditionExpression": "pk = :due",
+        "ExpressionAttributeValues": { ":due": { "S": "due" } },
+        "ConsistentRead": true,
+        "Select": "COUNT",
+    });
+    let response = dynamodb.execute("Query", &query);
+    let body: Value =
+        response.body().bytes().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
+    body["Count"].as_u64().unwrap_or(0) > 0
+}
+
+fn stack() -> Stack {
+    Template::parse(TEMPLATE)
+        .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "world".into())])))
+        .expect("the template is valid")
+}
+
+fn config(stack: &Stack) -> Arc<Config> {
+    /// Numbers the worlds of this process.
+    static WORLDS: AtomicU64 = AtomicU64::new(0);
+    let mut variables = stack.functions[0].environment.clone();
+    // The SDK keeps one budget of retries per region in the whole process. A region for each world keeps worlds apart.
+    let region = format!("world-{}", WORLDS.fetch_add(1, Ordering::Relaxed));
+    for (name, value) in [
+        ("ENVIRONMENT", "testing"),
+        ("AWS_REGION", region.as_str()),
+        ("AWS_ACCESS_KEY_ID", "simulated"),
+        ("AWS_SECRET_ACCESS_KEY", "simulated"),
+        ("CODE_PEPPER", "a pepper for the simulation"),
+        ("SMS_PROVIDER", "console"),
+        ("CHAT_AS_TOKEN", ""),
+        ("CHAT_HS_TOKEN", HS_TOKEN),
+        ("AWS_ENDPOINT_URL_DYNAMODB", direct::ENDPOINT),
+    ] {
+        variables.insert(name.into(), value.into());
+    }
+    Arc::new(Config::read(|name| variables.get(name).cloned()).expect("the variables are complete"))
+}
+
+/// Deploys every function of the template that the simulation uses.
+fn deploy(mut lambda: Lambda, stack: &Stack) -> Lambda {
+    let codes: [(&str, Code); 11] = [
+        ("chat", Code::Http(chat::router)),
+        ("coins", Code::Http(coins::router)),
+        ("login", Code::Http(login::router)),
+        ("matches", Code::Http(matches::router)),
+        ("predictions", Code::Http(predictions::router)),
+        ("profile", Code::Http(profile::router)),
+        ("teams", Code::Http(teams::router)),
+        (
+            "feed",
+            Code::Event(|app, event, _| {
+                Box::pin(async move { feed::handle(app, event).await.map_err(|error| error.to_string()) })
+            }),
+        ),
+        (
+            "points",
+            Code::Event(|app, event, deadline| {
+                Box::pin(async move {
+                    points::handle(app, event, deadline).await.map_err(|error| error.to_string())
+                })
+            }),
+        ),
+        (
+            "tally",
+            Code::Event(|app, event, _| {
+                Box::pin(async move { tally::handle(app, event).await.map_err(|error| error.to_string()) })
+            }),
+        ),
+        (
+            "treasury",
+            Code::Event(|app, event, deadline| {
+                Box::pin(async move {
+                    treasury::handle(app, event, deadline).await.map_err(|error| error.to_string())
+                })
+            }),
+        ),
+    ];
+    for (name, code) in codes {
+        let function = stack.functions.iter().find(|function| function.name == name);
+        let seconds = function.expect("the function is in the template").timeout_seconds;
+        lambda.deploy(name, code, Duration::from_secs(seconds), 100);
+    }
+    lambda
+}

@@ -1,0 +1,26 @@
+//! Small worlds. `cargo run --profile bench -p touchline-simulation -- --worlds 1000` plays larger ones.
+
+use touchline_simulation::{Plan, play};
+
+fn small(seed: u64) -> Plan {
+    Plan { people: 3, steps: 15, matches: 2, faults: 30, ..Plan::of(seed) }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let (one, other) = (play(small(1), true), play(small(1), true));
+    let difference = one.trace.iter().zip(&other.trace).find(|(one, other)| one != other);
+    assert_eq!(difference, None);
+    assert_eq!(one.hash, other.hash);
+    assert!(one.requests > 40, "{} requests", one.requests);
+    assert_ne!(one.hash, play(small(2), false).hash);
+}
+
+#[test]
+fn small_worlds_with_faults_keep_every_promise() {
+    for seed in 10..13 {
+        let report = play(small(seed), false);
+        assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}");
+        assert!(report.faults.values().sum::<u64>() > 0, "seed {seed}: {:?}", report.faults);
+    }
+}
