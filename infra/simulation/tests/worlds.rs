@@ -3,7 +3,7 @@
 use touchline_simulation::{Plan, play};
 
 fn small(seed: u64) -> Plan {
-    Plan { people: 3, steps: 15, matches: 2, faults: 30, ..Plan::of(seed) }
+    Plan { people: 3, steps: 12, matches: 1, faults: 30, ..Plan::of(seed) }
 }
 
 #[test]
@@ -12,13 +12,12 @@ fn the_same_seed_gives_the_same_trace() {
     let difference = one.trace.iter().zip(&other.trace).find(|(one, other)| one != other);
     assert_eq!(difference, None);
     assert_eq!(one.hash, other.hash);
-    assert!(one.requests > 40, "{} requests", one.requests);
-    assert_ne!(one.hash, play(small(2), false).hash);
+    assert!(one.requests > 30, "{} requests", one.requests);
 }
 
 #[test]
 fn small_worlds_with_faults_keep_every_promise() {
-    for seed in 10..13 {
+    for seed in 10..12 {
         let report = play(small(seed), false);
         assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}");
         assert!(report.faults.values().sum::<u64>() > 0, "seed {seed}: {:?}", report.faults);
