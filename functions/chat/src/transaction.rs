@@ -7,6 +7,7 @@ use touchline::api::homeserver::{Empty, Transaction};
 use touchline::domain::room::{Day, Membership, Room, RoomId};
 use touchline::domain::{UserId, Username, digest};
 use touchline::flows::rooms;
+use touchline::storage::members::CLOCK_SKEW;
 use touchline::storage::{Reads, StoreError, keys};
 use touchline::{App, Call, Error, Reply};
 
@@ -31,9 +32,10 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
     let server = &app.config.chat.server;
     let now = app.clock.now();
     let events = events.iter().filter_map(|event| room_event::read(event, server));
-    // Other servers set the times of their events. Replace a time in the future with the current time.
-    let events = events.map(|event| RoomEvent { at: event.at.min(now), ..event });
-    NetChanges::of(events).store(&app).await?;
+    // Other servers set the times of their events. Replace a time in the future, but not a time that our homeserver's
+    // clock can show: these times order the membership changes of a user.
+    let events = events.map(|event| RoomEvent { at: event.at.min(now + CLOCK_SKEW), ..event });
+    NetChanges::of(events, now).store(&app).await?;
     app.store.save_processed_push(&id, &content, now).await?;
     Ok(Empty {}.into())
 }
@@ -49,7 +51,7 @@ struct NetChanges {
 }
 
 impl NetChanges {
-    fn of(events: impl Iterator<Item = RoomEvent>) -> Self {
+    fn of(events: impl Iterator<Item = RoomEvent>, now: DateTime<Utc>) -> Self {
         let mut changes = Self::default();
         for RoomEvent { room, at, kind } in events {
             match kind {
@@ -58,6 +60,7 @@ impl NetChanges {
                     changes.memberships.insert((room, user), (to, at));
                 }
                 RoomEventKind::Message(sender) => {
+                    let at = at.min(now);
                     if let Some(sender) = sender {
                         let last = changes.last_sent.entry((room.clone(), sender)).or_insert(at);
                         *last = at.max(*last);

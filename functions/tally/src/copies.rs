@@ -7,6 +7,11 @@
 //! data, and a change looks up the user's memberships, so the later of the two writes the copy. Sometimes
 //! both write it. This is safe, because each copy has a version, and an older version never overwrites a newer
 //! version.
+//!
+//! A change finds the memberships through an index, which lags behind the table. So a join waits until the index shows
+//! it, before it looks up the data. A change after that look-up then finds the membership.
+
+use std::time::Duration;
 
 use futures_util::future::{join, try_join3};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -19,7 +24,7 @@ use touchline::storage::keys::Key;
 use touchline::storage::stream::{Change, Record};
 use touchline::storage::tallies::VersionedStats;
 use touchline::storage::users::ChosenTeam;
-use touchline::storage::{Reads, StoreError};
+use touchline::storage::{Reads, Retry, StoreError};
 
 /// The maximum number of changes that are copied concurrently.
 pub const CONCURRENT_WRITES: usize = 16;
@@ -114,6 +119,14 @@ async fn copy_team(app: &App, user: UserId, chosen: ChosenTeam) -> Result<(), St
 /// Copies the user's earlier prediction, team and statistics into a new membership.
 async fn fill_membership(app: &App, membership: &Key, member: &Member) -> Result<(), StoreError> {
     let user = member.user_id;
+    let mut retry = Retry::doubling("index of memberships", 7, Duration::from_millis(20));
+    while !app.store.is_indexed_as_joined(member).await? {
+        if !app.store.member_at(membership).await?.is_some_and(|member| member.has_joined()) {
+            // The user has left meanwhile.
+            return Ok(());
+        }
+        retry.again().await?;
+    }
     let (row, chosen, stats) =
         try_join3(prediction(app, member), app.store.chosen_team(user), app.store.versioned_stats(user))
             .await?;

@@ -35,7 +35,7 @@ const BY_STANDING: &str = "by_standing";
 const ELSEWHERE: &str = "elsewhere";
 
 /// The maximum difference that we assume between the homeserver's clock and ours.
-const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
+pub const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
 /// A condition that holds if no homeserver event is newer than the API request. A newer homeserver event either
 /// supersedes the request or results from it. In both cases the request must not overwrite the event's change.
@@ -314,6 +314,28 @@ impl Store {
             .key_condition_expression("user_id = :user")
             .expression_attribute_values(":user", number(user));
         every_item(query).await?.into_iter().map(from_item).collect()
+    }
+
+    /// Returns whether the index by user shows a membership as joined. The index lags behind the table.
+    pub async fn is_indexed_as_joined(&self, member: &Member) -> Result<bool, StoreError> {
+        let found = self
+            .client
+            .query()
+            .table_name(&self.tables.rooms)
+            .index_name(BY_USER)
+            .key_condition_expression("user_id = :user AND room_id = :room")
+            .expression_attribute_values(":user", number(member.user_id))
+            .expression_attribute_values(":room", text(member.room_id.as_str()))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("Query", &error))?;
+        let is_joined = |item: &Item| has_text(item, "membership", Membership::Join.as_str());
+        Ok(found.items().iter().any(is_joined))
+    }
+
+    /// Reads a membership by its key, strongly consistent.
+    pub async fn member_at(&self, key: &Key) -> Result<Option<Member>, StoreError> {
+        self.get(&self.tables.rooms, key.clone(), Reads::Consistent).await
     }
 
     /// Reads the keys of a user's joined memberships: in the rooms about the match `event`, or in all rooms

@@ -48,6 +48,19 @@ async fn membership_changes_on_the_homeserver_are_stored() {
     bob.joins(&den).await.expect(200);
 }
 
+/// The second transaction reaches an environment whose clock is behind the clock of the first one.
+#[tokio::test]
+async fn membership_changes_keep_their_order_if_the_clock_of_the_homeserver_is_ahead() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Stand").await.room_id();
+    let to = |membership, seconds| membership_event(&app, &room, bob.chat_id(), membership, seconds);
+    let (join, leave) = (to("join", 3), to("leave", 4));
+    push(&app, "1", &[join]).await;
+    app.clock.advance(TimeDelta::milliseconds(-800));
+    push(&app, "2", &[leave]).await;
+    assert_eq!(joined_and_count(&bob, &room).await, (false, 1));
+}
+
 #[tokio::test]
 async fn users_who_joined_with_a_matrix_client_cannot_change_their_username() {
     let (app, [alice, bob, _]) = app().await;
