@@ -166,6 +166,19 @@ async fn positions_in_old_shards_are_removed() {
     assert!((6..=10).contains(&positions), "expected the last 36 hours, found {positions} positions");
 }
 
+/// DynamoDB replaces a shard every few hours, but it does not promise to.
+#[tokio::test]
+async fn a_record_of_a_shard_that_lives_for_days_counts_once() {
+    let app = app().await;
+    let opened = app.clock.now().timestamp_millis();
+    app.clock.advance(TimeDelta::days(3));
+    let records = [record(1, 9, 7, None, Some(HOME))];
+    for _ in 0..2 {
+        assert_eq!(deliver(&app, &format!("{opened:020}-abcdef"), &records).await, None);
+    }
+    assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_redeliveries_of_a_batch_count_once() {
     let app = app().await;

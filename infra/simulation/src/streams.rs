@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use touchline_stack::resources::StreamMapping;
 use touchline_stack::streams::{event, sequence};
@@ -18,6 +19,9 @@ use crate::trace::Trace;
 
 /// The maximum number of shards of a stream that accept records at the same time.
 const MAX_OPEN_SHARDS: usize = 6;
+
+/// DynamoDB replaces a shard after about this time.
+const SHARD_LIFE: TimeDelta = TimeDelta::hours(4);
 
 /// A shard splits after this many records, on average.
 const RECORDS_PER_SPLIT: u32 = 120;
@@ -47,6 +51,7 @@ struct Shard {
     /// The shard holds the items whose hash is in this range, both ends included.
     range: (u16, u16),
     records: Vec<Value>,
+    opened: DateTime<Utc>,
     is_open: bool,
 }
 
@@ -81,7 +86,12 @@ impl Streams {
             .shards
             .iter()
             .position(|shard| shard.is_open && (shard.range.0..=shard.range.1).contains(&hash));
-        let index = index.expect("the open shards cover every hash");
+        let mut index = index.expect("the open shards cover every hash");
+        if self.clock.time() - stream.shards[index].opened > SHARD_LIFE {
+            stream.shards[index].is_open = false;
+            stream.open(Some(index), stream.shards[index].range, self.clock, &self.dice);
+            index = stream.shards.len() - 1;
+        }
         stream.shards[index].records.push(record);
         let open = stream.shards.iter().filter(|shard| shard.is_open).count();
         if self.dice.once_in(RECORDS_PER_SPLIT) {
@@ -92,7 +102,6 @@ impl Streams {
                 stream.open(Some(index), (low, middle), self.clock, &self.dice);
                 stream.open(Some(index), (middle + 1, high), self.clock, &self.dice);
             } else {
-                // DynamoDB also replaces a shard by a single new one, every few hours.
                 stream.open(Some(index), (low, high), self.clock, &self.dice);
             }
         }
@@ -233,8 +242,9 @@ impl Streams {
 
 impl Stream {
     fn open(&mut self, parent: Option<usize>, range: (u16, u16), clock: VirtualClock, dice: &Dice) {
-        let id = format!("shardId-{:020}-{:08x}", clock.time().timestamp_millis(), dice.below(u32::MAX));
-        self.shards.push(Shard { id, parent, range, records: Vec::new(), is_open: true });
+        let opened = clock.time();
+        let id = format!("shardId-{:020}-{:08x}", opened.timestamp_millis(), dice.below(u32::MAX));
+        self.shards.push(Shard { id, parent, range, records: Vec::new(), opened, is_open: true });
     }
 }
 

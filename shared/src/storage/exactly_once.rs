@@ -87,7 +87,7 @@ impl Store {
                 Ok(done) => {
                     // A failure here is only logged: the counts are written, and old attributes do no harm.
                     let item = done.attributes.unwrap_or_default();
-                    if let Err(error) = self.remove_old_attributes(aggregate, item, now).await {
+                    if let Err(error) = self.remove_old_attributes(aggregate, item, &position, now).await {
                         tracing::warn!(%error, ?aggregate, "cannot remove old positions and counters");
                     }
                     return Ok(());
@@ -107,16 +107,17 @@ impl Store {
     }
 
     /// Removes positions in stream shards that no longer exist, and counters of days that are no longer
-    /// needed.
+    /// needed. Keeps the position `current`, whose shard has just delivered a record and can deliver it again.
     async fn remove_old_attributes(
         &self,
         aggregate: &Aggregate,
         item: Item,
+        current: &str,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let is_old = |name: &str| {
-            name.strip_prefix(POSITION).is_some_and(|shard| is_old_shard(shard, now))
-                || RoomCounts::is_outdated(name, Day::of(now))
+            let is_old_position = name.strip_prefix(POSITION).is_some_and(|shard| is_old_shard(shard, now));
+            (is_old_position && name != current) || RoomCounts::is_outdated(name, Day::of(now))
         };
         let old: Vec<_> = item.into_iter().filter(|(name, _)| is_old(name)).take(MAX_REMOVED).collect();
         if old.is_empty() {
