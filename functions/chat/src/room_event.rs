@@ -10,6 +10,8 @@ use touchline::domain::room::{Membership, RoomId};
 pub struct RoomEvent {
     pub room: RoomId,
     pub at: DateTime<Utc>,
+    /// Whether the sender is a user of our server, so that our homeserver set the time.
+    pub is_ours: bool,
     pub kind: RoomEventKind,
 }
 
@@ -28,6 +30,8 @@ pub enum RoomEventKind {
 pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
     let room = RoomId::parse(event["room_id"].as_str()?)?;
     let at = DateTime::from_timestamp_millis(event["origin_server_ts"].as_i64()?)?;
+    let sender = event["sender"].as_str().and_then(|sender| sender.split_once(':'));
+    let is_ours = sender.is_some_and(|(_, of)| of == server);
     let kind = match event["type"].as_str()? {
         "m.room.member" => {
             let user = local_username(event["state_key"].as_str()?, server)?;
@@ -38,7 +42,7 @@ pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
         }
         _ => return None,
     };
-    Some(RoomEvent { room, at, kind })
+    Some(RoomEvent { room, at, is_ours, kind })
 }
 
 /// Returns the username in a Matrix user id, or `None` for users of other servers and for invalid usernames.

@@ -32,9 +32,12 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
     let server = &app.config.chat.server;
     let now = app.clock.now();
     let events = events.iter().filter_map(|event| room_event::read(event, server));
-    // Other servers set the times of their events. Replace a time in the future, but not a time that our homeserver's
-    // clock can show: these times order the membership changes of a user.
-    let events = events.map(|event| RoomEvent { at: event.at.min(now + CLOCK_SKEW), ..event });
+    // Replace a time in the future. Our homeserver's clock may be ahead of ours, and its times order the membership
+    // changes of a user, so they stay as they are. Other servers can send any time.
+    let events = events.map(|event| {
+        let latest = if event.is_ours { now + CLOCK_SKEW } else { now };
+        RoomEvent { at: event.at.min(latest), ..event }
+    });
     NetChanges::of(events, now).store(&app).await?;
     app.store.save_processed_push(&id, &content, now).await?;
     Ok(Empty {}.into())
@@ -53,7 +56,7 @@ struct NetChanges {
 impl NetChanges {
     fn of(events: impl Iterator<Item = RoomEvent>, now: DateTime<Utc>) -> Self {
         let mut changes = Self::default();
-        for RoomEvent { room, at, kind } in events {
+        for RoomEvent { room, at, kind, .. } in events {
             match kind {
                 // The events of a room arrive in order, so the last membership event of a user counts.
                 RoomEventKind::Membership(user, to) => {

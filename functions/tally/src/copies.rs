@@ -9,7 +9,8 @@
 //! version.
 //!
 //! A change finds the memberships through an index, which lags behind the table. So a join waits until the index shows
-//! it, before it looks up the data. A change after that look-up then finds the membership.
+//! the membership, before it looks up the data. A change after that look-up then finds the membership, unless a later
+//! read of the index is older than an earlier one.
 
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ async fn copy_change(app: &App, change: &Change) -> Result<(), StoreError> {
 /// Copies a prediction to the user's memberships in rooms about its match. An edit by the user, unlike new
 /// points, also counts as activity.
 async fn copy_prediction(app: &App, row: &Prediction, is_edit: bool) -> Result<(), StoreError> {
-    for membership in app.store.joined_memberships(row.user_id, Some(row.event_id)).await? {
+    for membership in app.store.membership_keys(row.user_id, Some(row.event_id)).await? {
         app.store.copy_pick(membership.clone(), row).await?;
         if let Some(time) = row.changed.time().filter(|_| is_edit) {
             app.store.touch_seen(membership, Day::of(time)).await?;
@@ -105,13 +106,13 @@ async fn copy_prediction(app: &App, row: &Prediction, is_edit: bool) -> Result<(
 }
 
 async fn copy_stats(app: &App, user: UserId, stats: &VersionedStats) -> Result<(), StoreError> {
-    let memberships = stream::iter(app.store.joined_memberships(user, None).await?);
+    let memberships = stream::iter(app.store.membership_keys(user, None).await?);
     let writes = memberships.map(|membership| app.store.copy_stats(membership, stats));
     writes.buffer_unordered(CONCURRENT_MEMBERSHIPS).try_collect().await
 }
 
 async fn copy_team(app: &App, user: UserId, chosen: ChosenTeam) -> Result<(), StoreError> {
-    let memberships = stream::iter(app.store.joined_memberships(user, None).await?);
+    let memberships = stream::iter(app.store.membership_keys(user, None).await?);
     let writes = memberships.map(|membership| app.store.copy_team(membership, chosen.team, chosen.at));
     writes.buffer_unordered(CONCURRENT_MEMBERSHIPS).try_collect().await
 }
@@ -119,12 +120,8 @@ async fn copy_team(app: &App, user: UserId, chosen: ChosenTeam) -> Result<(), St
 /// Copies the user's earlier prediction, team and statistics into a new membership.
 async fn fill_membership(app: &App, membership: &Key, member: &Member) -> Result<(), StoreError> {
     let user = member.user_id;
-    let mut retry = Retry::doubling("index of memberships", 7, Duration::from_millis(20));
-    while !app.store.is_indexed_as_joined(member).await? {
-        if !app.store.member_at(membership).await?.is_some_and(|member| member.has_joined()) {
-            // The user has left meanwhile.
-            return Ok(());
-        }
+    let mut retry = Retry::doubling("index of memberships", 6, Duration::from_millis(20));
+    while !app.store.is_indexed(member).await? {
         retry.again().await?;
     }
     let (row, chosen, stats) =

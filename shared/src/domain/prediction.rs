@@ -191,6 +191,10 @@ pub fn id(event: u32, user: UserId) -> u64 {
     u64::from_be_bytes(bytes) >> 11
 }
 
+/// The maximum difference that we assume between the clocks of two environments. It is shorter than the time after
+/// which the SDK gives up an attempt, so a write that the SDK retries does not look like a write with a slow clock.
+pub const MAX_CLOCK_DIFFERENCE: TimeDelta = TimeDelta::seconds(1);
+
 /// A time and a nonce, as text. Stamps sort by their time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -210,6 +214,13 @@ impl Stamp {
             Some(time) => Self::new(time + TimeDelta::milliseconds(1), nonce.unwrap_or(0)),
             None => self.clone(),
         }
+    }
+
+    /// Returns whether this stamp is later than `other` only because two clocks differ.
+    #[must_use]
+    pub fn is_just_after(&self, other: &Self) -> bool {
+        let difference = self.time().zip(other.time()).map(|(this, other)| this - other);
+        difference.is_some_and(|difference| difference <= MAX_CLOCK_DIFFERENCE)
     }
 
     /// Parses a stamp. Returns `None` if the text is malformed.
@@ -386,6 +397,8 @@ mod tests {
         assert_eq!(stamp.time(), Some(early));
         assert!(stamp < Stamp::new(late, 0));
         assert_eq!(Stamp::new(early, 7).moved_after(&stamp), Stamp::new(late, 7));
+        assert!(Stamp::new(early + MAX_CLOCK_DIFFERENCE, 0).is_just_after(&stamp));
+        assert!(!Stamp::new(late + MAX_CLOCK_DIFFERENCE, 0).is_just_after(&stamp));
         for text in
             ["", "x", "1763208000000", "1763208000000-", "1763208000000-0000000G", "+763208000000-00000000"]
         {

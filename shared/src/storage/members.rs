@@ -316,8 +316,8 @@ impl Store {
         every_item(query).await?.into_iter().map(from_item).collect()
     }
 
-    /// Returns whether the index by user shows a membership as joined. The index lags behind the table.
-    pub async fn is_indexed_as_joined(&self, member: &Member) -> Result<bool, StoreError> {
+    /// Returns whether the index by user shows a membership. The index lags behind the table.
+    pub async fn is_indexed(&self, member: &Member) -> Result<bool, StoreError> {
         let found = self
             .client
             .query()
@@ -329,21 +329,14 @@ impl Store {
             .send()
             .await
             .map_err(|error| StoreError::from_sdk("Query", &error))?;
-        let is_joined = |item: &Item| has_text(item, "membership", Membership::Join.as_str());
-        Ok(found.items().iter().any(is_joined))
+        Ok(!found.items().is_empty())
     }
 
-    /// Reads a membership by its key, strongly consistent.
-    pub async fn member_at(&self, key: &Key) -> Result<Option<Member>, StoreError> {
-        self.get(&self.tables.rooms, key.clone(), Reads::Consistent).await
-    }
-
-    /// Reads the keys of a user's joined memberships: in the rooms about the match `event`, or in all rooms
-    /// if `event` is `None`.
-    pub async fn joined_memberships(&self, user: UserId, event: Option<u32>) -> Result<Vec<Key>, StoreError> {
-        let is_wanted = |found: &&UserMembership| {
-            found.membership == Membership::Join && event.is_none_or(|event| found.event_id == Some(event))
-        };
+    /// Reads the keys of a user's memberships: in the rooms about the match `event`, or in all rooms if `event` is
+    /// `None`. The index may still show an invitation or an earlier leave of a user who has joined, so the keys of
+    /// invited and former members are included.
+    pub async fn membership_keys(&self, user: UserId, event: Option<u32>) -> Result<Vec<Key>, StoreError> {
+        let is_wanted = |found: &&UserMembership| event.is_none_or(|event| found.event_id == Some(event));
         Ok(self.memberships(user).await?.iter().filter(is_wanted).map(UserMembership::key).collect())
     }
 

@@ -95,14 +95,16 @@ pub struct PredictionQuery {
 impl Store {
     /// Creates or changes a prediction.
     ///
-    /// The row keeps the stamp of its last change, so that a write which the SDK repeats cannot overwrite a later change.
-    /// The stamp of a later request can be earlier, because the clocks of two environments differ. Such a request moves
-    /// its stamp behind the stored one and writes again. If it loses again, another request of the user is being
-    /// processed at the same time. Then the result is the same as if this request had come first.
+    /// The row keeps the stamp of its last change, so that an old write cannot overwrite a later change. The stamp of a
+    /// later request can be a little earlier, because the clocks of two environments differ. Such a request moves its
+    /// stamp behind the stored one and writes again. If the condition fails again, or the stored stamp is much later,
+    /// another request of the user has been processed meanwhile. Then the result is the same as if this request had
+    /// come first.
     pub async fn predict(&self, new: &NewPrediction) -> Result<Predicted, StoreError> {
         let mut written = self.write_prediction(new, &new.stamp).await?;
         if let Err(stored) = &written
             && stored.points.is_none()
+            && stored.changed.is_just_after(&new.stamp)
         {
             written = self.write_prediction(new, &new.stamp.moved_after(&stored.changed)).await?;
         }

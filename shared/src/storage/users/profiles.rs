@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::names::NameOwner;
 use super::phones::PhoneOwner;
 use super::sessions::Session;
+use crate::domain::prediction::MAX_CLOCK_DIFFERENCE;
 use crate::domain::profile::{Person, RenameError};
 use crate::domain::{Email, Name, Phone, Token, User, UserId, Username};
 use crate::storage::condition::{
@@ -262,10 +263,10 @@ impl Store {
 
     /// Sets the user's primary team.
     ///
-    /// The time of each choice is later than the time of the choice before. So a write that the SDK repeats cannot
-    /// overwrite a later choice, and copies of the team can be compared by this time. If the clock of this environment
-    /// is behind, the choice gets a time after the stored one. If another choice is stored meanwhile, the result is the
-    /// same as if this choice had come first.
+    /// The time of each choice is later than the time of the choice before. So an old write cannot overwrite a later
+    /// choice, and copies of the team can be compared by this time. If the clock of this environment is behind, the
+    /// choice gets a time after the stored one. If the condition fails again, or the stored time is much later, another
+    /// choice has been stored meanwhile. Then the result is the same as if this choice had come first.
     pub async fn save_primary_team(
         &self,
         id: UserId,
@@ -274,7 +275,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let wanted = ChosenTeam { team, at: now };
         match self.write_primary_team(id, wanted).await? {
-            Some(stored) if stored != wanted => {
+            Some(stored) if stored != wanted && stored.at - now <= MAX_CLOCK_DIFFERENCE => {
                 let at = stored.at + TimeDelta::milliseconds(1);
                 self.write_primary_team(id, ChosenTeam { team, at }).await.map(|_| ())
             }
