@@ -18,7 +18,7 @@ pub enum Fault {
     /// The network delivers the request twice, the second time late.
     DeliverTwice,
     Throttle,
-    /// A transaction or a write of somebody else holds an item of this request.
+    /// Another transaction or write holds an item of this request.
     Conflict,
     /// The store does nothing and reports an internal error.
     InternalError,
@@ -26,9 +26,9 @@ pub enum Fault {
     InternalErrorAfter,
     /// The store carries out only a part of a batch.
     Partial,
-    /// The environment dies before the request reaches the store.
+    /// The environment crashes before the request reaches the store.
     CrashBefore,
-    /// The environment dies after the store has carried the request out.
+    /// The environment crashes after the store has carried the request out.
     CrashAfter,
 }
 
@@ -80,7 +80,7 @@ impl Weather {
 
     #[must_use]
     pub fn is_calm(&self) -> bool {
-        self.is_calm.load(Ordering::Relaxed) || self.per_mille == 0
+        self.is_calm.load(Ordering::Relaxed)
     }
 
     /// Draws the fault of a call to the store. `None` means that the call has no fault.

@@ -119,7 +119,7 @@ impl Homeserver {
         self.changed.change();
     }
 
-    /// Pushes events to the application service for ever: one transaction at a time, until it is accepted.
+    /// Pushes events to the application service forever: one transaction at a time, until it is accepted.
     pub async fn push_all(self: Arc<Self>, gateway: Gateway) {
         let persona = Persona::with_token(&gateway, HS_TOKEN);
         let mut seen = 0;

@@ -1,5 +1,5 @@
 //! Lambda as it is: several environments for each function, each with its own caches and its own clock. Environments
-//! start cold, die at any call to the store, and time out.
+//! start cold, crash at any call to the store, and time out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::trace::Trace;
 /// The code of a function.
 #[derive(Clone, Copy)]
 pub enum Code {
-    /// Answers requests of the gateway.
+    /// Handles requests of the gateway.
     Http(fn(App) -> Router),
     /// Is invoked with a payload and a deadline.
     Event(EventCode),
@@ -33,7 +33,7 @@ pub type EventCode = fn(App, Value, DateTime<Utc>) -> BoxFuture<'static, Result<
 /// Why an invocation has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
-    /// The environment died.
+    /// The environment crashed.
     Crashed,
     TimedOut,
     /// All environments that the function may have are busy.
@@ -106,7 +106,7 @@ impl Lambda {
         self.functions.iter().find(|(_, function)| serves(function)).map(|(name, _)| name.as_str())
     }
 
-    /// Answers a request of the gateway.
+    /// Handles a request of the gateway.
     pub async fn respond(&self, name: &str, request: Request) -> Result<lambda_http::Response<Body>, Failed> {
         self.run(name, |environment, _| {
             let router = environment.router.clone().expect("the function has routes");

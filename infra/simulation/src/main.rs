@@ -103,6 +103,7 @@ struct Sums {
     requests: u64,
     faults: BTreeMap<String, u64>,
     guards: Guards,
+    violations: usize,
     failed: Vec<Plan>,
 }
 
@@ -118,6 +119,7 @@ impl Sums {
             sum.held += guard.held;
             sum.failed += guard.failed;
         }
+        self.violations += report.violations.len();
         if let Some(first) = report.violations.first() {
             println!("seed {}: {first}", report.plan.seed);
             self.failed.push(report.plan);
@@ -181,10 +183,10 @@ fn explore(arguments: &Arguments) -> ExitCode {
              --steps {steps} --matches {matches} --faults {faults} --trace trace.txt"
         );
     }
-    let Sums { worlds, requests, faults, failed, .. } = sums;
+    let Sums { worlds, requests, faults, violations, failed, .. } = sums;
     let faults: u64 = faults.values().sum();
     println!("seeds {first} to {}", first + worlds.saturating_sub(known_count + 1));
-    println!("{worlds} worlds, {requests} requests, {faults} faults, {} violations", failed.len());
+    println!("{worlds} worlds, {requests} requests, {faults} faults, {violations} violations");
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

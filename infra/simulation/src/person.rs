@@ -39,9 +39,11 @@ impl Town {
 #[derive(Debug, Default)]
 pub struct History {
     pub user: Option<User<Gateway>>,
+    /// The id of the person's account. It stays when the person logs out.
+    pub user_id: Option<u32>,
     pub predictions: BTreeMap<u32, Vec<PredictionAttempt>>,
     pub deductions: Vec<Deduction>,
-    /// The balances that acknowledged claims reported, and the coins that they awarded.
+    /// The coins that acknowledged claims awarded.
     pub claims: Vec<i64>,
     /// Whether a claim has an unknown outcome.
     pub has_unknown_claims: bool,
@@ -185,7 +187,7 @@ impl Person {
         if self.dice.once_in(2) {
             request = request.username(&username);
         }
-        // Sometimes two devices send the same code at once.
+        // Sometimes two devices send the same code concurrently.
         let responses = if self.dice.once_in(6) {
             let (one, other) =
                 futures_util::future::join(request.clone().into_future(), request.into_future()).await;
@@ -199,13 +201,14 @@ impl Person {
             }
             *self.history.sessions.entry(code.clone()).or_default() += 1;
             let user = User::from_login(&town.gateway, &response.body["data"]);
-            if self.history.user.as_ref().is_some_and(|known| known.id != user.id) {
+            if self.history.user_id.is_some_and(|known| known != user.id) {
                 town.violation(format!("person {} has two accounts", self.number));
             }
             town.usernames
                 .lock()
                 .expect("no holder of the lock panics")
                 .insert(self.number, user.username.clone());
+            self.history.user_id = Some(user.id);
             self.history.user = Some(user);
             self.has_logged_out = false;
         }
@@ -301,7 +304,7 @@ impl Person {
         let reference = format!("order-{}", self.orders);
         let amount = 1 + self.dice.below(15);
         let request = user.deducts(amount).reference(&reference);
-        // Sometimes two devices send the same order at once.
+        // Sometimes two devices send the same order concurrently.
         let responses = if self.dice.once_in(5) {
             let (one, other) =
                 futures_util::future::join(self.insist(request.clone()), self.insist(request)).await;
@@ -339,7 +342,7 @@ impl Person {
         }
     }
 
-    /// Chooses a room that somebody created, or the room of a match.
+    /// Chooses a room that a person created, or the room of a match.
     fn any_room(&self) -> String {
         let rooms = self.town.rooms.lock().expect("no holder of the lock panics");
         if rooms.is_empty() || self.dice.once_in(3) {

@@ -1,7 +1,7 @@
 use crate::world::{Plan, play};
 
-/// Makes a failing world smaller: fewer people, fewer steps, fewer matches, fewer faults. Returns the smallest plan that
-/// still fails.
+/// Makes a failing world smaller: fewer people, fewer steps, fewer matches, fewer faults. Returns a failing plan of which
+/// no smaller candidate fails.
 #[must_use]
 pub fn shrink(plan: Plan) -> Plan {
     let mut smallest = plan;

@@ -123,7 +123,7 @@ impl Streams {
         })
     }
 
-    /// Delivers the records of a mapping's stream to its function, for ever. One task for each shard.
+    /// Delivers the records of a mapping's stream to its function, forever. One task for each shard.
     pub async fn deliver(
         self: Arc<Self>,
         number: usize,

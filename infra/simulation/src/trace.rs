@@ -18,7 +18,7 @@ struct State {
 }
 
 impl Trace {
-    /// Begins a trace. The lines are kept only if somebody wants to read them.
+    /// Begins a trace. The lines are kept only if the caller wants to read them.
     #[must_use]
     pub fn new(keeps_lines: bool) -> Self {
         let state = State { hash: 0xcbf2_9ce4_8422_2325, lines: keeps_lines.then(Vec::new) };

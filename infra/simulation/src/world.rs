@@ -1,6 +1,7 @@
 //! One world: everything that a seed determines.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -93,7 +94,19 @@ pub fn play(plan: Plan, keeps_trace: bool) -> Report {
         .start_paused(true)
         .build()
         .expect("the runtime starts");
-    runtime.block_on(async { World::new(plan, keeps_trace).await.play().await })
+    let world = runtime.block_on(async { World::new(plan, keeps_trace).await });
+    let (weather, trace) = (Arc::clone(&world.weather), Arc::clone(&world.trace));
+    let played = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(world.play())));
+    // A panic is a violation, too. The report names its seed.
+    played.unwrap_or_else(|_| Report {
+        plan,
+        hash: trace.hash(),
+        requests: 0,
+        faults: weather.counts(),
+        guards: Guards::default(),
+        violations: vec!["the product or the simulation panicked; see the output".into()],
+        trace: trace.take_lines(),
+    })
 }
 
 struct World {
@@ -141,8 +154,8 @@ impl World {
             let (config, dynamodb, texts) = (Arc::clone(&config), dynamodb.clone(), Arc::clone(&texts));
             let homeserver = Arc::clone(&homeserver);
             move |number: u32| {
-                let dice = Dice::new(plan.seed ^ u64::from(number), "environment");
-                // Each environment's clock is wrong by up to a second.
+                let dice = Dice::new(plan.seed, &format!("environment {number}"));
+                // Each clock is wrong by up to half a second, so two clocks differ by up to a second.
                 let skew = TimeDelta::milliseconds(i64::from(dice.between(0, 1_000)) - 500);
                 let random: Arc<dyn Random> = Arc::new(SeededRandom::new(dice.number()));
                 App {
@@ -224,7 +237,8 @@ impl World {
         self.trace.line(format_args!("all faults end"));
         self.weather.calm_down();
         let mut violations = Vec::new();
-        if let Err(stuck) = self.settle().await {
+        let settled = tokio::time::timeout(2 * SETTLES_WITHIN, self.settle()).await;
+        if let Err(stuck) = settled.unwrap_or_else(|_| Err("not settled: the import does not end".into())) {
             violations.push(stuck);
         } else {
             let settled = Settled {
@@ -306,7 +320,10 @@ impl World {
             if is_drained && is_pushed && is_settled {
                 // Wait until the replica has everything, then look again.
                 tokio::time::sleep(LONGEST_DELAY).await;
-                if self.streams.are_drained(&self.mappings) && self.town.homeserver.is_idle() {
+                if self.streams.are_drained(&self.mappings)
+                    && self.town.homeserver.is_idle()
+                    && !has_due(&self.dynamodb, &self.config.tables.predictions)
+                {
                     return Ok(());
                 }
             }

@@ -16,7 +16,7 @@ fn the_same_seed_gives_the_same_trace() {
 }
 
 #[test]
-fn small_worlds_with_faults_keep_every_promise() {
+fn small_worlds_with_faults_have_no_violations() {
     for seed in 10..12 {
         let report = play(small(seed), false);
         assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}");

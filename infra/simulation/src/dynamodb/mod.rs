@@ -329,7 +329,7 @@ impl DynamoDb {
     }
 }
 
-/// Waits until nothing that the network delayed can still arrive.
+/// Longer than any delay of the network or of the replica.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(7);
 
 fn has_condition(body: &Value) -> bool {
