@@ -9,8 +9,8 @@
 //! version.
 //!
 //! A change finds the memberships through an index, which lags behind the table. So a join waits until the index shows
-//! the membership, before it looks up the data. A change after that look-up then finds the membership, unless a later
-//! read of the index is older than an earlier one.
+//! the membership, before it looks up the data. A change after that look-up then finds the membership. One gap remains:
+//! DynamoDB may answer a later query of the index from an older copy.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! What must hold at the end of a world, when faults have stopped and everything has settled.
 //!
-//! The checks know only what was acknowledged, what really happened in the matches, and what is in the tables.
+//! The checks compare the tables with what the API acknowledged and with what really happened in the matches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,7 @@ fn small(item: &Value, name: &str) -> Option<u32> {
 }
 
 impl Settled<'_> {
-    /// Returns everything that does not hold.
+    /// Returns a description of everything that is wrong.
     pub async fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let predictions = self.dynamodb.items(&self.tables.predictions);
@@ -261,7 +261,7 @@ impl Settled<'_> {
         }
     }
 
-    /// Every public room is found by its name.
+    /// Checks that a search finds every public room by its name.
     async fn check_search(&self, rooms: &[Value], wrong: &mut Vec<String>) {
         let auditor = SignIn::new(&self.town.gateway, "+447700999999").await;
         let persona: &Persona<_> = &auditor;
@@ -316,7 +316,7 @@ fn stored_predictions(items: &[Value], wrong: &mut Vec<String>) -> BTreeMap<(u32
 }
 
 /// Returns the points that docs/points.md promises: 4 for the exact score, 3 for the winner and the goal difference, 2 for
-/// the outcome. Written again here, because a check must not believe the code that it checks.
+/// the outcome. The check does not use the product's own function, because it would have the same bug.
 fn points(row: &Row, result: Score) -> u32 {
     let difference = |score: Score| i32::from(score.home) - i32::from(score.away);
     let outcome = match difference(result) {
@@ -341,8 +341,8 @@ fn usernames(users: &[Value]) -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// Returns whether a stored prediction follows from what a user sent, one request after another. The last acknowledged
-/// request counts, or one after it whose outcome is unknown.
+/// Returns whether a stored prediction is the one of the last acknowledged request, or of a later request whose outcome
+/// is unknown. `attempts` are the requests of a user, in order.
 fn is_explained(row: Option<&Row>, attempts: &[PredictionAttempt]) -> bool {
     let last = attempts.iter().rposition(|attempt| attempt.outcome == Outcome::Acknowledged);
     let possible = &attempts[last.unwrap_or(0)..];
@@ -355,7 +355,8 @@ fn is_explained(row: Option<&Row>, attempts: &[PredictionAttempt]) -> bool {
     }
 }
 
-/// Each phone and each username has one owner, and the owner's profile agrees. A user keeps earlier usernames.
+/// Checks that each phone and each username has one owner, whose profile has the same phone or username. A user also
+/// stays the owner of earlier usernames.
 fn check_owners(users: &[Value], wrong: &mut Vec<String>) {
     let profiles: BTreeMap<u32, &Value> = users
         .iter()

@@ -50,14 +50,14 @@ impl Fault {
             faults.extend(Self::WRITES);
         }
         if matches!(operation, "BatchWriteItem" | "BatchGetItem" | "BatchExecuteStatement") {
-            // Batches are cut often on AWS, so this fault is more likely than the others.
+            // AWS often processes only a part of a batch, so this fault is more likely than the others.
             faults.extend([Self::Partial; 4]);
         }
         faults
     }
 }
 
-/// The faults of a world: how often they happen, and how often they happened.
+/// Decides which calls of a world have faults, and counts the faults.
 #[derive(Debug)]
 pub struct Weather {
     dice: Dice,
@@ -93,7 +93,8 @@ impl Weather {
         Some(fault)
     }
 
-    /// Returns whether something else goes wrong that happens `per_mille` times in 1,000, and counts it under `name`.
+    /// Decides whether a fault outside the store happens now. It happens `per_mille` times in 1,000 calls and is counted
+    /// under `name`.
     pub fn strikes(&self, name: &str, per_mille: u32) -> bool {
         let strikes = !self.is_calm() && self.dice.per_mille(per_mille);
         if strikes {

@@ -1,4 +1,4 @@
-//! Lambda as it is: several environments for each function, each with its own caches and its own clock. Environments
+//! A model of Lambda: several environments for each function, each with its own caches and its own clock. Environments
 //! start cold, crash at any call to the store, and time out.
 
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ struct Function {
     timeout: Duration,
     /// The maximum number of environments.
     concurrency: usize,
-    /// For finding the function of a request. Never invoked.
+    /// Only used to find the function of a request; never invoked.
     routes: Option<Router>,
     state: Mutex<State>,
 }
@@ -149,7 +149,7 @@ impl Lambda {
         let mut state = function.state.lock().expect("no holder of the lock panics");
         state.busy -= 1;
         match &result {
-            // The environment is gone.
+            // Do not use the environment again.
             Err(failed @ (Failed::Crashed | Failed::TimedOut)) => {
                 self.trace.line(format_args!("  {} {failed:?}", environment.name));
             }

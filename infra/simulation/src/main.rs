@@ -14,10 +14,10 @@ use clap::Parser;
 use touchline::ports::random::{Random, SystemRandom};
 use touchline_simulation::{Guards, Plan, Report, play, shrink};
 
-/// Worlds that once violated something. They are played first.
+/// The seeds of worlds in which a check once failed. They are played first.
 const SEEDS: &str = include_str!("../seeds.txt");
 
-/// The memory allocator of the local stack: the SDK makes many small allocations.
+/// The same memory allocator as in the local stack, because the SDK makes many small allocations.
 #[cfg(not(debug_assertions))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -52,7 +52,7 @@ struct Arguments {
     /// With --seed: writes what happened in the world to this file.
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// Stops at the first world that violates something, and does not make it smaller.
+    /// Stops at the first world in which a check fails, and does not make the world smaller.
     #[arg(long)]
     stop: bool,
     /// Prints how often the condition of each kind of write held and failed.

@@ -24,7 +24,7 @@ pub struct Town {
     pub rooms: Mutex<Vec<String>>,
     /// The username of each person who has logged in.
     pub usernames: Mutex<BTreeMap<u32, String>>,
-    /// What must never happen, but did.
+    /// Descriptions of what must never happen, but did.
     pub violations: Mutex<Vec<String>>,
 }
 
@@ -43,9 +43,9 @@ pub struct History {
     pub user_id: Option<u32>,
     pub predictions: BTreeMap<u32, Vec<PredictionAttempt>>,
     pub deductions: Vec<Deduction>,
-    /// The coins that acknowledged claims awarded.
+    /// How many coins each acknowledged claim awarded.
     pub claims: Vec<i64>,
-    /// Whether a claim has an unknown outcome.
+    /// Whether the outcome of a claim is unknown.
     pub has_unknown_claims: bool,
     /// How many sessions each code opened.
     pub sessions: BTreeMap<String, u32>,
@@ -60,7 +60,7 @@ pub struct PredictionAttempt {
     pub outcome: Outcome,
 }
 
-/// A movement of coins that a person wanted, with all requests for it.
+/// A deduction of coins. A person can send several requests for one deduction.
 #[derive(Debug, Clone)]
 pub struct Deduction {
     pub reference: String,
@@ -74,7 +74,7 @@ pub enum Outcome {
     Acknowledged,
     /// Rejected by a rule: nothing changed.
     Rejected,
-    /// No response, or a response that the service failed: it may have happened or not.
+    /// There was no response, or the service reported a failure. The request may have been carried out or not.
     Unknown,
 }
 
@@ -145,7 +145,7 @@ impl Person {
         tokio::time::sleep(pause).await;
     }
 
-    /// Sends a request. Repeats it while the service fails, but not for ever.
+    /// Sends a request. If the service fails, sends it again, up to three times.
     async fn insist<V>(&self, request: Request<Gateway, V>) -> Response {
         let request = request.from_address(&self.address());
         let mut response = request.clone().await;
@@ -279,7 +279,7 @@ impl Person {
         }
     }
 
-    /// A response that a prediction is saved must show the prediction that was sent.
+    /// Checks that the response to a saved prediction shows the prediction that was sent.
     fn check_saved(&self, response: &Response, sent: &PredictionAttempt) {
         let saved = &response.body["data"];
         if saved["prediction"] != sent.pick.as_str() || saved["confidence"] != sent.confidence {

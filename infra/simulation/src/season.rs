@@ -122,7 +122,7 @@ impl Season {
         }
     }
 
-    /// Imports a document that was sent before, as a feed with several servers does.
+    /// Imports an old document again, as can happen with a feed that has several servers.
     async fn import_old(&self) {
         let old = {
             let sent = self.sent.lock().expect("no holder of the lock panics");

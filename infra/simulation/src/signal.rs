@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// Wakes all tasks that wait for a change, always in the same order. Tokio's own `watch` wakes them in a random order.
+/// Wakes all tasks that wait for a change, in the order in which they began to wait. Tokio's own `watch` wakes them in a random order.
 #[derive(Debug, Default)]
 pub struct Signal {
     changes: AtomicU64,

@@ -30,9 +30,9 @@ const RECORDS_PER_SPLIT: u32 = 120;
 #[derive(Debug)]
 pub struct Streams {
     by_table: Mutex<BTreeMap<String, Stream>>,
-    /// How far each mapping is, by mapping and shard.
+    /// How many records each mapping has delivered, by mapping and shard.
     positions: Mutex<BTreeMap<(usize, usize), usize>>,
-    /// Changes with every new record and with every new position.
+    /// Wakes the tasks that wait for a new record or a new position.
     changed: Signal,
     clock: VirtualClock,
     dice: Dice,
@@ -153,7 +153,7 @@ impl Streams {
         let dice = mapping.weather.dice();
         let mut seen = 0;
         let mut position = 0;
-        // Lower after a failed batch: Lambda halves it.
+        // The maximum size of the next batch. After a failed batch it is half of that batch, as in Lambda.
         let mut limit = usize::MAX;
         loop {
             let Some((shard, records)) = self.batch(index, position, limit, &mapping) else {

@@ -307,10 +307,10 @@ impl World {
         }
     }
 
-    /// Waits until nothing is left to do. Returns what is stuck if that takes too long.
+    /// Waits until nothing is left to do. If that takes too long, returns what has not ended.
     async fn settle(&self) -> Result<(), String> {
         let began = tokio::time::Instant::now();
-        // What the network delayed arrives.
+        // Wait for the calls that the network delayed.
         tokio::time::sleep(LONGEST_DELAY).await;
         self.town.season.import().await;
         loop {
@@ -362,7 +362,8 @@ fn config(stack: &Stack) -> Arc<Config> {
     /// Numbers the worlds of this process.
     static WORLDS: AtomicU64 = AtomicU64::new(0);
     let mut variables = stack.functions[0].environment.clone();
-    // The SDK keeps one budget of retries per region in the whole process. A region for each world keeps worlds apart.
+    // The SDK limits the retries of a process for each region. Each world has its own region, so that worlds do not affect
+    // each other.
     let region = format!("world-{}", WORLDS.fetch_add(1, Ordering::Relaxed));
     for (name, value) in [
         ("ENVIRONMENT", "testing"),

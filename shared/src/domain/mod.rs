@@ -31,7 +31,7 @@ pub use profile::{BirthDate, Email, Name, User, UserId};
 pub use room::{Room, RoomId};
 pub use session::Token;
 pub use text::SearchText;
-pub use time::Timestamp;
+pub use time::{MAX_CLOCK_DIFFERENCE, Timestamp};
 pub use username::Username;
 
 /// Hashes a list of texts to 32 hexadecimal digits.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::catalog::{Match, Score, Status};
-use super::{Field, Raw, Reason, UserId, limit};
+use super::{Field, MAX_CLOCK_DIFFERENCE, Raw, Reason, UserId, limit};
 
 /// The outcome of a match: a home win, a draw or an away win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -191,10 +191,6 @@ pub fn id(event: u32, user: UserId) -> u64 {
     u64::from_be_bytes(bytes) >> 11
 }
 
-/// The maximum difference that we assume between the clocks of two environments. It is shorter than the time after
-/// which the SDK gives up an attempt, so a write that the SDK retries does not look like a write with a slow clock.
-pub const MAX_CLOCK_DIFFERENCE: TimeDelta = TimeDelta::seconds(1);
-
 /// A time and a nonce, as text. Stamps sort by their time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -216,7 +212,7 @@ impl Stamp {
         }
     }
 
-    /// Returns whether this stamp is later than `other` only because two clocks differ.
+    /// Returns whether this stamp is so little later than `other` that the difference of two clocks can explain it.
     #[must_use]
     pub fn is_just_after(&self, other: &Self) -> bool {
         let difference = self.time().zip(other.time()).map(|(this, other)| this - other);

@@ -1,9 +1,13 @@
-//! Timestamps and dates, as the API writes and reads them.
+//! Timestamps and dates, as the API writes and reads them, and how far clocks may differ.
 
-use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
+use chrono::{DateTime, NaiveDate, SecondsFormat, TimeDelta, Utc};
 use serde::{Serialize, Serializer};
 
 use super::{Field, Raw, Reason};
+
+/// The maximum difference that we assume between the clocks of two environments. The SDK gives up an attempt only after
+/// two seconds, so the retry of such an attempt has an older time than a request with a slow clock.
+pub const MAX_CLOCK_DIFFERENCE: TimeDelta = TimeDelta::seconds(1);
 
 /// A time in a response: ISO 8601 in UTC, in whole seconds.
 ///

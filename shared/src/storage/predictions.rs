@@ -95,11 +95,14 @@ pub struct PredictionQuery {
 impl Store {
     /// Creates or changes a prediction.
     ///
-    /// The row keeps the stamp of its last change, so that an old write cannot overwrite a later change. The stamp of a
-    /// later request can be a little earlier, because the clocks of two environments differ. Such a request moves its
-    /// stamp behind the stored one and writes again. If the condition fails again, or the stored stamp is much later,
-    /// another request of the user has been processed meanwhile. Then the result is the same as if this request had
-    /// come first.
+    /// The row keeps the stamp of its last change. A write with an earlier stamp fails, so a delayed write cannot
+    /// overwrite a later change.
+    ///
+    /// The clocks of two environments differ, so a new request can have a stamp that is up to a second too early. Its
+    /// write fails. The request then takes a stamp one millisecond after the stored one and writes again.
+    ///
+    /// If this fails too, or if the stored stamp is more than a second later, another request of the same user was
+    /// stored while this request was running. This request then counts as the earlier one and changes nothing.
     pub async fn predict(&self, new: &NewPrediction) -> Result<Predicted, StoreError> {
         let mut written = self.write_prediction(new, &new.stamp).await?;
         if let Err(stored) = &written

@@ -128,7 +128,7 @@ impl Store {
         shard: u32,
         limit: usize,
     ) -> Result<Vec<SmsLogEntry>, StoreError> {
-        // With a filter, nobody knows how many entries must be read to find `limit` of them.
+        // With a filter, the number of entries to read is not known in advance.
         let is_filtered = filter.phone.is_some() || filter.status.is_some();
         let page_size = i32::try_from(limit).ok().filter(|_| !is_filtered);
         let mut entries = Vec::new();

@@ -56,7 +56,7 @@ fn add(guards: &mut Guards, operation: &str, write: &Value, is_success: bool, is
     if let Some(condition) = write["ConditionExpression"].as_str() {
         let table = write["TableName"].as_str().unwrap_or_default();
         let table = table.rsplit('-').next().unwrap_or_default();
-        // Conditions on several old attributes differ only in how many they name.
+        // The removal of old attributes names one or more of them. Count all these conditions together.
         let condition = condition.split(" AND #m1").next().unwrap_or_default();
         count_one(guards, format!("{table} {operation}: {condition}"), is_success, is_failed);
     }

@@ -1,7 +1,7 @@
 //! DynamoDB as it is on AWS: a real engine behind a network that loses, delays and repeats calls.
 //!
-//! Eventually consistent reads and global indexes are answered by a replica that lags behind. Every change also goes to
-//! the streams.
+//! A replica, which lags behind, answers queries of global indexes and some eventually consistent reads. Every change
+//! also goes to the streams.
 
 mod changes;
 mod guards;
@@ -47,7 +47,7 @@ struct Shared {
     guards: Mutex<Guards>,
     streams: Arc<Streams>,
     weather: Arc<Weather>,
-    /// Decides about delays and about what an eventually consistent read sees.
+    /// Draws the delays, and which eventually consistent reads are stale.
     dice: Dice,
     trace: Arc<Trace>,
 }
@@ -115,8 +115,8 @@ impl DynamoDb {
         mut body: Value,
         process: Arc<Process>,
     ) -> Result<HttpResponse, ConnectorError> {
-        // Only the conditions of a write must make its retries safe. DynamoDB forgets an idempotency token after ten
-        // minutes, and clients retry for longer.
+        // Remove the idempotency token, so that only the conditions of a write make its retries safe. DynamoDB forgets a
+        // token after ten minutes, and clients retry for longer.
         if let Some(body) = body.as_object_mut() {
             body.remove("ClientRequestToken");
         }
@@ -142,7 +142,7 @@ impl DynamoDb {
                     let response = store.execute(&operation, &body);
                     store.trace(&process, &operation, &body, fault, Some(&response));
                 });
-                // The SDK gives the attempt up before this ends.
+                // The SDK gives up this attempt after its timeout.
                 return std::future::pending().await;
             }
             Some(Fault::DeliverTwice) => {
@@ -244,7 +244,7 @@ impl DynamoDb {
             "GetItem" | "Query" | "Scan" => body["ConsistentRead"] == true,
             _ => true,
         };
-        // A global index always lags. Of the other eventually consistent reads, most are answered by an up-to-date copy.
+        // A global index always lags. Of the other eventually consistent reads, one in three is stale.
         let lags = !is_consistent && (body.get("IndexName").is_some() || self.0.dice.once_in(3));
         if !lags {
             return direct::execute(&self.0.primary, operation, RequestBody::Json(body));
@@ -329,7 +329,7 @@ impl DynamoDb {
     }
 }
 
-/// Longer than any delay of the network or of the replica.
+/// A time that is longer than any delay of the network or of the replica.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(7);
 
 fn has_condition(body: &Value) -> bool {

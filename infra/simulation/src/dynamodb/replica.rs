@@ -1,4 +1,4 @@
-//! A second copy of all tables. It gets every change a little later, and it answers eventually consistent reads.
+//! A second copy of all tables. It gets every change a little later, and eventually consistent reads use it.
 
 use std::collections::VecDeque;
 

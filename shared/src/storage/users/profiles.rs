@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::names::NameOwner;
 use super::phones::PhoneOwner;
 use super::sessions::Session;
-use crate::domain::prediction::MAX_CLOCK_DIFFERENCE;
 use crate::domain::profile::{Person, RenameError};
-use crate::domain::{Email, Name, Phone, Token, User, UserId, Username};
+use crate::domain::{Email, MAX_CLOCK_DIFFERENCE, Name, Phone, Token, User, UserId, Username};
 use crate::storage::condition::{
     condition_held, item_that_failed_condition, item_that_failed_in_transaction,
 };
@@ -263,10 +262,14 @@ impl Store {
 
     /// Sets the user's primary team.
     ///
-    /// The time of each choice is later than the time of the choice before. So an old write cannot overwrite a later
-    /// choice, and copies of the team can be compared by this time. If the clock of this environment is behind, the
-    /// choice gets a time after the stored one. If the condition fails again, or the stored time is much later, another
-    /// choice has been stored meanwhile. Then the result is the same as if this choice had come first.
+    /// Each stored choice has a later time than the choice before it. So a delayed write cannot overwrite a later
+    /// choice, and the newest copy of the team is the one with the latest time.
+    ///
+    /// The clocks of two environments differ, so a new choice can have a time that is up to a second too early. Its
+    /// write fails. The choice then gets a time one millisecond after the stored one and is written again.
+    ///
+    /// If this fails too, or if the stored time is more than a second later, another choice of the same user was stored
+    /// while this request was running. This choice then counts as the earlier one and changes nothing.
     pub async fn save_primary_team(
         &self,
         id: UserId,
