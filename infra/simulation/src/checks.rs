@@ -14,13 +14,13 @@ use touchline::storage::Store;
 use touchline_testing::{Persona, SignIn};
 
 use crate::dynamodb::DynamoDb;
-use crate::person::{History, Outcome, PredictionAttempt, Town, rows};
+use crate::person::{History, Outcome, PredictionAttempt, Shared, rows};
 use crate::season::TrueMatch;
 
 /// A settled world.
 #[derive(Debug)]
 pub struct Settled<'a> {
-    pub town: &'a Town,
+    pub shared: &'a Shared,
     pub histories: &'a [History],
     pub dynamodb: &'a DynamoDb,
     pub tables: &'a Tables,
@@ -86,7 +86,7 @@ impl Settled<'_> {
 
     fn check_points(&self, stored: &BTreeMap<(u32, u32), Row>, wrong: &mut Vec<String>) {
         let matches: BTreeMap<u32, TrueMatch> =
-            self.town.season.matches().into_iter().map(|one| (one.id, one)).collect();
+            self.shared.season.matches().into_iter().map(|one| (one.id, one)).collect();
         for ((event, user), row) in stored {
             let result = matches.get(event).and_then(TrueMatch::result);
             let expected = result.map(|result| points(row, result));
@@ -115,7 +115,7 @@ impl Settled<'_> {
                 *stats += UserStats { settled: 1, correct: i64::from(points > 0), points: i64::from(points) };
             }
         }
-        for one in self.town.season.matches() {
+        for one in self.shared.season.matches() {
             let counts = self.store.event_counts(one.id).await.expect("the store has no faults");
             let recount = events.get(&one.id).copied().unwrap_or_default();
             if counts != recount {
@@ -132,7 +132,7 @@ impl Settled<'_> {
 
     fn check_memberships(&self, rooms: &[Value], users: &[Value], wrong: &mut Vec<String>) {
         let names = usernames(users);
-        let truth = self.town.homeserver.memberships();
+        let truth = self.shared.homeserver.memberships();
         let known: BTreeSet<&str> = rooms
             .iter()
             .filter(|item| text(item, "sk") == "room")
@@ -228,7 +228,7 @@ impl Settled<'_> {
     }
 
     async fn check_coins(&self, wrong: &mut Vec<String>) {
-        let audited = self.town.gateway.lambda.invoke("treasury", json!({ "audit": {} })).await;
+        let audited = self.shared.gateway.lambda.invoke("treasury", json!({ "audit": {} })).await;
         match audited {
             Ok(report) if report["faulty"] == 0 => {}
             other => wrong.push(format!("the audit of the wallets: {other:?}")),
@@ -263,7 +263,7 @@ impl Settled<'_> {
 
     /// Checks that a search finds every public room by its name.
     async fn check_search(&self, rooms: &[Value], wrong: &mut Vec<String>) {
-        let auditor = SignIn::new(&self.town.gateway, "+447700999999").await;
+        let auditor = SignIn::new(&self.shared.gateway, "+447700999999").await;
         let persona: &Persona<_> = &auditor;
         for item in
             rooms.iter().filter(|item| text(item, "sk") == "room" && item["is_private"]["BOOL"] != true)

@@ -46,10 +46,11 @@ impl Fault {
     /// Returns the faults that an operation of DynamoDB can have.
     fn of(operation: &str) -> Vec<Self> {
         let mut faults = Self::EVERY_CALL.to_vec();
-        if matches!(operation, "PutItem" | "UpdateItem" | "DeleteItem" | "TransactWriteItems") {
-            faults.extend(Self::WRITES);
+        let is_batch = operation.starts_with("Batch");
+        if !matches!(operation, "GetItem" | "Query" | "Scan" | "BatchGetItem" | "TransactGetItems") {
+            faults.extend(Self::WRITES.into_iter().filter(|fault| !is_batch || *fault != Self::Conflict));
         }
-        if matches!(operation, "BatchWriteItem" | "BatchGetItem" | "BatchExecuteStatement") {
+        if is_batch {
             // AWS often processes only a part of a batch, so this fault is more likely than the others.
             faults.extend([Self::Partial; 4]);
         }
@@ -59,33 +60,33 @@ impl Fault {
 
 /// Decides which calls of a world have faults, and counts the faults.
 #[derive(Debug)]
-pub struct Weather {
+pub struct Faults {
     dice: Dice,
     /// How many of 1,000 calls have a fault.
     per_mille: u32,
-    is_calm: AtomicBool,
+    have_stopped: AtomicBool,
     counts: Mutex<BTreeMap<String, u64>>,
 }
 
-impl Weather {
+impl Faults {
     #[must_use]
     pub fn new(dice: Dice, per_mille: u32) -> Self {
-        Self { dice, per_mille, is_calm: AtomicBool::new(false), counts: Mutex::default() }
+        Self { dice, per_mille, have_stopped: AtomicBool::new(false), counts: Mutex::default() }
     }
 
     /// Ends all faults.
-    pub fn calm_down(&self) {
-        self.is_calm.store(true, Ordering::Relaxed);
+    pub fn stop(&self) {
+        self.have_stopped.store(true, Ordering::Relaxed);
     }
 
     #[must_use]
-    pub fn is_calm(&self) -> bool {
-        self.is_calm.load(Ordering::Relaxed)
+    pub fn have_stopped(&self) -> bool {
+        self.have_stopped.load(Ordering::Relaxed)
     }
 
     /// Draws the fault of a call to the store. `None` means that the call has no fault.
     pub fn draw(&self, operation: &str) -> Option<Fault> {
-        if self.is_calm() || !self.dice.per_mille(self.per_mille) {
+        if self.have_stopped() || !self.dice.per_mille(self.per_mille) {
             return None;
         }
         let fault = *self.dice.choose(&Fault::of(operation));
@@ -95,12 +96,12 @@ impl Weather {
 
     /// Decides whether a fault outside the store happens now. It happens `per_mille` times in 1,000 calls and is counted
     /// under `name`.
-    pub fn strikes(&self, name: &str, per_mille: u32) -> bool {
-        let strikes = !self.is_calm() && self.dice.per_mille(per_mille);
-        if strikes {
+    pub fn occurs(&self, name: &str, per_mille: u32) -> bool {
+        let occurs = !self.have_stopped() && self.dice.per_mille(per_mille);
+        if occurs {
             self.count(name);
         }
-        strikes
+        occurs
     }
 
     pub fn dice(&self) -> &Dice {

@@ -10,7 +10,7 @@ use touchline_stack::event::{HttpRequest, http_event};
 use touchline_testing::{Api, RawRequest, Response};
 
 use crate::clock::VirtualClock;
-use crate::fault::Weather;
+use crate::fault::Faults;
 use crate::lambda::{Failed, Lambda};
 use crate::sms::Texts;
 use crate::trace::Trace;
@@ -24,7 +24,7 @@ pub struct Gateway {
     pub lambda: Arc<Lambda>,
     pub clock: VirtualClock,
     pub texts: Arc<Texts>,
-    pub weather: Arc<Weather>,
+    pub faults: Arc<Faults>,
     pub trace: Arc<Trace>,
     pub requests: Arc<AtomicU64>,
 }
@@ -76,7 +76,7 @@ impl Api for Gateway {
         let sent = request.body.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
         self.trace.line(format_args!("#{number} {name} {sent}"));
         let (mut status, headers, mut body) = self.respond(&request, number).await;
-        if self.weather.strikes("LostHttpResponse", 15) {
+        if self.faults.occurs("LostHttpResponse", 15) {
             (status, body) =
                 (StatusCode::from_u16(LOST).expect("the status is valid"), json!({ "lost": body }));
         }

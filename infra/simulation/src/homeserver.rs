@@ -15,7 +15,7 @@ use touchline::ports::chat::{Chat, ChatError, LocalChat, NewRoom};
 use touchline_testing::{HS_TOKEN, Persona};
 
 use crate::clock::VirtualClock;
-use crate::fault::Weather;
+use crate::fault::Faults;
 use crate::gateway::Gateway;
 use crate::signal::Signal;
 
@@ -27,7 +27,7 @@ pub struct Homeserver {
     server: String,
     /// The homeserver's own clock.
     clock: VirtualClock,
-    weather: Arc<Weather>,
+    faults: Arc<Faults>,
     state: Mutex<State>,
     changed: Signal,
 }
@@ -51,8 +51,8 @@ struct RoomState {
 
 impl Homeserver {
     #[must_use]
-    pub fn new(ids: LocalChat, server: String, clock: VirtualClock, weather: Arc<Weather>) -> Self {
-        Self { ids, server, clock, weather, state: Mutex::default(), changed: Signal::default() }
+    pub fn new(ids: LocalChat, server: String, clock: VirtualClock, faults: Arc<Faults>) -> Self {
+        Self { ids, server, clock, faults, state: Mutex::default(), changed: Signal::default() }
     }
 
     /// Returns every membership: room, username, and `join`, `invite` or `leave`.
@@ -127,7 +127,7 @@ impl Homeserver {
         loop {
             let events: Vec<Value> = {
                 let mut state = self.state.lock().expect("no holder of the lock panics");
-                let count = state.outbox.len().min(1 + self.weather.dice().below(10) as usize);
+                let count = state.outbox.len().min(1 + self.faults.dice().below(10) as usize);
                 state.is_pushing = count > 0;
                 state.outbox.drain(..count).collect()
             };
@@ -142,7 +142,7 @@ impl Homeserver {
                 pause = (pause * 2).min(Duration::from_mins(1));
             }
             // Sometimes the homeserver crashes before it stores that the transaction was accepted.
-            if self.weather.strikes("PushedTwice", 50) {
+            if self.faults.occurs("PushedTwice", 50) {
                 while persona.pushes(&number.to_string(), &events).await.status != 200 {
                     tokio::time::sleep(pause).await;
                 }
@@ -153,24 +153,24 @@ impl Homeserver {
     /// Makes a call with delays and maybe with a fault. `apply` changes the state.
     async fn call<T>(&self, apply: impl FnOnce(&mut State) -> Result<T, ChatError>) -> Result<T, ChatError> {
         let unavailable = |why: &str| ChatError::Unavailable(why.to_owned());
-        tokio::time::sleep(self.weather.dice().millis(1, 80)).await;
-        if self.weather.strikes("HomeserverDown", 4) {
-            let hours = Duration::from_secs(60 * u64::from(self.weather.dice().between(1, 180)));
+        tokio::time::sleep(self.faults.dice().millis(1, 80)).await;
+        if self.faults.occurs("HomeserverDown", 4) {
+            let hours = Duration::from_secs(60 * u64::from(self.faults.dice().between(1, 180)));
             self.state.lock().expect("no holder of the lock panics").down_until =
                 Some(Instant::now() + hours);
         }
         {
             let state = self.state.lock().expect("no holder of the lock panics");
-            if !self.weather.is_calm() && state.down_until.is_some_and(|until| until > Instant::now()) {
+            if !self.faults.have_stopped() && state.down_until.is_some_and(|until| until > Instant::now()) {
                 return Err(unavailable("down"));
             }
         }
-        if self.weather.strikes("HomeserverRequestLost", 20) {
+        if self.faults.occurs("HomeserverRequestLost", 20) {
             return Err(unavailable("the request was lost"));
         }
         let result = apply(&mut self.state.lock().expect("no holder of the lock panics"));
-        tokio::time::sleep(self.weather.dice().millis(1, 80)).await;
-        if self.weather.strikes("HomeserverResponseLost", 20) {
+        tokio::time::sleep(self.faults.dice().millis(1, 80)).await;
+        if self.faults.occurs("HomeserverResponseLost", 20) {
             return Err(unavailable("the response was lost"));
         }
         result

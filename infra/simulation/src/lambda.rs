@@ -14,7 +14,7 @@ use lambda_http::{Body, Request};
 use serde_json::Value;
 use touchline::{App, Router};
 
-use crate::fault::Weather;
+use crate::fault::Faults;
 use crate::process::Process;
 use crate::trace::Trace;
 
@@ -48,7 +48,7 @@ pub type NewApp = Box<dyn Fn(u32) -> App + Send + Sync>;
 pub struct Lambda {
     functions: BTreeMap<String, Function>,
     new_app: NewApp,
-    weather: Arc<Weather>,
+    faults: Arc<Faults>,
     trace: Arc<Trace>,
     /// The number of environments so far.
     environments: Mutex<u32>,
@@ -84,8 +84,8 @@ impl fmt::Debug for Lambda {
 
 impl Lambda {
     #[must_use]
-    pub fn new(new_app: NewApp, weather: Arc<Weather>, trace: Arc<Trace>) -> Self {
-        Self { functions: BTreeMap::new(), new_app, weather, trace, environments: Mutex::new(0) }
+    pub fn new(new_app: NewApp, faults: Arc<Faults>, trace: Arc<Trace>) -> Self {
+        Self { functions: BTreeMap::new(), new_app, faults, trace, environments: Mutex::new(0) }
     }
 
     /// Deploys a function.
@@ -160,7 +160,7 @@ impl Lambda {
 
     /// Returns an idle environment, or starts a new one. Returns `None` if the function may have no more.
     async fn environment(&self, name: &str, function: &Function) -> Option<Environment> {
-        let dice = self.weather.dice();
+        let dice = self.faults.dice();
         {
             let mut state = function.state.lock().expect("no holder of the lock panics");
             if state.busy == function.concurrency {

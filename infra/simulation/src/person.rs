@@ -16,7 +16,7 @@ use crate::season::{Season, TEAMS};
 
 /// What all people of a world share.
 #[derive(Debug)]
-pub struct Town {
+pub struct Shared {
     pub gateway: Gateway,
     pub homeserver: Arc<Homeserver>,
     pub season: Arc<Season>,
@@ -28,7 +28,7 @@ pub struct Town {
     pub violations: Mutex<Vec<String>>,
 }
 
-impl Town {
+impl Shared {
     pub fn violation(&self, what: String) {
         self.gateway.trace.line(format_args!("VIOLATION {what}"));
         self.violations.lock().expect("no holder of the lock panics").push(what);
@@ -92,7 +92,7 @@ impl Outcome {
 #[derive(Debug)]
 pub struct Person {
     number: u32,
-    town: Arc<Town>,
+    shared: Arc<Shared>,
     dice: Dice,
     history: History,
     orders: u32,
@@ -102,8 +102,8 @@ pub struct Person {
 
 impl Person {
     #[must_use]
-    pub fn new(number: u32, town: Arc<Town>, dice: Dice) -> Self {
-        Self { number, town, dice, history: History::default(), orders: 0, has_logged_out: false }
+    pub fn new(number: u32, shared: Arc<Shared>, dice: Dice) -> Self {
+        Self { number, shared, dice, history: History::default(), orders: 0, has_logged_out: false }
     }
 
     fn phone(&self) -> String {
@@ -133,8 +133,8 @@ impl Person {
             8..14 => self.dice.millis(500, 30_000),
             14..17 => self.dice.millis(60_000, 1_200_000),
             17 | 18 => {
-                let now = self.town.gateway.clock.time();
-                let starts = self.town.season.matches().into_iter().map(|one| one.start - now);
+                let now = self.shared.gateway.clock.time();
+                let starts = self.shared.season.matches().into_iter().map(|one| one.start - now);
                 let next = starts.filter_map(|left| left.to_std().ok()).min();
                 // Within two seconds of kick-off.
                 let early = self.dice.millis(0, 2_000);
@@ -168,19 +168,19 @@ impl Person {
             && !self.has_logged_out
             && response.request.contains("/auth/")
         {
-            self.town.violation(format!("{} is 401 for person {}", response.request, self.number));
+            self.shared.violation(format!("{} is 401 for person {}", response.request, self.number));
         }
     }
 
     async fn log_in(&mut self) {
-        let town = Arc::clone(&self.town);
-        let anonymous = Persona::anonymous(&town.gateway);
+        let shared = Arc::clone(&self.shared);
+        let anonymous = Persona::anonymous(&shared.gateway);
         let phone = self.phone();
         let requested = self.insist(anonymous.requests_code(&phone)).await;
         if requested.status != 200 {
             return;
         }
-        let code = town.gateway.last_code(&phone).await;
+        let code = shared.gateway.last_code(&phone).await;
         // Two people may want the same username.
         let username = format!("person{}", self.number - self.dice.below(2).min(self.number - 1));
         let mut request = anonymous.verifies_code(&phone, &code).from_address(&self.address());
@@ -200,11 +200,12 @@ impl Person {
                 continue;
             }
             *self.history.sessions.entry(code.clone()).or_default() += 1;
-            let user = User::from_login(&town.gateway, &response.body["data"]);
+            let user = User::from_login(&shared.gateway, &response.body["data"]);
             if self.history.user_id.is_some_and(|known| known != user.id) {
-                town.violation(format!("person {} has two accounts", self.number));
+                shared.violation(format!("person {} has two accounts", self.number));
             }
-            town.usernames
+            shared
+                .usernames
                 .lock()
                 .expect("no holder of the lock panics")
                 .insert(self.number, user.username.clone());
@@ -246,7 +247,7 @@ impl Person {
     }
 
     async fn predict(&mut self, user: &User<Gateway>) {
-        let matches = self.town.season.matches();
+        let matches = self.shared.season.matches();
         let event = self.dice.choose(&matches).id;
         let pick = *self.dice.choose(&[Pick::Home, Pick::Draw, Pick::Away]);
         let score = self.dice.once_in(2).then(|| {
@@ -283,7 +284,7 @@ impl Person {
     fn check_saved(&self, response: &Response, sent: &PredictionAttempt) {
         let saved = &response.body["data"];
         if saved["prediction"] != sent.pick.as_str() || saved["confidence"] != sent.confidence {
-            self.town
+            self.shared
                 .violation(format!("person {} sent {sent:?}, and {saved} was acknowledged", self.number));
         }
     }
@@ -332,21 +333,21 @@ impl Person {
             request = request.private();
         }
         if self.dice.once_in(2) {
-            request = request.about_event(self.dice.choose(&self.town.season.matches()).id);
+            request = request.about_event(self.dice.choose(&self.shared.season.matches()).id);
         }
         let response = self.insist(request).await;
         if Outcome::of(&response) == Outcome::Acknowledged {
             let id = response.body["data"]["room_id"].as_str().unwrap_or_default().to_owned();
-            let mut rooms = self.town.rooms.lock().expect("no holder of the lock panics");
+            let mut rooms = self.shared.rooms.lock().expect("no holder of the lock panics");
             rooms.push(id);
         }
     }
 
     /// Chooses a room that a person created, or the room of a match.
     fn any_room(&self) -> String {
-        let rooms = self.town.rooms.lock().expect("no holder of the lock panics");
+        let rooms = self.shared.rooms.lock().expect("no holder of the lock panics");
         if rooms.is_empty() || self.dice.once_in(3) {
-            let event = self.dice.choose(&self.town.season.matches()).id;
+            let event = self.dice.choose(&self.shared.season.matches()).id;
             return format!("!match{event}:touchline.local");
         }
         self.dice.choose(&rooms).clone()
@@ -363,7 +364,7 @@ impl Person {
     }
 
     fn anybody(&self) -> Option<String> {
-        let usernames = self.town.usernames.lock().expect("no holder of the lock panics");
+        let usernames = self.shared.usernames.lock().expect("no holder of the lock panics");
         let names: Vec<&String> = usernames.values().collect();
         (!names.is_empty()).then(|| (*self.dice.choose(&names)).clone())
     }
@@ -383,8 +384,8 @@ impl Person {
             2 => ClientAction::Kick(&whom),
             _ => ClientAction::Message,
         };
-        self.town.gateway.trace.line(format_args!("person {} in {room}: {action:?}", self.number));
-        self.town.homeserver.act(&room, &user.username, action);
+        self.shared.gateway.trace.line(format_args!("person {} in {room}: {action:?}", self.number));
+        self.shared.homeserver.act(&room, &user.username, action);
     }
 
     async fn read(&self, user: &User<Gateway>) {
@@ -398,13 +399,13 @@ impl Person {
             5 => self.insist(user.views_member_stats(&room)).await,
             6 => self.insist(user.lists_room_predictions(&room)).await,
             _ => {
-                let event = self.dice.choose(&self.town.season.matches()).id;
+                let event = self.dice.choose(&self.shared.season.matches()).id;
                 self.insist(user.lists_event_predictions(event)).await
             }
         };
         let balance = &response.body["data"]["balance"];
         if balance.as_i64().is_some_and(|balance| balance < 0) {
-            self.town.violation(format!("person {} has a balance of {balance}", self.number));
+            self.shared.violation(format!("person {} has a balance of {balance}", self.number));
         }
     }
 }

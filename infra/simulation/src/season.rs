@@ -9,7 +9,7 @@ use touchline::domain::catalog::Score;
 
 use crate::clock::VirtualClock;
 use crate::dice::Dice;
-use crate::fault::Weather;
+use crate::fault::Faults;
 use crate::lambda::{Failed, Lambda};
 use crate::trace::Trace;
 
@@ -41,7 +41,7 @@ pub struct Season {
     clock: VirtualClock,
     dice: Dice,
     lambda: Arc<Lambda>,
-    weather: Arc<Weather>,
+    faults: Arc<Faults>,
     trace: Arc<Trace>,
 }
 
@@ -55,7 +55,7 @@ impl Season {
         dice: Dice,
         clock: VirtualClock,
         lambda: Arc<Lambda>,
-        weather: Arc<Weather>,
+        faults: Arc<Faults>,
         trace: Arc<Trace>,
     ) -> Self {
         let begin = clock.time();
@@ -71,7 +71,7 @@ impl Season {
             }
         });
         let matches = Mutex::new(list.collect());
-        Self { matches, sent: Mutex::default(), clock, dice, lambda, weather, trace }
+        Self { matches, sent: Mutex::default(), clock, dice, lambda, faults, trace }
     }
 
     /// Returns the matches as they are now.
@@ -209,7 +209,7 @@ impl Season {
             self.trace.line(format_args!("match {:?}", matches[index]));
         }
         tokio::time::sleep(self.dice.millis(0, 5_000)).await;
-        if self.weather.strikes("OldDocument", 100) {
+        if self.faults.occurs("OldDocument", 100) {
             futures_util::future::join(self.import(), self.import_old()).await;
         } else {
             self.import().await;

@@ -7,19 +7,19 @@ use futures_util::future::BoxFuture;
 use touchline::domain::Phone;
 use touchline::ports::sms::{Delivery, Sms, SmsFailed};
 
-use crate::fault::Weather;
+use crate::fault::Faults;
 
 /// The phones of all people, with the last code that each of them received.
 #[derive(Debug)]
 pub struct Texts {
     codes: Mutex<BTreeMap<String, String>>,
-    weather: Arc<Weather>,
+    faults: Arc<Faults>,
 }
 
 impl Texts {
     #[must_use]
-    pub fn new(weather: Arc<Weather>) -> Self {
-        Self { codes: Mutex::default(), weather }
+    pub fn new(faults: Arc<Faults>) -> Self {
+        Self { codes: Mutex::default(), faults }
     }
 
     /// Returns the code in the last message to a phone.
@@ -36,9 +36,9 @@ impl Sms for Texts {
 
     fn send<'a>(&'a self, to: &'a Phone, text: &'a str) -> BoxFuture<'a, Delivery> {
         Box::pin(async move {
-            tokio::time::sleep(self.weather.dice().millis(10, 300)).await;
-            let fails = self.weather.strikes("SmsFailed", 30);
-            if !fails || self.weather.dice().once_in(2) {
+            tokio::time::sleep(self.faults.dice().millis(10, 300)).await;
+            let fails = self.faults.occurs("SmsFailed", 30);
+            if !fails || self.faults.dice().once_in(2) {
                 let code: String = text.chars().filter(char::is_ascii_digit).take(6).collect();
                 self.codes.lock().expect("no holder of the lock panics").insert(to.as_str().to_owned(), code);
             }

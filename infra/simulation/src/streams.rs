@@ -12,7 +12,7 @@ use touchline_stack::streams::{event, sequence};
 use crate::clock::VirtualClock;
 use crate::dice::Dice;
 use crate::dynamodb::Change;
-use crate::fault::Weather;
+use crate::fault::Faults;
 use crate::lambda::Lambda;
 use crate::signal::Signal;
 use crate::trace::Trace;
@@ -20,8 +20,8 @@ use crate::trace::Trace;
 /// The maximum number of shards of a stream that accept records at the same time.
 const MAX_OPEN_SHARDS: usize = 6;
 
-/// DynamoDB replaces a shard after about this time.
-const SHARD_LIFE: TimeDelta = TimeDelta::hours(4);
+/// The maximum number of records that a lost position goes back.
+const MAX_RECORDS_BACK: usize = 50;
 
 /// A shard splits after this many records, on average.
 const RECORDS_PER_SPLIT: u32 = 120;
@@ -51,7 +51,8 @@ struct Shard {
     /// The shard holds the items whose hash is in this range, both ends included.
     range: (u16, u16),
     records: Vec<Value>,
-    opened: DateTime<Utc>,
+    /// When another shard replaces this one. `None` if that never happens.
+    ends: Option<DateTime<Utc>>,
     is_open: bool,
 }
 
@@ -78,16 +79,16 @@ impl Streams {
     /// Appends a change to the stream of its table, if the table has one. Sometimes splits the shard.
     pub fn add(&self, change: &Change) {
         let mut streams = self.by_table.lock().expect("no holder of the lock panics");
-        let Some(stream) = streams.get_mut(&change.table) else { return };
+        let Some(stream) = streams.get_mut(&change.key.table) else { return };
         stream.last_sequence += 1 + u64::from(self.dice.below(1_000));
         let record = record(change, stream.last_sequence, self.clock);
-        let hash = hash(&change.pk);
+        let hash = hash(&change.key.pk);
         let index = stream
             .shards
             .iter()
             .position(|shard| shard.is_open && (shard.range.0..=shard.range.1).contains(&hash));
         let mut index = index.expect("the open shards cover every hash");
-        if self.clock.time() - stream.shards[index].opened > SHARD_LIFE {
+        if stream.shards[index].ends.is_some_and(|end| self.clock.time() > end) {
             stream.shards[index].is_open = false;
             stream.open(Some(index), stream.shards[index].range, self.clock, &self.dice);
             index = stream.shards.len() - 1;
@@ -130,10 +131,10 @@ impl Streams {
         mapping: StreamMapping,
         function: String,
         lambda: Arc<Lambda>,
-        weather: Arc<Weather>,
+        faults: Arc<Faults>,
         trace: Arc<Trace>,
     ) {
-        let mapping = Arc::new(Mapping { number, source: mapping, function, lambda, weather, trace });
+        let mapping = Arc::new(Mapping { number, source: mapping, function, lambda, faults, trace });
         let mut started = 0;
         let mut seen = 0;
         loop {
@@ -150,7 +151,7 @@ impl Streams {
     }
 
     async fn deliver_shard(self: Arc<Self>, index: usize, mapping: Arc<Mapping>) {
-        let dice = mapping.weather.dice();
+        let dice = mapping.faults.dice();
         let mut seen = 0;
         let mut position = 0;
         // The maximum size of the next batch. After a failed batch it is half of that batch, as in Lambda.
@@ -170,7 +171,12 @@ impl Streams {
                 records.iter().filter(|record| mapping.source.accepts(record)).cloned().collect();
             let failed = if accepted.is_empty() { Ok(None) } else { mapping.invoke(&shard, &accepted).await };
             match failed {
-                Ok(None) if mapping.weather.strikes("Redelivery", 40) => {}
+                Ok(None) if mapping.faults.occurs("Redelivery", 40) => {}
+                // The position was lost. An earlier one is still known.
+                Ok(None) if mapping.faults.occurs("OldRedelivery", 10) => {
+                    let back = dice.below(u32::try_from(end.min(MAX_RECORDS_BACK)).unwrap_or(1));
+                    position = end - back as usize;
+                }
                 Ok(None) => (position, limit) = (end, usize::MAX),
                 Ok(Some(number)) => {
                     let at = records.iter().position(|record| sequence(record) == number);
@@ -244,7 +250,9 @@ impl Stream {
     fn open(&mut self, parent: Option<usize>, range: (u16, u16), clock: VirtualClock, dice: &Dice) {
         let opened = clock.time();
         let id = format!("shardId-{:020}-{:08x}", opened.timestamp_millis(), dice.below(u32::MAX));
-        self.shards.push(Shard { id, parent, range, records: Vec::new(), opened, is_open: true });
+        // DynamoDB replaces most shards after some hours.
+        let ends = (!dice.once_in(3)).then(|| opened + TimeDelta::minutes(i64::from(dice.between(30, 480))));
+        self.shards.push(Shard { id, parent, range, records: Vec::new(), ends, is_open: true });
     }
 }
 
@@ -255,7 +263,7 @@ struct Mapping {
     source: StreamMapping,
     function: String,
     lambda: Arc<Lambda>,
-    weather: Arc<Weather>,
+    faults: Arc<Faults>,
     trace: Arc<Trace>,
 }
 
@@ -271,17 +279,15 @@ impl Mapping {
             records.len(),
             records.first().map_or("", |record| sequence(record))
         ));
-        let first = self.lambda.invoke(&self.function, event.clone());
-        let invoked = if self.weather.strikes("TwoReaders", 30) {
-            let delay = self.weather.dice().millis(0, 1_000);
-            let second = async {
+        if self.faults.occurs("TwoReaders", 30) {
+            let (lambda, function, event) = (Arc::clone(&self.lambda), self.function.clone(), event.clone());
+            let delay = self.faults.dice().millis(0, 3_000);
+            tokio::spawn(async move {
                 tokio::time::sleep(delay).await;
-                self.lambda.invoke(&self.function, event).await
-            };
-            futures_util::future::join(first, second).await.0
-        } else {
-            first.await
-        };
+                lambda.invoke(&function, event).await
+            });
+        }
+        let invoked = self.lambda.invoke(&self.function, event).await;
         let payload = invoked.map_err(|_| ())?;
         let failures = payload["batchItemFailures"].as_array().cloned().unwrap_or_default();
         Ok(failures.first().and_then(|failure| failure["itemIdentifier"].as_str()).map(str::to_owned))
@@ -297,7 +303,7 @@ fn record(change: &Change, number: u64, clock: VirtualClock) -> Value {
     };
     let mut dynamodb = json!({
         "ApproximateCreationDateTime": clock.time().timestamp(),
-        "Keys": { "pk": { "S": change.pk }, "sk": { "S": change.sk } },
+        "Keys": change.key.as_json(),
         "SequenceNumber": format!("1{number:023}"),
         "StreamViewType": "NEW_AND_OLD_IMAGES",
     });

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -24,11 +24,11 @@ use crate::checks::Settled;
 use crate::clock::VirtualClock;
 use crate::dice::Dice;
 use crate::dynamodb::{DynamoDb, Guards, LONGEST_DELAY};
-use crate::fault::Weather;
+use crate::fault::Faults;
 use crate::gateway::Gateway;
 use crate::homeserver::Homeserver;
 use crate::lambda::{Code, Lambda};
-use crate::person::{Person, Town};
+use crate::person::{Person, Shared};
 use crate::season::Season;
 use crate::sms::Texts;
 use crate::streams::Streams;
@@ -51,10 +51,12 @@ impl Plan {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let dice = Dice::new(seed, "plan");
+        let people = dice.between(4, 8);
         Self {
             seed,
-            people: dice.between(4, 8),
-            steps: dice.between(50, 70),
+            people,
+            // Together they send 300 requests or more.
+            steps: dice.between(270, 320) / people,
             matches: dice.between(1, 4),
             // One world in ten has no faults in the store. In the others, few or many calls have faults.
             faults: if dice.once_in(10) { 0 } else { dice.between(1, 60) },
@@ -95,14 +97,14 @@ pub fn play(plan: Plan, keeps_trace: bool) -> Report {
         .build()
         .expect("the runtime starts");
     let world = runtime.block_on(async { World::new(plan, keeps_trace).await });
-    let (weather, trace) = (Arc::clone(&world.weather), Arc::clone(&world.trace));
+    let (faults, trace) = (Arc::clone(&world.faults), Arc::clone(&world.trace));
     let played = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(world.play())));
     // A panic is a violation, too. The report names its seed.
     played.unwrap_or_else(|_| Report {
         plan,
         hash: trace.hash(),
         requests: 0,
-        faults: weather.counts(),
+        faults: faults.counts(),
         guards: Guards::default(),
         violations: vec!["the product or the simulation panicked; see the output".into()],
         trace: trace.take_lines(),
@@ -116,9 +118,9 @@ struct World {
     store: Store,
     streams: Arc<Streams>,
     mappings: Vec<StreamMapping>,
-    weather: Arc<Weather>,
+    faults: Arc<Faults>,
     trace: Arc<Trace>,
-    town: Arc<Town>,
+    shared: Arc<Shared>,
 }
 
 impl World {
@@ -126,9 +128,9 @@ impl World {
         let clock = VirtualClock::starting_now();
         let trace = Arc::new(Trace::new(keeps_trace));
         let dice = |part: &str| Dice::new(plan.seed, part);
-        let weather = Arc::new(Weather::new(dice("weather"), plan.faults));
-        let stack = stack();
-        let config = config(&stack);
+        let faults = Arc::new(Faults::new(dice("faults"), plan.faults));
+        let stack = &*STACK;
+        let config = config(stack);
         let tally = stack
             .functions
             .iter()
@@ -140,16 +142,16 @@ impl World {
         streamed.dedup();
         let streams = Arc::new(Streams::new(&streamed, clock, dice("streams")));
         let dynamodb =
-            DynamoDb::new(Arc::clone(&streams), Arc::clone(&weather), dice("network"), Arc::clone(&trace));
+            DynamoDb::new(Arc::clone(&streams), Arc::clone(&faults), dice("network"), Arc::clone(&trace));
         let store = Store::new(storage::connect(&config.aws, dynamodb.http_client()), config.tables.clone());
         let client = storage::connect(&config.aws, dynamodb.http_client());
         tables::create(&client, &stack.tables).await.expect("the engine creates the tables");
 
-        let texts = Arc::new(Texts::new(Arc::clone(&weather)));
+        let texts = Arc::new(Texts::new(Arc::clone(&faults)));
         let server = config.chat.server.clone();
         let ids = LocalChat::new(server.clone(), Arc::new(SeededRandom::new(plan.seed)));
         let skew = TimeDelta::milliseconds(i64::from(dice("homeserver").between(0, 4_000)) - 2_000);
-        let homeserver = Arc::new(Homeserver::new(ids, server, clock.skewed(skew), Arc::clone(&weather)));
+        let homeserver = Arc::new(Homeserver::new(ids, server, clock.skewed(skew), Arc::clone(&faults)));
         let new_app = {
             let (config, dynamodb, texts) = (Arc::clone(&config), dynamodb.clone(), Arc::clone(&texts));
             let homeserver = Arc::clone(&homeserver);
@@ -173,15 +175,13 @@ impl World {
                 }
             }
         };
-        let lambda = Arc::new(deploy(
-            Lambda::new(Box::new(new_app), Arc::clone(&weather), Arc::clone(&trace)),
-            &stack,
-        ));
+        let lambda =
+            Arc::new(deploy(Lambda::new(Box::new(new_app), Arc::clone(&faults), Arc::clone(&trace)), stack));
         let gateway = Gateway {
             lambda: Arc::clone(&lambda),
             clock,
             texts,
-            weather: Arc::clone(&weather),
+            faults: Arc::clone(&faults),
             trace: Arc::clone(&trace),
             requests: Arc::new(AtomicU64::new(0)),
         };
@@ -190,10 +190,10 @@ impl World {
             dice("season"),
             clock,
             lambda,
-            Arc::clone(&weather),
+            Arc::clone(&faults),
             Arc::clone(&trace),
         ));
-        let town = Arc::new(Town {
+        let shared = Arc::new(Shared {
             gateway,
             homeserver,
             season,
@@ -201,32 +201,32 @@ impl World {
             usernames: std::sync::Mutex::default(),
             violations: std::sync::Mutex::default(),
         });
-        Self { plan, config, dynamodb, store, streams, mappings, weather, trace, town }
+        Self { plan, config, dynamodb, store, streams, mappings, faults, trace, shared }
     }
 
     async fn play(self) -> Report {
-        let Self { plan, town, .. } = &self;
-        let lambda = &town.gateway.lambda;
+        let Self { plan, shared, .. } = &self;
+        let lambda = &shared.gateway.lambda;
         for (number, mapping) in self.mappings.iter().enumerate() {
             let delivery = Arc::clone(&self.streams).deliver(
                 number,
                 mapping.clone(),
                 "tally".into(),
                 Arc::clone(lambda),
-                Arc::clone(&self.weather),
+                Arc::clone(&self.faults),
                 Arc::clone(&self.trace),
             );
             tokio::spawn(delivery);
         }
-        tokio::spawn(Arc::clone(&town.homeserver).push_all(town.gateway.clone()));
-        town.season.import().await;
+        tokio::spawn(Arc::clone(&shared.homeserver).push_all(shared.gateway.clone()));
+        shared.season.import().await;
         tokio::spawn(self.points_on_schedule());
         tokio::spawn(self.expire_items());
-        let season = tokio::spawn(Arc::clone(&town.season).play());
+        let season = tokio::spawn(Arc::clone(&shared.season).play());
         let people: Vec<_> = (1..=plan.people)
             .map(|number| {
                 let dice = Dice::new(plan.seed, &format!("person {number}"));
-                tokio::spawn(Person::new(number, Arc::clone(town), dice).live(plan.steps))
+                tokio::spawn(Person::new(number, Arc::clone(shared), dice).live(plan.steps))
             })
             .collect();
         let mut histories = Vec::new();
@@ -235,14 +235,14 @@ impl World {
         }
         season.await.expect("the season does not panic");
         self.trace.line(format_args!("all faults end"));
-        self.weather.calm_down();
+        self.faults.stop();
         let mut violations = Vec::new();
         let settled = tokio::time::timeout(2 * SETTLES_WITHIN, self.settle()).await;
         if let Err(stuck) = settled.unwrap_or_else(|_| Err("not settled: the import does not end".into())) {
             violations.push(stuck);
         } else {
             let settled = Settled {
-                town,
+                shared,
                 histories: &histories,
                 dynamodb: &self.dynamodb,
                 tables: &self.config.tables,
@@ -252,7 +252,7 @@ impl World {
         }
         violations.splice(
             0..0,
-            std::mem::take(&mut *town.violations.lock().expect("no holder of the lock panics")),
+            std::mem::take(&mut *shared.violations.lock().expect("no holder of the lock panics")),
         );
         for violation in &violations {
             self.trace.line(format_args!("VIOLATION {violation}"));
@@ -260,8 +260,8 @@ impl World {
         Report {
             plan: *plan,
             hash: self.trace.hash(),
-            requests: town.gateway.requests.load(Ordering::Relaxed),
-            faults: self.weather.counts(),
+            requests: shared.gateway.requests.load(Ordering::Relaxed),
+            faults: self.faults.counts(),
             guards: self.dynamodb.guards(),
             violations,
             trace: self.trace.take_lines(),
@@ -271,7 +271,7 @@ impl World {
     /// Invokes `points` every minute while a match waits for points.
     fn points_on_schedule(&self) -> impl Future<Output = ()> + Send + 'static {
         let (dynamodb, table) = (self.dynamodb.clone(), self.config.tables.predictions.clone());
-        let (lambda, weather) = (Arc::clone(&self.town.gateway.lambda), Arc::clone(&self.weather));
+        let (lambda, faults) = (Arc::clone(&self.shared.gateway.lambda), Arc::clone(&self.faults));
         let trace = Arc::clone(&self.trace);
         async move {
             loop {
@@ -280,7 +280,7 @@ impl World {
                     continue;
                 }
                 let run = lambda.invoke("points", json!({}));
-                let result = if weather.strikes("PointsTwice", 50) {
+                let result = if faults.occurs("PointsTwice", 50) {
                     futures_util::future::join(run, lambda.invoke("points", json!({}))).await.0
                 } else {
                     run.await
@@ -293,7 +293,7 @@ impl World {
     /// Deletes expired items every few hours, up to two days late.
     fn expire_items(&self) -> impl Future<Output = ()> + Send + 'static {
         let (dynamodb, tables) = (self.dynamodb.clone(), self.config.tables.clone());
-        let (clock, dice) = (self.town.gateway.clock, Dice::new(self.plan.seed, "expiry"));
+        let (clock, dice) = (self.shared.gateway.clock, Dice::new(self.plan.seed, "expiry"));
         async move {
             loop {
                 tokio::time::sleep(dice.millis(3_600_000, 36_000_000)).await;
@@ -312,16 +312,16 @@ impl World {
         let began = tokio::time::Instant::now();
         // Wait for the calls that the network delayed.
         tokio::time::sleep(LONGEST_DELAY).await;
-        self.town.season.import().await;
+        self.shared.season.import().await;
         loop {
             let is_drained = self.streams.are_drained(&self.mappings);
-            let is_pushed = self.town.homeserver.is_idle();
+            let is_pushed = self.shared.homeserver.is_idle();
             let is_settled = !has_due(&self.dynamodb, &self.config.tables.predictions);
             if is_drained && is_pushed && is_settled {
                 // Wait until the replica has everything, then look again.
                 tokio::time::sleep(LONGEST_DELAY).await;
                 if self.streams.are_drained(&self.mappings)
-                    && self.town.homeserver.is_idle()
+                    && self.shared.homeserver.is_idle()
                     && !has_due(&self.dynamodb, &self.config.tables.predictions)
                 {
                     return Ok(());
@@ -352,11 +352,18 @@ fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
     body["Count"].as_u64().unwrap_or(0) > 0
 }
 
-fn stack() -> Stack {
-    Template::parse(TEMPLATE)
+/// The stack of the template. The simulation has its own streams, so its tables have none.
+static STACK: LazyLock<Stack> = LazyLock::new(|| {
+    let mut stack = Template::parse(TEMPLATE)
         .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "world".into())])))
-        .expect("the template is valid")
-}
+        .expect("the template is valid");
+    for table in &mut stack.tables {
+        if let Some(properties) = table.properties.as_object_mut() {
+            properties.remove("StreamSpecification");
+        }
+    }
+    stack
+});
 
 fn config(stack: &Stack) -> Arc<Config> {
     /// Numbers the worlds of this process.

@@ -7,9 +7,7 @@ use touchline_stack::direct::{self, RequestBody};
 /// A changed item.
 #[derive(Debug, Clone)]
 pub struct Change {
-    pub table: String,
-    pub pk: String,
-    pub sk: String,
+    pub key: Written,
     /// The item before the change, in DynamoDB's JSON format. `None` if the change created it.
     pub old: Option<Value>,
     /// The item after the change. `None` if the change deleted it.
@@ -22,6 +20,13 @@ pub struct Written {
     pub table: String,
     pub pk: String,
     pub sk: String,
+}
+
+impl Written {
+    /// Returns the key in DynamoDB's JSON format.
+    pub fn as_json(&self) -> Value {
+        json!({ "pk": { "S": self.pk }, "sk": { "S": self.sk } })
+    }
 }
 
 /// Returns the keys of all items that a request may write.
@@ -77,7 +82,7 @@ fn written_by_statement(statement: &str) -> Option<Written> {
 pub fn image(database: &Database, key: &Written) -> Option<Value> {
     let request = json!({
         "TableName": key.table,
-        "Key": { "pk": { "S": key.pk }, "sk": { "S": key.sk } },
+        "Key": key.as_json(),
         "ConsistentRead": true,
     });
     let response = direct::execute(database, "GetItem", RequestBody::Json(&request));

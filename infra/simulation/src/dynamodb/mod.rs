@@ -1,11 +1,10 @@
 //! DynamoDB as it is on AWS: a real engine behind a network that loses, delays and repeats calls.
 //!
-//! A replica, which lags behind, answers queries of global indexes and some eventually consistent reads. Every change
-//! also goes to the streams.
+//! Global indexes and some eventually consistent reads miss the latest changes. Every change also goes to the streams.
 
 mod changes;
 mod guards;
-mod replica;
+mod lag;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,26 +26,29 @@ use touchline_stack::direct::{self, RequestBody};
 pub use changes::Change;
 use changes::{Written, image, written};
 pub use guards::{Guard, Guards};
-use replica::Replica;
+use lag::Lag;
 
 use crate::dice::Dice;
-use crate::fault::{Fault, Weather};
+use crate::fault::{Fault, Faults};
 use crate::process::Process;
 use crate::streams::Streams;
 use crate::trace::Trace;
 
 /// The tables of a world, with the network in front of them. Clones share the tables.
 #[derive(Clone)]
-pub struct DynamoDb(Arc<Shared>);
+pub struct DynamoDb(Arc<State>);
 
-struct Shared {
+struct State {
     primary: Database,
     /// Every item of the primary, so that the state before a write is known without a read.
     items: Mutex<HashMap<Written, Value>>,
-    replica: Mutex<Replica>,
+    /// What eventually consistent reads of tables can miss.
+    replica: Mutex<Lag>,
+    /// What queries of global indexes miss.
+    indexes: Mutex<Lag>,
     guards: Mutex<Guards>,
     streams: Arc<Streams>,
-    weather: Arc<Weather>,
+    faults: Arc<Faults>,
     /// Draws the delays, and which eventually consistent reads are stale.
     dice: Dice,
     trace: Arc<Trace>,
@@ -65,17 +67,15 @@ impl DynamoDb {
     ///
     /// If the engine does not start.
     #[must_use]
-    pub fn new(streams: Arc<Streams>, weather: Arc<Weather>, dice: Dice, trace: Arc<Trace>) -> Self {
-        let memory = || Database::memory().expect("the engine starts");
-        let replica = Mutex::new(Replica::new(memory()));
-        let (primary, items) = (memory(), Mutex::default());
-        Self(Arc::new(Shared {
-            primary,
-            items,
-            replica,
+    pub fn new(streams: Arc<Streams>, faults: Arc<Faults>, dice: Dice, trace: Arc<Trace>) -> Self {
+        Self(Arc::new(State {
+            primary: Database::memory().expect("the engine starts"),
+            items: Mutex::default(),
+            replica: Mutex::default(),
+            indexes: Mutex::default(),
             guards: Mutex::default(),
             streams,
-            weather,
+            faults,
             dice,
             trace,
         }))
@@ -121,7 +121,7 @@ impl DynamoDb {
             body.remove("ClientRequestToken");
         }
         tokio::time::sleep(self.0.dice.millis(0, 4)).await;
-        let fault = self.0.weather.draw(&operation);
+        let fault = self.0.faults.draw(&operation);
         let lost = || ConnectorError::io("lost on the network".into());
         let response = match fault {
             None => self.execute(&operation, &body),
@@ -157,8 +157,14 @@ impl DynamoDb {
                 });
                 response
             }
+            Some(Fault::Throttle) if operation == "TransactWriteItems" && self.0.dice.once_in(2) => {
+                cancelled("ThrottlingError", &body, &self.0.dice)
+            }
             Some(Fault::Throttle) => error(400, "ProvisionedThroughputExceededException", Value::Null),
-            Some(Fault::Conflict) => conflict(&operation, &body, &self.0.dice),
+            Some(Fault::Conflict) if operation == "TransactWriteItems" => {
+                cancelled("TransactionConflict", &body, &self.0.dice)
+            }
+            Some(Fault::Conflict) => error(400, "TransactionConflictException", Value::Null),
             Some(Fault::InternalError) => error(500, "InternalServerError", Value::Null),
             Some(Fault::InternalErrorAfter) => {
                 self.execute(&operation, &body);
@@ -190,13 +196,13 @@ impl DynamoDb {
         self.0.trace.line(format_args!("  {} {operation} {target} -> {status}{fault}", process.name));
     }
 
-    /// Executes a call on the engine. Passes the changes on to the replica and to the streams.
+    /// Executes a call on the engine. Passes the changes on to the streams.
     pub fn execute(&self, operation: &str, body: &Value) -> HttpResponse {
         let keys = written(operation, body);
         if keys.is_empty() {
             return self.read(operation, body);
         }
-        let Shared { primary, items, .. } = &*self.0;
+        let State { primary, items, .. } = &*self.0;
         let response = direct::execute(primary, operation, RequestBody::Json(body));
         let is_success = response.status().is_success();
         if !is_success || operation == "BatchExecuteStatement" || has_condition(body) {
@@ -215,8 +221,7 @@ impl DynamoDb {
             };
             drop(items);
             if old != new {
-                let Written { table, pk, sk } = key;
-                self.changed(Change { table, pk, sk, old, new });
+                self.changed(Change { key, old, new });
             }
         }
         response
@@ -229,10 +234,16 @@ impl DynamoDb {
     }
 
     fn changed(&self, change: Change) {
-        let lag =
-            if self.0.dice.once_in(20) { self.0.dice.millis(0, 5_000) } else { self.0.dice.millis(0, 60) };
+        let dice = &self.0.dice;
+        let lag = |longest| if dice.once_in(20) { dice.millis(0, longest) } else { dice.millis(0, 60) };
+        let now = Instant::now();
         self.0.streams.add(&change);
-        self.0.replica.lock().expect("no holder of the lock panics").add(Instant::now() + lag, change);
+        let Change { key, old, .. } = change;
+        let add = |to: &Mutex<Lag>, key, old, lag| {
+            to.lock().expect("no holder of the lock panics").add(key, old, now + lag);
+        };
+        add(&self.0.replica, key.clone(), old.clone(), lag(2_000));
+        add(&self.0.indexes, key, old, lag(5_000));
     }
 
     fn read(&self, operation: &str, body: &Value) -> HttpResponse {
@@ -244,29 +255,70 @@ impl DynamoDb {
             "GetItem" | "Query" | "Scan" => body["ConsistentRead"] == true,
             _ => true,
         };
-        // A global index always lags. Of the other eventually consistent reads, one in three is stale.
-        let lags = !is_consistent && (body.get("IndexName").is_some() || self.0.dice.once_in(3));
-        if !lags {
-            return direct::execute(&self.0.primary, operation, RequestBody::Json(body));
+        if is_consistent {
+            return self.read_engine(operation, body);
         }
-        let mut replica = self.0.replica.lock().expect("no holder of the lock panics");
-        replica.catch_up(Instant::now());
-        direct::execute(&replica.database, operation, RequestBody::Json(body))
+        if body.get("IndexName").is_some() {
+            return self.read_behind(&self.0.indexes, operation, body);
+        }
+        // Of the other eventually consistent reads, one in three goes to a replica that may lag.
+        if self.0.dice.once_in(3) {
+            return self.read_behind(&self.0.replica, operation, body);
+        }
+        self.read_engine(operation, body)
     }
 
-    /// Executes only the first part of a batch. The response names the rest as unprocessed.
+    fn read_engine(&self, operation: &str, body: &Value) -> HttpResponse {
+        direct::execute(&self.0.primary, operation, RequestBody::Json(body))
+    }
+
+    /// Reads where the latest changes are missing: undoes them in the engine, reads, and makes them again.
+    fn read_behind(&self, lag: &Mutex<Lag>, operation: &str, body: &Value) -> HttpResponse {
+        let batch = body["RequestItems"].as_object().into_iter().flatten().map(|(table, _)| table.as_str());
+        let tables: Vec<&str> = body["TableName"].as_str().into_iter().chain(batch).collect();
+        let outdated: Vec<_> = {
+            let mut lag = lag.lock().expect("no holder of the lock panics");
+            tables.iter().flat_map(|table| lag.outdated(table, Instant::now())).collect()
+        };
+        for (key, before) in &outdated {
+            self.put_back(key, before.as_ref());
+        }
+        let response = self.read_engine(operation, body);
+        let items = self.0.items.lock().expect("no holder of the lock panics");
+        for (key, _) in &outdated {
+            self.put_back(key, items.get(key));
+        }
+        response
+    }
+
+    /// Sets an item in the engine, without a record in a stream.
+    fn put_back(&self, key: &Written, item: Option<&Value>) {
+        let (operation, request) = match item {
+            Some(item) => ("PutItem", json!({ "TableName": key.table, "Item": item })),
+            None => ("DeleteItem", json!({ "TableName": key.table, "Key": key.as_json() })),
+        };
+        let response = direct::execute(&self.0.primary, operation, RequestBody::Json(&request));
+        assert!(response.status().is_success(), "the engine accepts every earlier item: {response:?}");
+    }
+
+    /// Executes a random part of a batch. The response names the rest as unprocessed.
     fn execute_part(&self, operation: &str, mut body: Value) -> HttpResponse {
         let dice = &self.0.dice;
         if operation == "BatchExecuteStatement" {
-            let statements = body["Statements"].as_array_mut().expect("a batch has statements");
-            let kept = dice.below(u32::try_from(statements.len()).unwrap_or(1)) as usize;
-            let skipped = statements.split_off(kept).len();
-            let mut response =
-                if kept == 0 { json!({ "Responses": [] }) } else { body_of(&self.execute(operation, &body)) };
-            let responses = response["Responses"].as_array_mut().expect("a batch has responses");
+            let statements =
+                std::mem::take(body["Statements"].as_array_mut().expect("a batch has statements"));
+            let is_kept: Vec<bool> = statements.iter().map(|_| dice.once_in(2)).collect();
+            let kept = statements.into_iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
+            body["Statements"] = kept.map(|(statement, _)| statement).collect();
+            let done =
+                if is_kept.contains(&true) { body_of(&self.execute(operation, &body)) } else { json!({}) };
+            let mut done = done["Responses"].as_array().cloned().unwrap_or_default().into_iter();
             let throttled = json!({ "Error": { "Code": "ThrottlingError", "Message": "injected" } });
-            responses.extend(std::iter::repeat_n(throttled, skipped));
-            return direct::response(200, response.to_string());
+            let responses: Vec<Value> = is_kept
+                .iter()
+                .map(|is_kept| if *is_kept { done.next().unwrap_or_default() } else { throttled.clone() })
+                .collect();
+            return direct::response(200, json!({ "Responses": responses }).to_string());
         }
         let is_write = operation == "BatchWriteItem";
         let mut unprocessed = Map::new();
@@ -274,9 +326,8 @@ impl DynamoDb {
         for (table, requests) in tables.iter_mut() {
             let list = if is_write { &mut *requests } else { &mut requests["Keys"] };
             let list = list.as_array_mut().expect("a batch has requests");
-            // At least one request is processed. DynamoDB throttles the whole batch otherwise.
-            let kept = 1 + dice.below(u32::try_from(list.len()).unwrap_or(1)) as usize;
-            let rest = list.split_off(kept.min(list.len()));
+            let (kept, rest) = self.split(std::mem::take(list));
+            *list = kept;
             if !rest.is_empty() {
                 let rest = if is_write {
                     json!(rest)
@@ -291,6 +342,16 @@ impl DynamoDb {
         let mut response = body_of(&self.execute(operation, &body));
         response[if is_write { "UnprocessedItems" } else { "UnprocessedKeys" }] = unprocessed.into();
         direct::response(200, response.to_string())
+    }
+
+    /// Divides a batch into a part that is processed and a part that is not. At least one request is processed: DynamoDB
+    /// throttles the whole batch otherwise.
+    fn split(&self, mut requests: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
+        let first = self.0.dice.below(u32::try_from(requests.len()).unwrap_or(1)) as usize;
+        let first = requests.swap_remove(first);
+        let (mut kept, rest): (Vec<_>, Vec<_>) = requests.into_iter().partition(|_| self.0.dice.once_in(2));
+        kept.push(first);
+        (kept, rest)
     }
 }
 
@@ -313,19 +374,8 @@ impl HttpConnector for DynamoDb {
         match Process::current() {
             Some(process) => HttpConnectorFuture::new(store.carry(operation, body, process)),
             // Outside of a process, calls have no faults. They prepare and check the world.
-            None => HttpConnectorFuture::new(async move { Ok(store.execute_everywhere(&operation, &body)) }),
+            None => HttpConnectorFuture::new(async move { Ok(store.execute(&operation, &body)) }),
         }
-    }
-}
-
-impl DynamoDb {
-    /// Executes a call. Creates tables in the replica, too.
-    fn execute_everywhere(&self, operation: &str, body: &Value) -> HttpResponse {
-        if matches!(operation, "CreateTable" | "UpdateTimeToLive") {
-            let replica = self.0.replica.lock().expect("no holder of the lock panics");
-            let _ = direct::execute(&replica.database, operation, RequestBody::Json(body));
-        }
-        self.execute(operation, body)
     }
 }
 
@@ -349,16 +399,12 @@ fn error(status: u16, code: &str, more: Value) -> HttpResponse {
     direct::response(status, body.to_string())
 }
 
-/// Returns the error for a conflict with another transaction.
-fn conflict(operation: &str, body: &Value, dice: &Dice) -> HttpResponse {
-    if operation != "TransactWriteItems" {
-        return error(400, "TransactionConflictException", Value::Null);
-    }
+/// Returns the error for a transaction that was cancelled because of one of its items.
+fn cancelled(reason: &str, body: &Value, dice: &Dice) -> HttpResponse {
     let items = body["TransactItems"].as_array().map_or(1, Vec::len);
-    let conflicting = dice.below(u32::try_from(items).unwrap_or(1)) as usize;
-    let reasons: Vec<Value> = (0..items)
-        .map(|at| json!({ "Code": if at == conflicting { "TransactionConflict" } else { "None" } }))
-        .collect();
+    let at_fault = dice.below(u32::try_from(items).unwrap_or(1)) as usize;
+    let reasons: Vec<Value> =
+        (0..items).map(|at| json!({ "Code": if at == at_fault { reason } else { "None" } })).collect();
     error(400, "TransactionCanceledException", json!({ "CancellationReasons": reasons }))
 }
 
