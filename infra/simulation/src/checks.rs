@@ -4,18 +4,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, NaiveDate, Utc};
 use serde_json::{Value, json};
 use touchline::config::Tables;
 use touchline::domain::prediction::Pick;
-use touchline::domain::room::{Member, RoomId};
+use touchline::domain::room::RoomId;
 use touchline::domain::tally::{EventCounts, RoomCounts, UserStats};
 use touchline::domain::{UserId, catalog::Score};
 use touchline::storage::Store;
 use touchline_testing::{Persona, SignIn};
 
 use crate::dynamodb::DynamoDb;
-use crate::person::{History, Outcome, PredictionAttempt, Shared, rows};
+use crate::person::{Claim, Guess, History, Outcome, PredictionAttempt, Shared, rows};
 use crate::season::TrueMatch;
+
+/// No item of a world is larger than this, in bytes of DynamoDB's JSON format. The largest are those with counters: they
+/// have a position for each shard of the stream.
+const LARGEST_ITEM: usize = 8_000;
 
 /// A settled world.
 #[derive(Debug)]
@@ -31,9 +36,7 @@ pub struct Settled<'a> {
 /// A stored prediction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
-    pick: Pick,
-    score: Option<Score>,
-    confidence: u32,
+    guess: Guess,
     points: Option<u32>,
 }
 
@@ -66,6 +69,7 @@ impl Settled<'_> {
         self.check_sessions(&mut wrong);
         self.check_coins(&mut wrong).await;
         self.check_search(&rooms, &mut wrong).await;
+        self.check_sizes(&mut wrong);
         if predictions.iter().any(|item| text(item, "pk") == "unreadable") {
             wrong.push("tally could not read a stream record".into());
         }
@@ -73,12 +77,22 @@ impl Settled<'_> {
     }
 
     fn check_acknowledged_predictions(&self, stored: &BTreeMap<(u32, u32), Row>, wrong: &mut Vec<String>) {
+        let given_up = self.shared.gateway.given_up();
+        let end = |attempt: &PredictionAttempt| {
+            let ended = attempt.given_up.and_then(|number| given_up.get(&number).copied().flatten());
+            ended.unwrap_or(attempt.ended)
+        };
         for history in self.histories {
             let Some(user) = history.user_id else { continue };
             for (event, attempts) in &history.predictions {
-                let row = stored.get(&(*event, user));
-                if !is_explained(row, attempts) {
-                    wrong.push(format!("user {user} match {event}: stored {row:?}, sent {attempts:?}"));
+                let attempts: Vec<_> =
+                    attempts.iter().map(|attempt| Ended { attempt, at: end(attempt) }).collect();
+                let guess = stored.get(&(*event, user)).map(|row| row.guess);
+                if !is_explained(guess, &attempts) {
+                    wrong.push(format!("user {user} match {event}: stored {guess:?}, sent {attempts:?}"));
+                }
+                for one in attempts.iter().filter(|one| !is_shown_right(one, &attempts)) {
+                    wrong.push(format!("user {user} match {event}: {one:?} shows a different prediction"));
                 }
             }
         }
@@ -101,19 +115,14 @@ impl Settled<'_> {
 
     async fn check_counts(&self, stored: &BTreeMap<(u32, u32), Row>, wrong: &mut Vec<String>) {
         let mut events = BTreeMap::<u32, EventCounts>::new();
-        let mut users = BTreeMap::<u32, UserStats>::new();
-        for ((event, user), row) in stored {
+        for ((event, _), row) in stored {
             *events.entry(*event).or_default() += EventCounts {
                 predictions: 1,
-                home: i64::from(row.pick == Pick::Home),
-                draw: i64::from(row.pick == Pick::Draw),
-                away: i64::from(row.pick == Pick::Away),
-                confidence: i64::from(row.confidence),
+                home: i64::from(row.guess.pick == Pick::Home),
+                draw: i64::from(row.guess.pick == Pick::Draw),
+                away: i64::from(row.guess.pick == Pick::Away),
+                confidence: i64::from(row.guess.confidence),
             };
-            let stats = users.entry(*user).or_default();
-            if let Some(points) = row.points {
-                *stats += UserStats { settled: 1, correct: i64::from(points > 0), points: i64::from(points) };
-            }
         }
         for one in self.shared.season.matches() {
             let counts = self.store.event_counts(one.id).await.expect("the store has no faults");
@@ -122,7 +131,7 @@ impl Settled<'_> {
                 wrong.push(format!("match {}: {counts:?}, recount {recount:?}", one.id));
             }
         }
-        for (user, recount) in users {
+        for (user, recount) in recounted_stats(stored) {
             let stats = self.store.user_stats(UserId(user)).await.expect("the store has no faults");
             if stats != recount {
                 wrong.push(format!("user {user}: {stats:?}, recount {recount:?}"));
@@ -131,7 +140,7 @@ impl Settled<'_> {
     }
 
     fn check_memberships(&self, rooms: &[Value], users: &[Value], wrong: &mut Vec<String>) {
-        let names = usernames(users);
+        let profiles = profiles(users);
         let truth = self.shared.homeserver.memberships();
         let known: BTreeSet<&str> = rooms
             .iter()
@@ -140,9 +149,10 @@ impl Settled<'_> {
             .collect();
         let mut stored = BTreeMap::new();
         for item in rooms.iter().filter(|item| text(item, "sk").starts_with("member#")) {
-            let Some(name) = small(item, "user_id").and_then(|id| names.get(&id)) else { continue };
+            let profile = small(item, "user_id").and_then(|id| profiles.get(&id));
+            let Some(profile) = profile else { continue };
             stored.insert(
-                (text(item, "room_id").to_owned(), name.clone()),
+                (text(item, "room_id").to_owned(), text(profile, "username").to_owned()),
                 text(item, "membership").to_owned(),
             );
         }
@@ -159,6 +169,7 @@ impl Settled<'_> {
         }
     }
 
+    /// Checks what is copied to memberships, and the counts of rooms.
     async fn check_copies(
         &self,
         rooms: &[Value],
@@ -166,55 +177,59 @@ impl Settled<'_> {
         stored: &BTreeMap<(u32, u32), Row>,
         wrong: &mut Vec<String>,
     ) {
-        let teams: BTreeMap<u32, Option<u32>> = users
-            .iter()
-            .filter(|item| text(item, "sk") == "profile")
-            .filter_map(|item| {
-                let id = text(item, "pk").strip_prefix("user#")?.parse().ok()?;
-                Some((id, small(item, "primary_team")))
-            })
-            .collect();
-        let mut recounts = BTreeMap::<String, RoomCounts>::new();
+        let profiles = profiles(users);
+        let stats = recounted_stats(stored);
+        let mut recounts = BTreeMap::<&str, RoomRecount>::new();
+        let mut ranked = BTreeMap::<&str, Vec<(i64, UserStats)>>::new();
         for item in rooms.iter().filter(|item| text(item, "sk").starts_with("member#")) {
-            let parsed: serde_dynamo::Item =
-                serde_json::from_value(item.clone()).expect("an item is an item");
-            let Ok(member) = serde_dynamo::from_item::<_, Member>(parsed) else {
-                wrong.push(format!("a membership cannot be read: {item}"));
-                continue;
-            };
-            let room = member.room_id.as_str().to_owned();
-            *recounts.entry(room.clone()).or_default() += RoomCounts::of(&member);
-            if !member.has_joined() {
-                continue;
+            let room = text(item, "room_id");
+            let recount = recounts.entry(room).or_default();
+            let (Some(user), "join") = (small(item, "user_id"), text(item, "membership")) else { continue };
+            let team = profiles.get(&user).and_then(|profile| small(profile, "primary_team"));
+            if small(item, "team") != team {
+                wrong.push(format!("user {user} in {room}: {item} instead of team {team:?}"));
             }
-            let user = member.user_id.0;
-            let team = teams.get(&user).copied().flatten();
-            if member.team != team {
-                wrong.push(format!("user {user} in {room}: team {:?} instead of {team:?}", member.team));
+            let event = small(item, "event_id");
+            let pick = event.and_then(|event| stored.get(&(event, user))).map(|row| row.guess.pick);
+            if text(item, "pick") != pick.map_or("", Pick::as_str) {
+                wrong.push(format!("user {user} in {room}: {item} instead of pick {pick:?}"));
             }
-            let pick = member.event_id.and_then(|event| stored.get(&(event, user))).map(|row| row.pick);
-            if member.pick != pick {
-                wrong.push(format!("user {user} in {room}: pick {:?} instead of {pick:?}", member.pick));
-            }
-            let stats = self.store.user_stats(UserId(user)).await.expect("the store has no faults");
+            recount.add(pick, team, number(item, "seen"));
+            let stats = stats.get(&user).copied().unwrap_or_default();
             let copied = (number(item, "settled").unwrap_or(0), number(item, "correct").unwrap_or(0));
-            if copied != (stats.settled, stats.correct) || number(item, "standing") != stats.ranking_key() {
+            if copied != (stats.settled, stats.correct) {
                 wrong.push(format!("user {user} in {room}: ranked by {copied:?} instead of {stats:?}"));
             }
+            match number(item, "standing") {
+                Some(standing) => ranked.entry(room).or_default().push((standing, stats)),
+                None if stats.settled > 0 => {
+                    wrong.push(format!("user {user} in {room} is not ranked: {item}"));
+                }
+                None => {}
+            }
+        }
+        for (room, members) in ranked {
+            check_ranking(room, &members, wrong);
         }
         for (room, recount) in recounts {
-            let id = RoomId::parse(&room).expect("a stored room id is valid");
+            let id = RoomId::parse(room).expect("a stored room id is valid");
             let counts = self.store.room_counts(&id).await.expect("the store has no faults");
-            let teams = |counts: &RoomCounts| -> BTreeMap<u32, i64> {
-                counts
-                    .teams
-                    .iter()
-                    .filter(|(_, count)| **count != 0)
-                    .map(|(team, count)| (*team, *count))
-                    .collect()
-            };
-            if counts.totals != recount.totals || teams(&counts) != teams(&recount) {
+            let counts = RoomRecount::of(counts);
+            if counts != recount {
                 wrong.push(format!("room {room}: {counts:?}, recount {recount:?}"));
+            }
+        }
+    }
+
+    /// Checks that no item has become large. DynamoDB rejects items over 400 KB, and every write of a large item is expensive.
+    fn check_sizes(&self, wrong: &mut Vec<String>) {
+        let Tables { users, sms_logs, catalog, predictions, wallets, rooms } = self.tables;
+        for table in [users, sms_logs, catalog, predictions, wallets, rooms] {
+            for item in self.dynamodb.items(table) {
+                let size = item.to_string().len();
+                if size > LARGEST_ITEM {
+                    wrong.push(format!("{table} {} {} has {size} bytes", item["pk"], item["sk"]));
+                }
             }
         }
     }
@@ -246,17 +261,16 @@ impl Settled<'_> {
                 let expected = -i64::from(deduction.amount);
                 let is_right = match deduction.outcome {
                     Outcome::Acknowledged => entry == Some(expected),
-                    Outcome::Rejected | Outcome::Unknown => entry.is_none_or(|amount| amount == expected),
+                    Outcome::Unknown => entry.is_none_or(|amount| amount == expected),
+                    Outcome::Rejected => entry.is_none(),
                 };
                 if !is_right {
                     wrong.push(format!("user {user}: {deduction:?}, in the ledger {entry:?}"));
                 }
             }
-            let claimed: i64 =
-                entries.iter().filter(|(key, _)| key.starts_with("day#")).map(|(_, coins)| coins).sum();
-            let acknowledged: i64 = history.claims.iter().sum();
-            if claimed < acknowledged || (claimed > acknowledged && !history.has_unknown_claims) {
-                wrong.push(format!("user {user}: claimed {acknowledged}, in the ledger {claimed}"));
+            check_claims(user, &history.claims, &entries, wrong);
+            if let Err(problem) = check_wallet(&items, user) {
+                wrong.push(format!("the wallet of user {user}: {problem}"));
             }
         }
     }
@@ -290,6 +304,75 @@ impl Settled<'_> {
     }
 }
 
+/// The counts of a room, counted from its memberships.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct RoomRecount {
+    members: i64,
+    /// Predictions of a home win, a draw, an away win.
+    picks: [i64; 3],
+    predictions: i64,
+    teams: BTreeMap<u32, i64>,
+    /// Members by the day on which they were last seen.
+    days: BTreeMap<i64, i64>,
+}
+
+impl RoomRecount {
+    fn add(&mut self, pick: Option<Pick>, team: Option<u32>, seen: Option<i64>) {
+        self.members += 1;
+        self.predictions += i64::from(pick.is_some());
+        for (count, of) in self.picks.iter_mut().zip([Pick::Home, Pick::Draw, Pick::Away]) {
+            *count += i64::from(pick == Some(of));
+        }
+        if let Some(team) = team {
+            *self.teams.entry(team).or_default() += 1;
+        }
+        if let Some(seen) = seen {
+            *self.days.entry(seen).or_default() += 1;
+        }
+    }
+
+    fn of(counts: RoomCounts) -> Self {
+        let RoomCounts { totals, teams, days } = counts;
+        Self {
+            members: totals.members,
+            picks: [totals.home, totals.draw, totals.away],
+            predictions: totals.predictions,
+            teams: teams.into_iter().filter(|(_, count)| *count != 0).collect(),
+            days: days
+                .into_iter()
+                .filter(|(_, count)| *count != 0)
+                .map(|(day, count)| (day.0, count))
+                .collect(),
+        }
+    }
+}
+
+/// Counts the settled predictions of each user.
+fn recounted_stats(stored: &BTreeMap<(u32, u32), Row>) -> BTreeMap<u32, UserStats> {
+    let mut users = BTreeMap::<u32, UserStats>::new();
+    for ((_, user), row) in stored {
+        let stats = users.entry(*user).or_default();
+        if let Some(points) = row.points {
+            *stats += UserStats { settled: 1, correct: i64::from(points > 0), points: i64::from(points) };
+        }
+    }
+    users
+}
+
+/// Checks that the members of a room are ranked by correct predictions, and then by the share of correct ones.
+fn check_ranking(room: &str, members: &[(i64, UserStats)], wrong: &mut Vec<String>) {
+    for (standing, stats) in members {
+        for (other_standing, other) in members {
+            // A share is compared as a product, without rounding.
+            let is_better = (stats.correct, stats.correct * other.settled)
+                > (other.correct, other.correct * stats.settled);
+            if is_better && standing <= other_standing {
+                wrong.push(format!("{room}: {stats:?} is not ranked before {other:?}"));
+            }
+        }
+    }
+}
+
 fn stored_predictions(items: &[Value], wrong: &mut Vec<String>) -> BTreeMap<(u32, u32), Row> {
     let mut rows = BTreeMap::new();
     for item in items {
@@ -298,9 +381,11 @@ fn stored_predictions(items: &[Value], wrong: &mut Vec<String>) -> BTreeMap<(u32
         }
         let goals = |name: &str| small(item, name).and_then(|goals| u16::try_from(goals).ok());
         let row = Pick::parse(text(item, "pick")).ok().map(|pick| Row {
-            pick,
-            score: goals("home").zip(goals("away")).map(|(home, away)| Score { home, away }),
-            confidence: small(item, "confidence").unwrap_or(u32::MAX),
+            guess: Guess {
+                pick,
+                score: goals("home").zip(goals("away")).map(|(home, away)| Score { home, away }),
+                confidence: small(item, "confidence").unwrap_or(u32::MAX),
+            },
             points: small(item, "points"),
         });
         match (small(item, "event_id"), small(item, "user_id"), row) {
@@ -324,45 +409,51 @@ fn points(row: &Row, result: Score) -> u32 {
         1.. => Pick::Home,
         _ => Pick::Away,
     };
-    match row.score {
-        _ if row.pick != outcome => 0,
+    match row.guess.score {
+        _ if row.guess.pick != outcome => 0,
         Some(score) if score == result => 4,
         Some(score) if outcome != Pick::Draw && difference(score) == difference(result) => 3,
         _ => 2,
     }
 }
 
-fn usernames(users: &[Value]) -> BTreeMap<u32, String> {
+/// Returns the profiles by user id.
+fn profiles(users: &[Value]) -> BTreeMap<u32, &Value> {
     let profiles = users.iter().filter(|item| text(item, "sk") == "profile");
-    profiles
-        .filter_map(|item| {
-            Some((text(item, "pk").strip_prefix("user#")?.parse().ok()?, text(item, "username").to_owned()))
-        })
-        .collect()
+    profiles.filter_map(|item| Some((text(item, "pk").strip_prefix("user#")?.parse().ok()?, item))).collect()
 }
 
-/// Returns whether a stored prediction is the one of the last acknowledged request, or of a later request whose outcome
-/// is unknown. `attempts` are the requests of a user, in order.
-fn is_explained(row: Option<&Row>, attempts: &[PredictionAttempt]) -> bool {
-    let last = attempts.iter().rposition(|attempt| attempt.outcome == Outcome::Acknowledged);
-    let possible = &attempts[last.unwrap_or(0)..];
-    match row {
-        None => last.is_none(),
-        Some(row) => possible.iter().any(|attempt| {
-            attempt.outcome != Outcome::Rejected
-                && (attempt.pick, attempt.score, attempt.confidence) == (row.pick, row.score, row.confidence)
-        }),
-    }
+/// A request, and when its function ended.
+#[derive(Debug)]
+struct Ended<'a> {
+    attempt: &'a PredictionAttempt,
+    at: DateTime<Utc>,
+}
+
+/// Returns whether a request explains what is stored: it was not rejected, and no acknowledged request began after it had
+/// ended.
+fn is_explained(stored: Option<Guess>, attempts: &[Ended<'_>]) -> bool {
+    let acknowledged = || attempts.iter().filter(|one| one.attempt.outcome == Outcome::Acknowledged);
+    let Some(stored) = stored else { return acknowledged().next().is_none() };
+    attempts.iter().any(|one| {
+        one.attempt.outcome != Outcome::Rejected
+            && one.attempt.sent == stored
+            && !acknowledged().any(|later| later.attempt.began > one.at)
+    })
+}
+
+/// Returns whether a response shows the prediction that was sent, or the one of a concurrent request.
+fn is_shown_right(one: &Ended<'_>, attempts: &[Ended<'_>]) -> bool {
+    let Some(shown) = one.attempt.shown else { return true };
+    let is_concurrent = |other: &Ended<'_>| other.attempt.began <= one.at && one.attempt.began <= other.at;
+    shown == one.attempt.sent
+        || attempts.iter().any(|other| is_concurrent(other) && other.attempt.sent == shown)
 }
 
 /// Checks that each phone and each username has one owner, whose profile has the same phone or username. A user also
 /// stays the owner of earlier usernames.
 fn check_owners(users: &[Value], wrong: &mut Vec<String>) {
-    let profiles: BTreeMap<u32, &Value> = users
-        .iter()
-        .filter(|item| text(item, "sk") == "profile")
-        .filter_map(|item| Some((text(item, "pk").strip_prefix("user#")?.parse().ok()?, item)))
-        .collect();
+    let profiles = profiles(users);
     let mut owned = BTreeSet::new();
     for item in users.iter().filter(|item| text(item, "sk") == "owner") {
         let Some((kind, value)) = text(item, "pk").split_once('#') else { continue };
@@ -384,4 +475,62 @@ fn check_owners(users: &[Value], wrong: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// Checks the daily coins in a ledger: each acknowledged claim is there, no others than those that may have been carried
+/// out, and each has the coins that docs/coins.md promises for its day of the streak.
+fn check_claims(user: u32, claims: &[Claim], entries: &BTreeMap<&str, i64>, wrong: &mut Vec<String>) {
+    let days =
+        entries.iter().filter_map(|(key, coins)| Some((key.strip_prefix("day#")?.parse().ok()?, *coins)));
+    let days: BTreeMap<NaiveDate, i64> = days.collect();
+    let mut last: Option<(NaiveDate, i64)> = None;
+    for (day, coins) in &days {
+        let streak = match last {
+            Some((yesterday, streak)) if yesterday.succ_opt() == Some(*day) => streak + 1,
+            _ => 1,
+        };
+        let expected = 10 + 5 * (streak - 1).min(6);
+        if *coins != expected {
+            wrong.push(format!("user {user}: {coins} coins on {day}, day {streak} of the streak"));
+        }
+        last = Some((*day, streak));
+    }
+    let of = |outcome| claims.iter().filter(move |claim| claim.outcome == outcome);
+    let mut left: Vec<i64> = days.values().copied().collect();
+    for claim in of(Outcome::Acknowledged) {
+        match left.iter().position(|coins| *coins == claim.coins) {
+            Some(at) => drop(left.swap_remove(at)),
+            None => wrong.push(format!("user {user}: {claim:?} is not in the ledger {days:?}")),
+        }
+    }
+    if left.len() > of(Outcome::Unknown).count() {
+        wrong.push(format!("user {user}: claims {claims:?}, in the ledger {days:?}"));
+    }
+}
+
+/// Checks that the entries of a wallet form a chain from 0 to its balance, and that no balance is negative.
+fn check_wallet(items: &[Value], user: u32) -> Result<(), String> {
+    let of_user = items.iter().filter(|item| text(item, "pk") == format!("user#{user}"));
+    let mut entries: Vec<&Value> =
+        of_user.clone().filter(|item| text(item, "sk").starts_with("entry#")).collect();
+    entries.sort_by_key(|entry| number(entry, "sequence"));
+    let mut balance = 0;
+    for (entry, sequence) in entries.iter().zip(1..) {
+        let amount = number(entry, "amount").ok_or("an entry has no amount")?;
+        let expected = [Some(sequence), Some(balance), Some(balance + amount)];
+        let is = ["sequence", "previous_balance", "balance"].map(|name| number(entry, name));
+        if is != expected {
+            return Err(format!("sequence, balance before and after are {is:?} instead of {expected:?}"));
+        }
+        balance += amount;
+        if balance < 0 {
+            return Err(format!("the balance was {balance}"));
+        }
+    }
+    let wallet = of_user.clone().find(|item| text(item, "sk") == "balance");
+    let stored = wallet.map_or((0, 0), |wallet| {
+        (number(wallet, "balance").unwrap_or(0), number(wallet, "entries").unwrap_or(0))
+    });
+    let expected = (balance, i64::try_from(entries.len()).unwrap_or(i64::MAX));
+    if stored == expected { Ok(()) } else { Err(format!("{stored:?} instead of {expected:?}")) }
 }

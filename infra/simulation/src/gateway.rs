@@ -1,7 +1,11 @@
 //! API Gateway: turns requests into events and invokes the function of the route.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 
 use lambda_http::Body;
 use lambda_http::http::{HeaderMap, StatusCode};
@@ -16,7 +20,7 @@ use crate::sms::Texts;
 use crate::trace::Trace;
 
 /// The status that stands for a response that never arrived.
-pub const LOST: u16 = 599;
+const LOST: u16 = 599;
 
 /// The API of a world. Clones share the world.
 #[derive(Debug, Clone)]
@@ -27,9 +31,20 @@ pub struct Gateway {
     pub faults: Arc<Faults>,
     pub trace: Arc<Trace>,
     pub requests: Arc<AtomicU64>,
+    /// The requests whose clients gave up, with the time at which the function ended. `None` while it runs.
+    pub given_up_requests: Arc<Mutex<BTreeMap<u64, Option<DateTime<Utc>>>>>,
 }
 
 impl Gateway {
+    /// Returns the requests whose clients gave up.
+    ///
+    /// # Panics
+    ///
+    /// If a holder of the lock panicked.
+    pub fn given_up(&self) -> MutexGuard<'_, BTreeMap<u64, Option<DateTime<Utc>>>> {
+        self.given_up_requests.lock().expect("no holder of the lock panics")
+    }
+
     async fn respond(&self, request: &RawRequest, number: u64) -> (StatusCode, HeaderMap, Value) {
         let RawRequest { method, target, headers, body, address } = request;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -75,11 +90,29 @@ impl Api for Gateway {
         let name = format!("{} {}", request.method, request.target);
         let sent = request.body.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
         self.trace.line(format_args!("#{number} {name} {sent}"));
-        let (mut status, headers, mut body) = self.respond(&request, number).await;
-        if self.faults.occurs("LostHttpResponse", 15) {
-            (status, body) =
-                (StatusCode::from_u16(LOST).expect("the status is valid"), json!({ "lost": body }));
-        }
+        // The function goes on if its client gives up.
+        let gateway = self.clone();
+        let mut work = tokio::spawn(async move {
+            let response = gateway.respond(&request, number).await;
+            if let Some(ended) = gateway.given_up().get_mut(&number) {
+                *ended = Some(gateway.clock.time());
+            }
+            response
+        });
+        let lost = |body| (StatusCode::from_u16(LOST).expect("the status is valid"), HeaderMap::new(), body);
+        let gives_up = self.faults.occurs("ClientGaveUp", 15);
+        let patience = if gives_up { self.faults.dice().millis(1, 1_500) } else { Duration::MAX };
+        let (status, headers, body) = if let Ok(response) = tokio::time::timeout(patience, &mut work).await {
+            let (status, headers, body) = response.expect("no request panics");
+            if self.faults.occurs("LostHttpResponse", 10) {
+                lost(json!({ "lost": body }))
+            } else {
+                (status, headers, body)
+            }
+        } else {
+            self.given_up().insert(number, None);
+            lost(json!({ "given_up": number }))
+        };
         self.trace.line(format_args!("#{number} -> {} {body}", status.as_u16()));
         Response { request: name, status, headers, body }
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde_json::Value;
+use touchline::domain::MAX_CLOCK_DIFFERENCE;
 use touchline::domain::catalog::Score;
 use touchline::domain::prediction::Pick;
 use touchline_testing::{Api as _, Persona, Request, Response, User};
@@ -12,7 +14,10 @@ use touchline_testing::{Api as _, Persona, Request, Response, User};
 use crate::dice::Dice;
 use crate::gateway::Gateway;
 use crate::homeserver::{ClientAction, Homeserver};
-use crate::season::{Season, TEAMS};
+use crate::season::{Season, TEAMS, TrueMatch};
+
+/// How much later than an import every environment knows what it imported.
+const CATALOG_DELAY: TimeDelta = TimeDelta::seconds(10);
 
 /// What all people of a world share.
 #[derive(Debug)]
@@ -43,20 +48,50 @@ pub struct History {
     pub user_id: Option<u32>,
     pub predictions: BTreeMap<u32, Vec<PredictionAttempt>>,
     pub deductions: Vec<Deduction>,
-    /// How many coins each acknowledged claim awarded.
-    pub claims: Vec<i64>,
-    /// Whether the outcome of a claim is unknown.
-    pub has_unknown_claims: bool,
+    pub claims: Vec<Claim>,
     /// How many sessions each code opened.
     pub sessions: BTreeMap<String, u32>,
+}
+
+/// What a person predicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guess {
+    pub pick: Pick,
+    pub score: Option<Score>,
+    pub confidence: u32,
+}
+
+impl Guess {
+    /// Reads the prediction in the `data` of a response.
+    fn read(data: &Value) -> Option<Self> {
+        let goals = |side: &str| u16::try_from(data["score_prediction"][side].as_u64()?).ok();
+        Some(Self {
+            pick: Pick::parse(data["prediction"].as_str()?).ok()?,
+            score: goals("home").zip(goals("away")).map(|(home, away)| Score { home, away }),
+            confidence: u32::try_from(data["confidence"].as_u64()?).ok()?,
+        })
+    }
 }
 
 /// One request to save a prediction.
 #[derive(Debug, Clone)]
 pub struct PredictionAttempt {
-    pub pick: Pick,
-    pub score: Option<Score>,
-    pub confidence: u32,
+    pub sent: Guess,
+    /// The saved prediction in the response.
+    pub shown: Option<Guess>,
+    pub outcome: Outcome,
+    pub began: DateTime<Utc>,
+    /// When the person got a response or gave up.
+    pub ended: DateTime<Utc>,
+    /// The number of the request if the person gave up. The function may have gone on.
+    pub given_up: Option<u64>,
+}
+
+/// One request for the daily coins.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim {
+    pub day: NaiveDate,
+    pub coins: i64,
     pub outcome: Outcome,
 }
 
@@ -68,14 +103,14 @@ pub struct Deduction {
     pub outcome: Outcome,
 }
 
-/// What a person knows about a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a person knows about a request. Of several requests for the same thing, the smallest outcome counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     Acknowledged,
-    /// Rejected by a rule: nothing changed.
-    Rejected,
     /// There was no response, or the service reported a failure. The request may have been carried out or not.
     Unknown,
+    /// Rejected by a rule: nothing changed.
+    Rejected,
 }
 
 impl Outcome {
@@ -145,19 +180,22 @@ impl Person {
         tokio::time::sleep(pause).await;
     }
 
-    /// Sends a request. If the service fails, sends it again, up to three times.
-    async fn insist<V>(&self, request: Request<Gateway, V>) -> Response {
+    /// Sends a request. If the service fails, sends it again, up to three times. Returns the last response and what the
+    /// person knows after all of them.
+    async fn insist<V>(&self, request: Request<Gateway, V>) -> (Response, Outcome) {
         let request = request.from_address(&self.address());
         let mut response = request.clone().await;
+        let mut outcome = Outcome::of(&response);
         for _ in 0..self.dice.below(4) {
-            if response.status.as_u16() < 500 {
+            if Outcome::of(&response) != Outcome::Unknown {
                 break;
             }
             tokio::time::sleep(self.dice.millis(50, 3_000)).await;
             response = request.clone().await;
+            outcome = outcome.min(Outcome::of(&response));
         }
         self.check(&response);
-        response
+        (response, outcome)
     }
 
     /// Checks what must hold for every response.
@@ -176,7 +214,7 @@ impl Person {
         let shared = Arc::clone(&self.shared);
         let anonymous = Persona::anonymous(&shared.gateway);
         let phone = self.phone();
-        let requested = self.insist(anonymous.requests_code(&phone)).await;
+        let (requested, _) = self.insist(anonymous.requests_code(&phone)).await;
         if requested.status != 200 {
             return;
         }
@@ -233,9 +271,10 @@ impl Person {
                 let name = format!("Name {}", self.dice.below(100));
                 self.insist(user.updates_profile().name(&name)).await;
             }
+            84 => self.rename(user).await,
             83 => {
                 self.has_logged_out = true;
-                let response = self.insist(user.logs_out()).await;
+                let (response, _) = self.insist(user.logs_out()).await;
                 // Logging in again takes a code, and codes are limited, so most people stay logged in.
                 if response.status == 200 || response.status == 401 {
                     self.history.user = None;
@@ -246,9 +285,37 @@ impl Person {
         }
     }
 
+    /// Tries to get another username. Several people want the same ones.
+    async fn rename(&mut self, user: &User<Gateway>) {
+        let username = format!("person{}", self.dice.between(1, 9));
+        let (_, outcome) = self.insist(user.updates_profile().username(&username)).await;
+        if outcome == Outcome::Acknowledged {
+            let mut renamed = user.clone();
+            renamed.username.clone_from(&username);
+            self.history.user = Some(renamed);
+            let mut usernames = self.shared.usernames.lock().expect("no holder of the lock panics");
+            usernames.insert(self.number, username);
+        }
+    }
+
     async fn predict(&mut self, user: &User<Gateway>) {
-        let matches = self.shared.season.matches();
-        let event = self.dice.choose(&matches).id;
+        let event = self.dice.choose(&self.shared.season.matches()).id;
+        // Sometimes two devices send different predictions concurrently.
+        let attempts = if self.dice.once_in(8) {
+            let (one, other) = futures_util::future::join(
+                self.send_prediction(user, event),
+                self.send_prediction(user, event),
+            )
+            .await;
+            [one, other].concat()
+        } else {
+            self.send_prediction(user, event).await
+        };
+        self.history.predictions.entry(event).or_default().extend(attempts);
+    }
+
+    /// Sends a random prediction, up to three times.
+    async fn send_prediction(&self, user: &User<Gateway>, event: u32) -> Vec<PredictionAttempt> {
         let pick = *self.dice.choose(&[Pick::Home, Pick::Draw, Pick::Away]);
         let score = self.dice.once_in(2).then(|| {
             let (low, more) = (self.dice.below(2), 1 + self.dice.below(2));
@@ -260,44 +327,75 @@ impl Person {
             Score { home: u16::try_from(home).unwrap_or(0), away: u16::try_from(away).unwrap_or(0) }
         });
         let confidence = self.dice.below(101);
+        let sent = Guess { pick, score, confidence };
         let mut request = user.predicts(event).pick(pick.as_str()).confidence(confidence);
         if let Some(score) = score {
             request = request.score(u32::from(score.home), u32::from(score.away));
         }
+        let mut attempts = Vec::new();
         for _ in 0..=self.dice.below(3) {
+            let before = self.shared.season.one(event);
+            let began = self.shared.gateway.clock.time();
             let response = request.clone().from_address(&self.address()).await;
             self.check(&response);
-            let outcome = Outcome::of(&response);
-            let attempt = PredictionAttempt { pick, score, confidence, outcome };
-            if outcome == Outcome::Acknowledged {
-                self.check_saved(&response, &attempt);
-            }
-            self.history.predictions.entry(event).or_default().push(attempt);
+            let attempt = PredictionAttempt {
+                sent,
+                shown: Guess::read(&response.body["data"]),
+                outcome: Outcome::of(&response),
+                began,
+                ended: self.shared.gateway.clock.time(),
+                given_up: response.body["given_up"].as_u64(),
+            };
+            self.check_kick_off(&before, &attempt, &response);
+            let outcome = attempt.outcome;
+            attempts.push(attempt);
             if outcome != Outcome::Unknown {
                 break;
             }
             tokio::time::sleep(self.dice.millis(10, 2_000)).await;
         }
+        attempts
     }
 
-    /// Checks that the response to a saved prediction shows the prediction that was sent.
-    fn check_saved(&self, response: &Response, sent: &PredictionAttempt) {
-        let saved = &response.body["data"];
-        if saved["prediction"] != sent.pick.as_str() || saved["confidence"] != sent.confidence {
-            self.shared
-                .violation(format!("person {} sent {sent:?}, and {saved} was acknowledged", self.number));
+    /// Checks that a prediction is accepted before kick-off and rejected after it. Skips matches that have just changed,
+    /// because the service learns about a change a little later.
+    fn check_kick_off(&self, before: &TrueMatch, attempt: &PredictionAttempt, response: &Response) {
+        let season = &self.shared.season;
+        let is_known = season.known_since(before).is_some_and(|since| since + CATALOG_DELAY < attempt.began);
+        if !is_known || season.one(before.id).changed != before.changed {
+            return;
+        }
+        let is_to_come = matches!(before.status, "scheduled" | "postponed");
+        let is_over = !is_to_come || attempt.began > before.start + MAX_CLOCK_DIFFERENCE;
+        if is_over && attempt.outcome == Outcome::Acknowledged {
+            self.shared.violation(format!("{attempt:?} was accepted, but the match began: {before:?}"));
+        }
+        let is_open = is_to_come && attempt.ended < before.start - MAX_CLOCK_DIFFERENCE;
+        if is_open && response.body["code"] == "event_started" {
+            self.shared.violation(format!("{attempt:?} was rejected, but the match is open: {before:?}"));
         }
     }
 
     async fn claim(&mut self, user: &User<Gateway>) {
-        let response = self.insist(user.claims_daily_coins()).await;
-        match Outcome::of(&response) {
-            Outcome::Acknowledged => {
-                self.history.claims.push(response.body["data"]["coins_awarded"].as_i64().unwrap_or(0));
-            }
-            // After a rejection too: an earlier attempt may have claimed without our knowledge.
-            Outcome::Unknown | Outcome::Rejected => self.history.has_unknown_claims = true,
+        let began = self.shared.gateway.clock.time();
+        let (response, outcome) = self.insist(user.claims_daily_coins()).await;
+        let ended = self.shared.gateway.clock.time();
+        let day = began.date_naive();
+        let has_tried =
+            self.history.claims.iter().any(|claim| claim.day == day && claim.outcome != Outcome::Rejected);
+        // At midnight, the clocks of two environments can show different days.
+        let is_near_midnight =
+            (began - MAX_CLOCK_DIFFERENCE).date_naive() != (ended + MAX_CLOCK_DIFFERENCE).date_naive();
+        if outcome == Outcome::Rejected
+            && response.body["code"] == "already_claimed"
+            && !has_tried
+            && !is_near_midnight
+        {
+            self.shared
+                .violation(format!("person {} has not claimed on {day}, but was told so", self.number));
         }
+        let coins = response.body["data"]["coins_awarded"].as_i64().unwrap_or(0);
+        self.history.claims.push(Claim { day, coins, outcome });
     }
 
     async fn spend(&mut self, user: &User<Gateway>) {
@@ -306,20 +404,12 @@ impl Person {
         let amount = 1 + self.dice.below(15);
         let request = user.deducts(amount).reference(&reference);
         // Sometimes two devices send the same order concurrently.
-        let responses = if self.dice.once_in(5) {
+        let outcome = if self.dice.once_in(5) {
             let (one, other) =
                 futures_util::future::join(self.insist(request.clone()), self.insist(request)).await;
-            vec![one, other]
+            one.1.min(other.1)
         } else {
-            vec![self.insist(request).await]
-        };
-        let outcomes: Vec<Outcome> = responses.iter().map(Outcome::of).collect();
-        let outcome = if outcomes.contains(&Outcome::Acknowledged) {
-            Outcome::Acknowledged
-        } else if outcomes.contains(&Outcome::Unknown) {
-            Outcome::Unknown
-        } else {
-            Outcome::Rejected
+            self.insist(request).await.1
         };
         self.history.deductions.push(Deduction { reference, amount, outcome });
     }
@@ -335,8 +425,8 @@ impl Person {
         if self.dice.once_in(2) {
             request = request.about_event(self.dice.choose(&self.shared.season.matches()).id);
         }
-        let response = self.insist(request).await;
-        if Outcome::of(&response) == Outcome::Acknowledged {
+        let (response, outcome) = self.insist(request).await;
+        if outcome == Outcome::Acknowledged {
             let id = response.body["data"]["room_id"].as_str().unwrap_or_default().to_owned();
             let mut rooms = self.shared.rooms.lock().expect("no holder of the lock panics");
             rooms.push(id);
@@ -390,7 +480,7 @@ impl Person {
 
     async fn read(&self, user: &User<Gateway>) {
         let room = self.any_room();
-        let response = match self.dice.below(8) {
+        let (response, _) = match self.dice.below(8) {
             0 => self.insist(user.views_profile()).await,
             1 => self.insist(user.lists_events()).await,
             2 => self.insist(user.lists_own_predictions()).await,

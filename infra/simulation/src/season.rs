@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use serde_json::{Value, json};
 use touchline::domain::catalog::Score;
 
@@ -22,6 +22,8 @@ pub struct TrueMatch {
     pub start: DateTime<Utc>,
     pub status: &'static str,
     pub score: Option<Score>,
+    /// When the match last changed.
+    pub changed: DateTime<Utc>,
 }
 
 impl TrueMatch {
@@ -38,6 +40,8 @@ pub struct Season {
     matches: Mutex<Vec<TrueMatch>>,
     /// The documents that the feed has sent, oldest first.
     sent: Mutex<Vec<Value>>,
+    /// The imports that succeeded: the time of the document, and the time at which the import ended.
+    imports: Mutex<Vec<(DateTime<Utc>, DateTime<Utc>)>>,
     clock: VirtualClock,
     dice: Dice,
     lambda: Arc<Lambda>,
@@ -59,25 +63,54 @@ impl Season {
         trace: Arc<Trace>,
     ) -> Self {
         let begin = clock.time();
+        // Some seasons last so long that sessions, positions in streams and expired items become old.
+        let hours = if dice.once_in(4) { 72 } else { 24 };
         let list = (1..=matches).map(|id| {
             let home = 1 + dice.below(TEAMS);
             TrueMatch {
                 id,
                 home,
                 away: 1 + (home + dice.below(TEAMS - 1)) % TEAMS,
-                start: begin + TimeDelta::minutes(i64::from(dice.between(30, 24 * 60))),
+                start: begin + TimeDelta::minutes(i64::from(dice.between(30, hours * 60))),
                 status: "scheduled",
                 score: None,
+                changed: begin - TimeDelta::milliseconds(1),
             }
         });
         let matches = Mutex::new(list.collect());
-        Self { matches, sent: Mutex::default(), clock, dice, lambda, faults, trace }
+        Self {
+            matches,
+            sent: Mutex::default(),
+            imports: Mutex::default(),
+            clock,
+            dice,
+            lambda,
+            faults,
+            trace,
+        }
     }
 
     /// Returns the matches as they are now.
     #[must_use]
     pub fn matches(&self) -> Vec<TrueMatch> {
         self.matches.lock().expect("no holder of the lock panics").clone()
+    }
+
+    /// Returns a match as it is now.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such match.
+    #[must_use]
+    pub fn one(&self, id: u32) -> TrueMatch {
+        self.matches().into_iter().find(|one| one.id == id).expect("the match exists")
+    }
+
+    /// Returns since when the service knows a match as it is now. `None` if it does not know it yet.
+    #[must_use]
+    pub fn known_since(&self, one: &TrueMatch) -> Option<DateTime<Utc>> {
+        let imports = self.imports.lock().expect("no holder of the lock panics");
+        imports.iter().find(|(as_of, _)| *as_of > one.changed).map(|(_, ended)| *ended)
     }
 
     /// Returns the document that describes the season now.
@@ -109,12 +142,17 @@ impl Season {
     /// Imports the season as it is now. Retries until an import succeeds completely.
     pub async fn import(&self) {
         loop {
+            let as_of = self.clock.time();
             let document = self.document();
             self.sent.lock().expect("no holder of the lock panics").push(document.clone());
             let imported = self.lambda.invoke("feed", document).await;
             self.trace.line(format_args!("feed -> {imported:?}"));
             match imported {
-                Ok(report) if report["rejected"] == 0 => return,
+                Ok(report) if report["rejected"] == 0 => {
+                    let mut imports = self.imports.lock().expect("no holder of the lock panics");
+                    imports.push((as_of, self.clock.time()));
+                    return;
+                }
                 Ok(_) | Err(Failed::Error(_) | Failed::Crashed | Failed::TimedOut | Failed::Throttled) => {
                     tokio::time::sleep(self.dice.millis(1_000, 60_000)).await;
                 }
@@ -148,7 +186,8 @@ impl Season {
             self.sleep_until_before(index, &dice).await;
             let by = TimeDelta::minutes(i64::from(dice.between(0, 240)) - 60);
             let now = self.clock.time();
-            self.change(index, |one| one.start = (one.start + by).max(now + TimeDelta::minutes(2))).await;
+            self.change(index, |one| one.start = whole((one.start + by).max(now + TimeDelta::minutes(2))))
+                .await;
         }
         match dice.below(12) {
             0 => {
@@ -160,7 +199,7 @@ impl Season {
                 self.sleep_until_before(index, &dice).await;
                 self.change(index, |one| one.status = "postponed").await;
                 tokio::time::sleep(dice.millis(60_000, 7_200_000)).await;
-                let start = self.clock.time() + TimeDelta::minutes(i64::from(dice.between(10, 300)));
+                let start = whole(self.clock.time() + TimeDelta::minutes(i64::from(dice.between(10, 300))));
                 self.change(index, |one| (one.status, one.start) = ("scheduled", start)).await;
             }
             _ => {}
@@ -206,6 +245,7 @@ impl Season {
         {
             let mut matches = self.matches.lock().expect("no holder of the lock panics");
             change(&mut matches[index]);
+            matches[index].changed = self.clock.time();
             self.trace.line(format_args!("match {:?}", matches[index]));
         }
         tokio::time::sleep(self.dice.millis(0, 5_000)).await;
@@ -234,4 +274,9 @@ impl Season {
             }
         }
     }
+}
+
+/// Returns a time without fractions of seconds. Feeds have none.
+fn whole(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.trunc_subsecs(0)
 }

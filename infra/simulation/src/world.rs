@@ -76,6 +76,9 @@ pub struct Report {
     pub trace: Vec<String>,
 }
 
+/// How long the people and the matches of a world may take, in virtual time.
+const LONGEST_WORLD: Duration = Duration::from_hours(24 * 60);
+
 /// How long a world may take to settle after the last fault, in virtual time.
 const SETTLES_WITHIN: Duration = Duration::from_hours(1);
 
@@ -184,6 +187,7 @@ impl World {
             faults: Arc::clone(&faults),
             trace: Arc::clone(&trace),
             requests: Arc::new(AtomicU64::new(0)),
+            given_up_requests: Arc::default(),
         };
         let season = Arc::new(Season::new(
             plan.matches,
@@ -229,14 +233,21 @@ impl World {
                 tokio::spawn(Person::new(number, Arc::clone(shared), dice).live(plan.steps))
             })
             .collect();
-        let mut histories = Vec::new();
-        for person in people {
-            histories.push(person.await.expect("no person panics"));
-        }
-        season.await.expect("the season does not panic");
+        let everybody = async {
+            let mut histories = Vec::new();
+            for person in people {
+                histories.push(person.await.expect("no person panics"));
+            }
+            season.await.expect("the season does not panic");
+            histories
+        };
+        let mut violations = Vec::new();
+        let histories = tokio::time::timeout(LONGEST_WORLD, everybody).await.unwrap_or_else(|_| {
+            violations.push("a request or an import does not end".into());
+            Vec::new()
+        });
         self.trace.line(format_args!("all faults end"));
         self.faults.stop();
-        let mut violations = Vec::new();
         let settled = tokio::time::timeout(2 * SETTLES_WITHIN, self.settle()).await;
         if let Err(stuck) = settled.unwrap_or_else(|_| Err("not settled: the import does not end".into())) {
             violations.push(stuck);
@@ -317,8 +328,9 @@ impl World {
             let is_drained = self.streams.are_drained(&self.mappings);
             let is_pushed = self.shared.homeserver.is_idle();
             let is_settled = !has_due(&self.dynamodb, &self.config.tables.predictions);
-            if is_drained && is_pushed && is_settled {
-                // Wait until the replica has everything, then look again.
+            let is_answered = self.shared.gateway.given_up().values().all(Option::is_some);
+            if is_drained && is_pushed && is_settled && is_answered {
+                // Wait until indexes have everything, then look again.
                 tokio::time::sleep(LONGEST_DELAY).await;
                 if self.streams.are_drained(&self.mappings)
                     && self.shared.homeserver.is_idle()
@@ -329,7 +341,8 @@ impl World {
             }
             if began.elapsed() > SETTLES_WITHIN {
                 return Err(format!(
-                    "not settled: streams drained {is_drained}, homeserver idle {is_pushed}, points awarded {is_settled}"
+                    "not settled: streams drained {is_drained}, homeserver idle {is_pushed}, points awarded {is_settled}, \
+                     requests answered {is_answered}"
                 ));
             }
             tokio::time::sleep(Duration::from_secs(5)).await;
