@@ -3,6 +3,7 @@ use touchline::api::chat::{InvitationView, Invite, InviteInput};
 use touchline::api::{Invalid, Message};
 use touchline::domain::room::{Member, Membership};
 use touchline::domain::{User, UserId};
+use touchline::flows::rooms;
 use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
@@ -22,6 +23,8 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     if member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::AlreadyAMember);
     }
+    // The homeserver knows an invitation by the username. Under another name, the user could not accept it.
+    rooms::lock_username(&app, &invitee).await?;
     app.chat.invite(&room.room_id, &caller.username, &invitee.username).await?;
     if !app.store.invite(&room, invitee.id, began).await? {
         return Err(Error::AlreadyAMember);
@@ -62,6 +65,14 @@ mod tests {
         bob.joins(&room).await.expect(200);
         invites.clone().user(bob.id).await.expect_error(409, "already_a_member");
         invites.user(alice.id).await.expect_error(409, "already_a_member");
+    }
+
+    #[tokio::test]
+    async fn an_invited_user_keeps_the_username_of_the_invitation() {
+        let (_app, [alice, bob, _]) = app().await;
+        let room = alice.creates_room("Den").private().await.room_id();
+        alice.invites_to(&room).user(bob.id).await.expect(200);
+        bob.updates_profile().username("robert").await.expect_error(409, "username_locked");
     }
 
     #[tokio::test]

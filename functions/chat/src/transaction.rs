@@ -122,8 +122,8 @@ async fn set_membership(
     to: Membership,
     at: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    // Lock the username first: other members see it as soon as the membership is stored.
-    if to == Membership::Join
+    // Lock the username first: the homeserver knows members and invited users by it.
+    if to != Membership::Leave
         && let Some(user) = app.store.user(user, Reads::Eventual).await?
     {
         rooms::lock_username(app, &user).await?;

@@ -51,8 +51,8 @@ struct Shard {
     /// The shard holds the items whose hash is in this range, both ends included.
     range: (u16, u16),
     records: Vec<Value>,
-    /// When another shard replaces this one. `None` if that never happens.
-    ends: Option<DateTime<Utc>>,
+    /// When another shard replaces this one.
+    ends: DateTime<Utc>,
     is_open: bool,
 }
 
@@ -88,7 +88,7 @@ impl Streams {
             .iter()
             .position(|shard| shard.is_open && (shard.range.0..=shard.range.1).contains(&hash));
         let mut index = index.expect("the open shards cover every hash");
-        if stream.shards[index].ends.is_some_and(|end| self.clock.time() > end) {
+        if self.clock.time() > stream.shards[index].ends {
             stream.shards[index].is_open = false;
             stream.open(Some(index), stream.shards[index].range, self.clock, &self.dice);
             index = stream.shards.len() - 1;
@@ -250,8 +250,8 @@ impl Stream {
     fn open(&mut self, parent: Option<usize>, range: (u16, u16), clock: VirtualClock, dice: &Dice) {
         let opened = clock.time();
         let id = format!("shardId-{:020}-{:08x}", opened.timestamp_millis(), dice.below(u32::MAX));
-        // DynamoDB replaces most shards after some hours.
-        let ends = (!dice.once_in(3)).then(|| opened + TimeDelta::minutes(i64::from(dice.between(30, 480))));
+        // DynamoDB replaces a shard after some hours, mostly four.
+        let ends = opened + TimeDelta::minutes(i64::from(dice.between(30, 12 * 60)));
         self.shards.push(Shard { id, parent, range, records: Vec::new(), ends, is_open: true });
     }
 }

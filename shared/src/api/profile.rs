@@ -21,7 +21,7 @@ endpoint! {
 endpoint! {
     /// Update the caller's own profile
     ///
-    /// Absent fields keep their values. The username can change until the user joins their first chat room.
+    /// Absent fields keep their values. The username can change until the user joins or is invited to their first chat room.
     UpdateUserInfo: POST "/api/auth/update-user-info", in "profile", by SignedIn, UserInfoInput => Message<UpdatedUser>,
         errors [UsernameTaken, UsernameLocked]
 }

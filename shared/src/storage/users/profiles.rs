@@ -408,7 +408,7 @@ impl Store {
                 "SET username = :new{}{set} ADD renames :one",
                 if set.is_empty() { "" } else { ", " }
             ))
-            // `chat_since` is set when the user first joins a room. From then on, the username is their
+            // `chat_since` is set when the user first joins a room or is invited to one. From then on, the username is their
             // identity in chat and cannot change.
             .condition_expression(
                 "username = :old AND phone = :phone AND attribute_not_exists(chat_since) \
