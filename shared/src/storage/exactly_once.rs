@@ -119,10 +119,13 @@ impl Store {
             let is_old_position = name.strip_prefix(POSITION).is_some_and(|shard| is_old_shard(shard, now));
             (is_old_position && name != current) || RoomCounts::is_outdated(name, Day::of(now))
         };
-        let old: Vec<_> = item.into_iter().filter(|(name, _)| is_old(name)).take(MAX_REMOVED).collect();
+        let mut old: Vec<_> = item.into_iter().filter(|(name, _)| is_old(name)).collect();
         if old.is_empty() {
             return Ok(());
         }
+        // The names begin with a time, so the oldest come first.
+        old.sort_by(|(name, _), (other, _)| name.cmp(other));
+        old.truncate(MAX_REMOVED);
         let mut update = self
             .client
             .update_item()
