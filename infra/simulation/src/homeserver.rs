@@ -19,6 +19,9 @@ use crate::fault::Faults;
 use crate::gateway::Gateway;
 use crate::signal::Signal;
 
+/// The maximum number of accepted transactions that the homeserver pushes again.
+const MAX_PUSHED_AGAIN: usize = 3;
+
 /// The homeserver of a world.
 #[derive(Debug)]
 pub struct Homeserver {
@@ -123,7 +126,9 @@ impl Homeserver {
     pub async fn push_all(self: Arc<Self>, gateway: Gateway) {
         let persona = Persona::with_token(&gateway, HS_TOKEN);
         let mut seen = 0;
-        let mut number = 0;
+        let mut number = 0_u32;
+        // The transactions that were accepted, in order.
+        let mut accepted: Vec<Vec<Value>> = Vec::new();
         loop {
             let events: Vec<Value> = {
                 let mut state = self.state.lock().expect("no holder of the lock panics");
@@ -141,9 +146,17 @@ impl Homeserver {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_mins(1));
             }
-            // Sometimes the homeserver crashes before it stores that the transaction was accepted.
-            if self.faults.occurs("PushedTwice", 50) {
-                while persona.pushes(&number.to_string(), &events).await.status != 200 {
+            accepted.push(events);
+            // Sometimes the homeserver crashes before it stores that the last transactions were accepted.
+            let first = if self.faults.occurs("PushedTwice", 50) {
+                number
+            } else if self.faults.occurs("PushedOld", 20) {
+                1 + self.faults.dice().below(number)
+            } else {
+                continue;
+            };
+            for (number, events) in (1..).zip(&accepted).skip(first as usize - 1).take(MAX_PUSHED_AGAIN) {
+                while persona.pushes(&number.to_string(), events).await.status != 200 {
                     tokio::time::sleep(pause).await;
                 }
             }

@@ -85,6 +85,9 @@ const SETTLES_WITHIN: Duration = Duration::from_hours(1);
 /// The schedule of the function `points` in the template.
 const POINTS_INTERVAL: Duration = Duration::from_mins(1);
 
+/// After this time, Lambda repeats an asynchronous invocation that failed.
+const ASYNC_RETRY_DELAY: Duration = Duration::from_secs(61);
+
 /// Plays the world of a plan.
 ///
 /// # Panics
@@ -297,6 +300,15 @@ impl World {
                     run.await
                 };
                 trace.line(format_args!("points -> {result:?}"));
+                // Lambda invokes the function again if it fails, whether or not the schedule has invoked it meanwhile.
+                if result.is_err() {
+                    let (lambda, trace) = (Arc::clone(&lambda), Arc::clone(&trace));
+                    tokio::spawn(async move {
+                        tokio::time::sleep(ASYNC_RETRY_DELAY).await;
+                        let result = lambda.invoke("points", json!({})).await;
+                        trace.line(format_args!("points again -> {result:?}"));
+                    });
+                }
             }
         }
     }
