@@ -66,7 +66,7 @@ simulate *arguments:
 
 # Simulate the wallet with injected faults: 100,000 schedules, or as given: `just bank <schedules> <first seed>`
 bank *arguments:
-    cargo run --profile bench -p touchline-bench --bin bank -- "$@"
+    cargo run --profile bench -p touchline-simulation --bin bank -- "$@"
 
 # Test against an independent DynamoDB, SNS, Synapse, the AWS CLI and the template linters
 real-components:

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::dice::Dice;
 
@@ -43,9 +43,16 @@ impl Fault {
     ];
     const WRITES: [Self; 4] = [Self::Late, Self::DeliverTwice, Self::Conflict, Self::InternalErrorAfter];
 
+    /// Returns whether the fault crashes the process that makes the call.
+    #[must_use]
+    pub fn is_crash(self) -> bool {
+        matches!(self, Self::CrashBefore | Self::CrashAfter)
+    }
+
     /// Returns the faults that an operation of DynamoDB can have.
-    fn of(operation: &str) -> Vec<Self> {
+    fn of(operation: &str, can_crash: bool) -> Vec<Self> {
         let mut faults = Self::EVERY_CALL.to_vec();
+        faults.retain(|fault| can_crash || !fault.is_crash());
         let is_batch = operation.starts_with("Batch");
         if !matches!(operation, "GetItem" | "Query" | "Scan" | "BatchGetItem" | "TransactGetItems") {
             faults.extend(Self::WRITES.into_iter().filter(|fault| !is_batch || *fault != Self::Conflict));
@@ -66,12 +73,19 @@ pub struct Faults {
     per_mille: u32,
     have_stopped: AtomicBool,
     counts: Mutex<BTreeMap<String, u64>>,
+    calls: AtomicU64,
 }
 
 impl Faults {
     #[must_use]
     pub fn new(dice: Dice, per_mille: u32) -> Self {
-        Self { dice, per_mille, have_stopped: AtomicBool::new(false), counts: Mutex::default() }
+        Self {
+            dice,
+            per_mille,
+            have_stopped: AtomicBool::new(false),
+            counts: Mutex::default(),
+            calls: AtomicU64::new(0),
+        }
     }
 
     /// Ends all faults.
@@ -85,11 +99,12 @@ impl Faults {
     }
 
     /// Draws the fault of a call to the store. `None` means that the call has no fault.
-    pub fn draw(&self, operation: &str) -> Option<Fault> {
+    pub fn draw(&self, operation: &str, can_crash: bool) -> Option<Fault> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         if self.have_stopped() || !self.dice.per_mille(self.per_mille) {
             return None;
         }
-        let fault = *self.dice.choose(&Fault::of(operation));
+        let fault = *self.dice.choose(&Fault::of(operation, can_crash));
         self.count(&format!("{fault:?}"));
         Some(fault)
     }
@@ -102,6 +117,11 @@ impl Faults {
             self.count(name);
         }
         occurs
+    }
+
+    /// Returns the number of calls to the store, with and without a fault.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
     }
 
     pub fn dice(&self) -> &Dice {

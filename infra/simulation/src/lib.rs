@@ -11,9 +11,11 @@
 //! - `checks`: what must hold at the end
 //! - `world`: puts everything together
 //! - `shrink`: makes a failing world smaller
+//! - `bank`: small schedules of concurrent requests to one wallet, on the same network
 
 #![expect(clippy::disallowed_methods, reason = "tokio's paused clock is the virtual time of a world")]
 
+pub mod bank;
 mod checks;
 mod clock;
 mod dice;

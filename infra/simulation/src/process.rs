@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// One invocation of a function. It can crash at every call to the store.
+/// One invocation of a function. It can crash at every call to the store, unless it is created without crashes.
 #[derive(Debug)]
 pub struct Process {
     /// The environment that runs the invocation, for the trace.
     pub name: String,
+    /// Whether a fault can crash the process.
+    pub can_crash: bool,
     crashed: Notify,
     has_crashed: AtomicBool,
 }
@@ -20,7 +22,17 @@ tokio::task_local! {
 impl Process {
     #[must_use]
     pub fn new(name: String) -> Arc<Self> {
-        Arc::new(Self { name, crashed: Notify::new(), has_crashed: AtomicBool::new(false) })
+        Self::with(name, true)
+    }
+
+    /// Creates a process that never crashes. Its calls still have the other faults.
+    #[must_use]
+    pub fn without_crashes(name: String) -> Arc<Self> {
+        Self::with(name, false)
+    }
+
+    fn with(name: String, can_crash: bool) -> Arc<Self> {
+        Arc::new(Self { name, can_crash, crashed: Notify::new(), has_crashed: AtomicBool::new(false) })
     }
 
     /// Does the work in this process. Returns `None` if the process crashes.

@@ -67,7 +67,6 @@
 
 mod api;
 mod app;
-pub mod bank;
 mod chat;
 mod clock;
 mod faults;

@@ -8,7 +8,7 @@ mod lag;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::SharedHttpClient;
@@ -52,7 +52,12 @@ struct State {
     /// Draws the delays, and which eventually consistent reads are stale.
     dice: Dice,
     trace: Arc<Trace>,
+    rewrite: OnceLock<Rewrite>,
 }
+
+/// Changes the body of a request before the store carries it out. The first two arguments are the operation and the
+/// fault of the call.
+pub type Rewrite = Box<dyn Fn(&str, Option<Fault>, &mut Value) + Send + Sync>;
 
 impl fmt::Debug for DynamoDb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,8 +73,21 @@ impl DynamoDb {
     /// If the engine does not start.
     #[must_use]
     pub fn new(streams: Arc<Streams>, faults: Arc<Faults>, dice: Dice, trace: Arc<Trace>) -> Self {
+        let primary = Database::memory().expect("the engine starts");
+        Self::on(primary, streams, faults, dice, trace)
+    }
+
+    /// Creates a store with the tables of an engine. The items that the engine has already are not among [`Self::items`].
+    #[must_use]
+    pub fn on(
+        primary: Database,
+        streams: Arc<Streams>,
+        faults: Arc<Faults>,
+        dice: Dice,
+        trace: Arc<Trace>,
+    ) -> Self {
         Self(Arc::new(State {
-            primary: Database::memory().expect("the engine starts"),
+            primary,
             items: Mutex::default(),
             replica: Mutex::default(),
             indexes: Mutex::default(),
@@ -78,7 +96,13 @@ impl DynamoDb {
             faults,
             dice,
             trace,
+            rewrite: OnceLock::new(),
         }))
+    }
+
+    /// Rewrites every request of a process, for tests that remove a safeguard. Only the first call has an effect.
+    pub fn rewrite_requests(&self, rewrite: Rewrite) {
+        let _ = self.0.rewrite.set(rewrite);
     }
 
     /// Returns an HTTP client for the SDK.
@@ -121,7 +145,10 @@ impl DynamoDb {
             body.remove("ClientRequestToken");
         }
         tokio::time::sleep(self.0.dice.millis(0, 4)).await;
-        let fault = self.0.faults.draw(&operation);
+        let fault = self.0.faults.draw(&operation, process.can_crash);
+        if let Some(rewrite) = self.0.rewrite.get() {
+            rewrite(&operation, fault, &mut body);
+        }
         let lost = || ConnectorError::io("lost on the network".into());
         let response = match fault {
             None => self.execute(&operation, &body),

@@ -6,6 +6,8 @@ use std::ops::AddAssign;
 pub struct Failure {
     pub seed: u64,
     pub what: String,
+    /// The calls of the schedule and the outcomes of its orders.
+    pub trace: Vec<String>,
 }
 
 impl fmt::Display for Failure {
@@ -24,6 +26,8 @@ pub struct Played {
     pub crashes: u64,
     /// The number of ledger entries in the wallets.
     pub entries: u64,
+    /// The sum of the hashes of the traces. It shows whether two runs of the same seeds were the same.
+    pub hash: u64,
 }
 
 impl AddAssign for Played {
@@ -33,5 +37,6 @@ impl AddAssign for Played {
         self.faults += other.faults;
         self.crashes += other.crashes;
         self.entries += other.entries;
+        self.hash = self.hash.wrapping_add(other.hash);
     }
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use chrono::NaiveDate;
 use touchline::domain::UserId;
 use touchline::domain::coins::{CoinError, Entry, EntryKind, audit};
 use touchline::storage::Store;
@@ -19,22 +20,51 @@ pub struct History {
 pub async fn check(store: &Store, user: UserId, history: &History) -> Result<usize, String> {
     let statement = store.statement(user).await.map_err(|error| error.to_string())?;
     let (wallet, mut entries) = statement.ok_or("the wallet changed while it was read")?;
+    check_ledger(wallet.balance, &mut entries)?;
     if let Some(fault) = audit(&wallet, &mut entries).first() {
-        return Err(fault.to_string());
+        return Err(format!("the audit finds a fault: {fault}"));
     }
-    check_awards(&entries)?;
-    check_references(&entries)?;
     check_outcomes(history, &entries)?;
     Ok(entries.len())
 }
 
-/// Checks that there is at most one daily award for each day.
-fn check_awards(entries: &[Entry]) -> Result<(), String> {
-    let mut days = BTreeSet::new();
-    for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Daily) {
-        if !days.insert(entry.created_at.date_naive()) {
-            return Err("two awards on one day".into());
+/// Checks a wallet against all of its entries, which can be in any order. Does not use the product's own rules, because
+/// the check would have the same bugs.
+pub fn check_ledger(balance: i64, entries: &mut [Entry]) -> Result<(), String> {
+    entries.sort_by_key(|entry| entry.sequence);
+    let mut held = 0;
+    for (entry, number) in entries.iter().zip(1..) {
+        if entry.sequence != number {
+            return Err(format!("entry {} is in the place of entry {number}", entry.sequence));
         }
+        if (entry.previous_balance, entry.balance) != (held, held + entry.amount) || entry.balance < 0 {
+            return Err(format!("entry {number} moves coins of a balance of {held}: {entry:?}"));
+        }
+        held = entry.balance;
+    }
+    if balance != held {
+        return Err(format!("the balance is {balance}, but the entries add up to {held}"));
+    }
+    check_awards(entries)?;
+    check_references(entries)
+}
+
+/// Checks that there is at most one daily award for each day, and that each has the amount that docs/coins.md promises.
+fn check_awards(entries: &[Entry]) -> Result<(), String> {
+    let mut last: Option<(NaiveDate, i64)> = None;
+    for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Daily) {
+        let day = entry.created_at.date_naive();
+        let streak = match last {
+            Some((last, _)) if last >= day => {
+                return Err(format!("an award for {day} after that for {last}"));
+            }
+            Some((last, streak)) if last.succ_opt() == Some(day) => streak + 1,
+            _ => 1,
+        };
+        if entry.amount != 10 + (5 * (streak - 1)).min(30) {
+            return Err(format!("{} coins for day {streak} of a streak", entry.amount));
+        }
+        last = Some((day, streak));
     }
     Ok(())
 }

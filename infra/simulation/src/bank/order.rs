@@ -6,9 +6,9 @@ use touchline::domain::coins::{Amount, CoinError, Entry, EntryKey, EntryKind, Re
 use touchline::domain::limit;
 use touchline::flows::coins::{self, Receipt};
 use touchline::{App, Error};
+use touchline_testing::TestClock;
 
-use super::dice::Dice;
-use crate::TestClock;
+use crate::dice::Dice;
 
 /// A movement of coins that a client wants.
 #[derive(Debug, Clone, PartialEq, Eq)]

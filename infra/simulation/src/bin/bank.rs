@@ -13,7 +13,12 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use touchline_testing::bank::{Failure, Played, Sabotage, play};
+use touchline_simulation::bank::{Failure, Played, Sabotage, play};
+
+/// The same memory allocator as in the local stack, because the SDK makes many small allocations.
+#[cfg(not(debug_assertions))]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How many schedules run between two progress lines.
 const BATCH: u64 = 5_000;
@@ -31,11 +36,14 @@ fn main() -> ExitCode {
         match run_batch(from, to) {
             Ok(played) => total += played,
             Err(failure) => {
+                for line in &failure.trace {
+                    println!("{line}");
+                }
                 println!("FAILED: {failure}\nTo run only this schedule: bank 1 {}", failure.seed);
                 return ExitCode::FAILURE;
             }
         }
-        let Played { schedules, calls, faults, crashes, entries } = total;
+        let Played { schedules, calls, faults, crashes, entries, .. } = total;
         let seconds = started.elapsed().as_secs();
         println!(
             "{schedules} schedules, {calls} calls, {faults} faults, {crashes} crashes, {entries} ledger entries, no errors ({seconds} s)"
