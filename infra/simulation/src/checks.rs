@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use touchline::config::Tables;
 use touchline::domain::prediction::Pick;
@@ -14,6 +14,7 @@ use touchline::domain::{UserId, catalog::Score};
 use touchline::storage::Store;
 use touchline_testing::{Persona, SignIn};
 
+use crate::bank::check_ledger;
 use crate::dynamodb::DynamoDb;
 use crate::person::{Claim, Guess, History, Outcome, PredictionAttempt, Shared, rows};
 use crate::season::TrueMatch;
@@ -269,7 +270,9 @@ impl Settled<'_> {
                 }
             }
             check_claims(user, &history.claims, &entries, wrong);
-            if let Err(problem) = check_wallet(&items, user) {
+            let statement = self.store.statement(UserId(user)).await.expect("the store has no faults");
+            let (wallet, mut movements) = statement.expect("the wallet does not change any more");
+            if let Err(problem) = check_ledger(wallet.balance, &mut movements) {
                 wrong.push(format!("the wallet of user {user}: {problem}"));
             }
         }
@@ -477,24 +480,11 @@ fn check_owners(users: &[Value], wrong: &mut Vec<String>) {
     }
 }
 
-/// Checks the daily coins in a ledger: each acknowledged claim is there, no others than those that may have been carried
-/// out, and each has the coins that docs/coins.md promises for its day of the streak.
+/// Checks the daily coins in a ledger: each acknowledged claim is there, and no others than those that may have been carried
+/// out.
 fn check_claims(user: u32, claims: &[Claim], entries: &BTreeMap<&str, i64>, wrong: &mut Vec<String>) {
-    let days =
-        entries.iter().filter_map(|(key, coins)| Some((key.strip_prefix("day#")?.parse().ok()?, *coins)));
-    let days: BTreeMap<NaiveDate, i64> = days.collect();
-    let mut last: Option<(NaiveDate, i64)> = None;
-    for (day, coins) in &days {
-        let streak = match last {
-            Some((yesterday, streak)) if yesterday.succ_opt() == Some(*day) => streak + 1,
-            _ => 1,
-        };
-        let expected = 10 + 5 * (streak - 1).min(6);
-        if *coins != expected {
-            wrong.push(format!("user {user}: {coins} coins on {day}, day {streak} of the streak"));
-        }
-        last = Some((*day, streak));
-    }
+    let days: BTreeMap<&str, i64> =
+        entries.iter().filter_map(|(key, coins)| Some((key.strip_prefix("day#")?, *coins))).collect();
     let of = |outcome| claims.iter().filter(move |claim| claim.outcome == outcome);
     let mut left: Vec<i64> = days.values().copied().collect();
     for claim in of(Outcome::Acknowledged) {
@@ -506,31 +496,4 @@ fn check_claims(user: u32, claims: &[Claim], entries: &BTreeMap<&str, i64>, wron
     if left.len() > of(Outcome::Unknown).count() {
         wrong.push(format!("user {user}: claims {claims:?}, in the ledger {days:?}"));
     }
-}
-
-/// Checks that the entries of a wallet form a chain from 0 to its balance, and that no balance is negative.
-fn check_wallet(items: &[Value], user: u32) -> Result<(), String> {
-    let of_user = items.iter().filter(|item| text(item, "pk") == format!("user#{user}"));
-    let mut entries: Vec<&Value> =
-        of_user.clone().filter(|item| text(item, "sk").starts_with("entry#")).collect();
-    entries.sort_by_key(|entry| number(entry, "sequence"));
-    let mut balance = 0;
-    for (entry, sequence) in entries.iter().zip(1..) {
-        let amount = number(entry, "amount").ok_or("an entry has no amount")?;
-        let expected = [Some(sequence), Some(balance), Some(balance + amount)];
-        let is = ["sequence", "previous_balance", "balance"].map(|name| number(entry, name));
-        if is != expected {
-            return Err(format!("sequence, balance before and after are {is:?} instead of {expected:?}"));
-        }
-        balance += amount;
-        if balance < 0 {
-            return Err(format!("the balance was {balance}"));
-        }
-    }
-    let wallet = of_user.clone().find(|item| text(item, "sk") == "balance");
-    let stored = wallet.map_or((0, 0), |wallet| {
-        (number(wallet, "balance").unwrap_or(0), number(wallet, "entries").unwrap_or(0))
-    });
-    let expected = (balance, i64::try_from(entries.len()).unwrap_or(i64::MAX));
-    if stored == expected { Ok(()) } else { Err(format!("{stored:?} instead of {expected:?}")) }
 }

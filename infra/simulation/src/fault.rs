@@ -41,7 +41,15 @@ impl Fault {
         Self::CrashBefore,
         Self::CrashAfter,
     ];
-    const WRITES: [Self; 4] = [Self::Late, Self::DeliverTwice, Self::Conflict, Self::InternalErrorAfter];
+    /// Delayed writes are the hardest to find in a test, so they are more likely than the others.
+    const WRITES: [Self; 6] = [
+        Self::Late,
+        Self::Late,
+        Self::DeliverTwice,
+        Self::DeliverTwice,
+        Self::Conflict,
+        Self::InternalErrorAfter,
+    ];
 
     /// Returns whether the fault crashes the process that makes the call.
     #[must_use]

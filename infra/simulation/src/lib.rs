@@ -4,7 +4,8 @@
 //! handlers and the real SDK to a real DynamoDB engine. Only the network, the clock, the homeserver, SNS and Lambda are
 //! models. The same seed always gives the same trace, because everything runs in one thread on a paused clock.
 //!
-//! - `dice`, `clock`, `signal`, `trace`: randomness, time, waiting, and the record of what happened
+//! - `dice`, `clock`, `runtime`, `signal`, `trace`: randomness, time, waiting, and the record of what happened
+//! - `settings`: the stack of the template and the configuration of the functions
 //! - `fault`, `process`: what can go wrong
 //! - `dynamodb`, `streams`, `lambda`, `gateway`, `homeserver`, `sms`: models of the services around the product
 //! - `season`, `person`: what happens in the world
@@ -26,7 +27,9 @@ mod homeserver;
 mod lambda;
 mod person;
 mod process;
+mod runtime;
 mod season;
+mod settings;
 mod shrink;
 mod signal;
 mod sms;

@@ -264,8 +264,10 @@ impl Person {
             64..69 => self.invite(user).await,
             69..76 => self.use_matrix_client(user),
             76..80 => {
-                let team = 1 + self.dice.below(TEAMS);
-                self.insist(user.saves_primary_team(team)).await;
+                for _ in 0..=self.dice.below(2) {
+                    let team = 1 + self.dice.below(TEAMS);
+                    self.insist(user.saves_primary_team(team)).await;
+                }
             }
             80..83 => {
                 let name = format!("Name {}", self.dice.below(100));
@@ -312,6 +314,12 @@ impl Person {
             self.send_prediction(user, event).await
         };
         self.history.predictions.entry(event).or_default().extend(attempts);
+        // Some change their mind within seconds.
+        if self.dice.once_in(3) {
+            tokio::time::sleep(self.dice.millis(0, 3_000)).await;
+            let attempts = self.send_prediction(user, event).await;
+            self.history.predictions.entry(event).or_default().extend(attempts);
+        }
     }
 
     /// Sends a random prediction, up to three times.

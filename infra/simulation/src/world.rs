@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -17,8 +17,8 @@ use touchline::ports::sms::Sms;
 use touchline::ports::web::NoWeb;
 use touchline::storage::{self, Store};
 use touchline_stack::resources::StreamMapping;
-use touchline_stack::{Stack, TEMPLATE, Template, direct, tables};
-use touchline_testing::{HS_TOKEN, SeededRandom};
+use touchline_stack::{Stack, tables};
+use touchline_testing::SeededRandom;
 
 use crate::checks::Settled;
 use crate::clock::VirtualClock;
@@ -29,7 +29,9 @@ use crate::gateway::Gateway;
 use crate::homeserver::Homeserver;
 use crate::lambda::{Code, Lambda};
 use crate::person::{Person, Shared};
+use crate::runtime;
 use crate::season::Season;
+use crate::settings::{self, STACK};
 use crate::sms::Texts;
 use crate::streams::Streams;
 use crate::trace::Trace;
@@ -97,11 +99,7 @@ const ASYNC_RETRY_DELAY: Duration = Duration::from_secs(61);
 pub fn play(plan: Plan, keeps_trace: bool) -> Report {
     // The SDK takes random retry delays from `fastrand`. The seed makes them reproducible.
     fastrand::seed(plan.seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("the runtime starts");
+    let runtime = runtime::new();
     let world = runtime.block_on(async { World::new(plan, keeps_trace).await });
     let (faults, trace) = (Arc::clone(&world.faults), Arc::clone(&world.trace));
     let played = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(world.play())));
@@ -136,7 +134,7 @@ impl World {
         let dice = |part: &str| Dice::new(plan.seed, part);
         let faults = Arc::new(Faults::new(dice("faults"), plan.faults));
         let stack = &*STACK;
-        let config = config(stack);
+        let config = settings::config();
         let tally = stack
             .functions
             .iter()
@@ -375,42 +373,6 @@ fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
     let body: Value =
         response.body().bytes().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
     body["Count"].as_u64().unwrap_or(0) > 0
-}
-
-/// The stack of the template. The simulation has its own streams, so its tables have none.
-static STACK: LazyLock<Stack> = LazyLock::new(|| {
-    let mut stack = Template::parse(TEMPLATE)
-        .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "world".into())])))
-        .expect("the template is valid");
-    for table in &mut stack.tables {
-        if let Some(properties) = table.properties.as_object_mut() {
-            properties.remove("StreamSpecification");
-        }
-    }
-    stack
-});
-
-fn config(stack: &Stack) -> Arc<Config> {
-    /// Numbers the worlds of this process.
-    static WORLDS: AtomicU64 = AtomicU64::new(0);
-    let mut variables = stack.functions[0].environment.clone();
-    // The SDK limits the retries of a process for each region. Each world has its own region, so that worlds do not affect
-    // each other.
-    let region = format!("world-{}", WORLDS.fetch_add(1, Ordering::Relaxed));
-    for (name, value) in [
-        ("ENVIRONMENT", "testing"),
-        ("AWS_REGION", region.as_str()),
-        ("AWS_ACCESS_KEY_ID", "simulated"),
-        ("AWS_SECRET_ACCESS_KEY", "simulated"),
-        ("CODE_PEPPER", "a pepper for the simulation"),
-        ("SMS_PROVIDER", "console"),
-        ("CHAT_AS_TOKEN", ""),
-        ("CHAT_HS_TOKEN", HS_TOKEN),
-        ("AWS_ENDPOINT_URL_DYNAMODB", direct::ENDPOINT),
-    ] {
-        variables.insert(name.into(), value.into());
-    }
-    Arc::new(Config::read(|name| variables.get(name).cloned()).expect("the variables are complete"))
 }
 
 /// Deploys every function of the template that the simulation uses.

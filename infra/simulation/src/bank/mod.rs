@@ -6,20 +6,20 @@
 //! with the ledger.
 //!
 //! - `order`, `schedule`: what clients do
-//! - `product`, `runtime`: the app that executes the orders, and the virtual time
+//! - `product`: the app that executes the orders
 //! - `checks`: what must hold afterwards
 //! - `sabotage`: safeguards that a test can remove, to show that the checks then fail
 
-pub(crate) mod checks;
+mod checks;
 mod order;
 mod product;
 mod report;
-mod runtime;
 mod sabotage;
 mod schedule;
 
 use std::ops::Range;
 
+pub(crate) use checks::check_ledger;
 use product::Product;
 pub use report::{Failure, Played};
 pub use sabotage::Sabotage;
