@@ -12,6 +12,7 @@ use touchline_testing::{Api, RawRequest, Response};
 use crate::clock::VirtualClock;
 use crate::fault::Faults;
 use crate::lambda::{Failed, Lambda};
+use crate::limits::Limits;
 use crate::sms::Texts;
 use crate::trace::Trace;
 
@@ -27,6 +28,7 @@ pub struct Gateway {
     pub faults: Arc<Faults>,
     pub trace: Arc<Trace>,
     pub requests: Arc<AtomicU64>,
+    pub limits: Option<Arc<Limits>>,
 }
 
 impl Gateway {
@@ -36,6 +38,10 @@ impl Gateway {
         let Some(function) = self.lambda.function_of(method, path) else {
             return (StatusCode::NOT_FOUND, HeaderMap::new(), json!({ "message": "Not Found" }));
         };
+        if self.limits.as_ref().is_some_and(|limits| !limits.admits_request(&format!("{method} {path}"))) {
+            let body = json!({ "message": "Too Many Requests" });
+            return (StatusCode::TOO_MANY_REQUESTS, HeaderMap::new(), body);
+        }
         let event = http_event(&HttpRequest {
             method: method.as_str(),
             path,

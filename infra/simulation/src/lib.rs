@@ -7,10 +7,12 @@
 //! - `dice`, `clock`, `signal`, `trace`: randomness, time, waiting, and the record of what happened
 //! - `fault`, `process`: what can go wrong
 //! - `dynamodb`, `streams`, `lambda`, `gateway`, `homeserver`, `sms`: models of the services around the product
+//! - `limits`: AWS's limits
 //! - `season`, `person`: what happens in the world
 //! - `checks`: what must hold at the end
 //! - `world`: puts everything together
 //! - `shrink`: makes a failing world smaller
+//! - `final_match`: a final, as a scale model
 
 #![expect(clippy::disallowed_methods, reason = "tokio's paused clock is the virtual time of a world")]
 
@@ -19,9 +21,11 @@ mod clock;
 mod dice;
 mod dynamodb;
 mod fault;
+pub mod final_match;
 mod gateway;
 mod homeserver;
 mod lambda;
+pub mod limits;
 mod person;
 mod process;
 mod season;

@@ -16,7 +16,7 @@ use touchline::ports::random::Random;
 use touchline::ports::sms::Sms;
 use touchline::ports::web::NoWeb;
 use touchline::storage::{self, Store};
-use touchline_stack::resources::StreamMapping;
+use touchline_stack::resources::{Function, StreamMapping};
 use touchline_stack::{Stack, TEMPLATE, Template, direct, tables};
 use touchline_testing::{HS_TOKEN, SeededRandom};
 
@@ -141,8 +141,13 @@ impl World {
         streamed.sort();
         streamed.dedup();
         let streams = Arc::new(Streams::new(&streamed, clock, dice("streams")));
-        let dynamodb =
-            DynamoDb::new(Arc::clone(&streams), Arc::clone(&faults), dice("network"), Arc::clone(&trace));
+        let dynamodb = DynamoDb::new(
+            Arc::clone(&streams),
+            Arc::clone(&faults),
+            dice("network"),
+            Arc::clone(&trace),
+            None,
+        );
         let store = Store::new(storage::connect(&config.aws, dynamodb.http_client()), config.tables.clone());
         let client = storage::connect(&config.aws, dynamodb.http_client());
         tables::create(&client, &stack.tables).await.expect("the engine creates the tables");
@@ -184,6 +189,7 @@ impl World {
             faults: Arc::clone(&faults),
             trace: Arc::clone(&trace),
             requests: Arc::new(AtomicU64::new(0)),
+            limits: None,
         };
         let season = Arc::new(Season::new(
             plan.matches,
@@ -338,7 +344,7 @@ impl World {
 }
 
 /// Returns whether a match waits for points.
-fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
+pub fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
     let query = json!({
         "TableName": table,
         "KeyConditionExpression": "pk = :due",
@@ -353,7 +359,7 @@ fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
 }
 
 /// The stack of the template. The simulation has its own streams, so its tables have none.
-static STACK: LazyLock<Stack> = LazyLock::new(|| {
+pub static STACK: LazyLock<Stack> = LazyLock::new(|| {
     let mut stack = Template::parse(TEMPLATE)
         .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "world".into())])))
         .expect("the template is valid");
@@ -365,7 +371,8 @@ static STACK: LazyLock<Stack> = LazyLock::new(|| {
     stack
 });
 
-fn config(stack: &Stack) -> Arc<Config> {
+/// Returns the configuration of the functions of one world.
+pub fn config(stack: &Stack) -> Arc<Config> {
     /// Numbers the worlds of this process.
     static WORLDS: AtomicU64 = AtomicU64::new(0);
     let mut variables = stack.functions[0].environment.clone();
@@ -389,7 +396,12 @@ fn config(stack: &Stack) -> Arc<Config> {
 }
 
 /// Deploys every function of the template that the simulation uses.
-fn deploy(mut lambda: Lambda, stack: &Stack) -> Lambda {
+fn deploy(lambda: Lambda, stack: &Stack) -> Lambda {
+    deploy_with(lambda, stack, |_| 100)
+}
+
+/// Deploys every function, with the concurrency that `concurrency` returns for it.
+pub fn deploy_with(mut lambda: Lambda, stack: &Stack, concurrency: fn(&Function) -> usize) -> Lambda {
     let codes: [(&str, Code); 11] = [
         ("chat", Code::Http(chat::router)),
         ("coins", Code::Http(coins::router)),
@@ -429,8 +441,9 @@ fn deploy(mut lambda: Lambda, stack: &Stack) -> Lambda {
     ];
     for (name, code) in codes {
         let function = stack.functions.iter().find(|function| function.name == name);
-        let seconds = function.expect("the function is in the template").timeout_seconds;
-        lambda.deploy(name, code, Duration::from_secs(seconds), 100);
+        let function = function.expect("the function is in the template");
+        let timeout = Duration::from_secs(function.timeout_seconds);
+        lambda.deploy(name, code, timeout, concurrency(function));
     }
     lambda
 }

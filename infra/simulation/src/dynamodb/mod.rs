@@ -5,6 +5,7 @@
 mod changes;
 mod guards;
 mod lag;
+mod limited;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,6 +31,7 @@ use lag::Lag;
 
 use crate::dice::Dice;
 use crate::fault::{Fault, Faults};
+use crate::limits::Limits;
 use crate::process::Process;
 use crate::streams::Streams;
 use crate::trace::Trace;
@@ -52,6 +54,7 @@ struct State {
     /// Draws the delays, and which eventually consistent reads are stale.
     dice: Dice,
     trace: Arc<Trace>,
+    limits: Option<Arc<Limits>>,
 }
 
 impl fmt::Debug for DynamoDb {
@@ -67,7 +70,13 @@ impl DynamoDb {
     ///
     /// If the engine does not start.
     #[must_use]
-    pub fn new(streams: Arc<Streams>, faults: Arc<Faults>, dice: Dice, trace: Arc<Trace>) -> Self {
+    pub fn new(
+        streams: Arc<Streams>,
+        faults: Arc<Faults>,
+        dice: Dice,
+        trace: Arc<Trace>,
+        limits: Option<Arc<Limits>>,
+    ) -> Self {
         Self(Arc::new(State {
             primary: Database::memory().expect("the engine starts"),
             items: Mutex::default(),
@@ -78,6 +87,7 @@ impl DynamoDb {
             faults,
             dice,
             trace,
+            limits,
         }))
     }
 
@@ -124,7 +134,7 @@ impl DynamoDb {
         let fault = self.0.faults.draw(&operation);
         let lost = || ConnectorError::io("lost on the network".into());
         let response = match fault {
-            None => self.execute(&operation, &body),
+            None => self.execute_in(&process, &operation, &body).await,
             Some(Fault::LoseRequest) => {
                 self.trace(&process, &operation, &body, fault, None);
                 return Err(lost());
@@ -180,6 +190,13 @@ impl DynamoDb {
         self.trace(&process, &operation, &body, fault, Some(&response));
         tokio::time::sleep(self.0.dice.millis(0, 3)).await;
         Ok(response)
+    }
+
+    /// Executes a call of an environment, within the limits if there are any.
+    async fn execute_in(&self, process: &Process, operation: &str, body: &Value) -> HttpResponse {
+        let Some(limits) = &self.0.limits else { return self.execute(operation, body) };
+        tokio::time::sleep_until(limited::turn(limits, &process.name, operation, body)).await;
+        self.execute_within(limits, &process.name, operation, body)
     }
 
     fn trace(
@@ -305,20 +322,9 @@ impl DynamoDb {
     fn execute_part(&self, operation: &str, mut body: Value) -> HttpResponse {
         let dice = &self.0.dice;
         if operation == "BatchExecuteStatement" {
-            let statements =
-                std::mem::take(body["Statements"].as_array_mut().expect("a batch has statements"));
-            let is_kept: Vec<bool> = statements.iter().map(|_| dice.once_in(2)).collect();
-            let kept = statements.into_iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
-            body["Statements"] = kept.map(|(statement, _)| statement).collect();
-            let done =
-                if is_kept.contains(&true) { body_of(&self.execute(operation, &body)) } else { json!({}) };
-            let mut done = done["Responses"].as_array().cloned().unwrap_or_default().into_iter();
-            let throttled = json!({ "Error": { "Code": "ThrottlingError", "Message": "injected" } });
-            let responses: Vec<Value> = is_kept
-                .iter()
-                .map(|is_kept| if *is_kept { done.next().unwrap_or_default() } else { throttled.clone() })
-                .collect();
-            return direct::response(200, json!({ "Responses": responses }).to_string());
+            let statements = body["Statements"].as_array().map_or(0, Vec::len);
+            let is_kept: Vec<bool> = (0..statements).map(|_| dice.once_in(2)).collect();
+            return self.execute_statements(body, &is_kept);
         }
         let is_write = operation == "BatchWriteItem";
         let mut unprocessed = Map::new();
@@ -342,6 +348,25 @@ impl DynamoDb {
         let mut response = body_of(&self.execute(operation, &body));
         response[if is_write { "UnprocessedItems" } else { "UnprocessedKeys" }] = unprocessed.into();
         direct::response(200, response.to_string())
+    }
+
+    /// Executes the statements that are in the mask. The others are throttled.
+    fn execute_statements(&self, mut body: Value, is_kept: &[bool]) -> HttpResponse {
+        let statements = std::mem::take(body["Statements"].as_array_mut().expect("a batch has statements"));
+        let kept = statements.into_iter().zip(is_kept).filter(|(_, is_kept)| **is_kept);
+        body["Statements"] = kept.map(|(statement, _)| statement).collect();
+        let done = if is_kept.contains(&true) {
+            body_of(&self.execute("BatchExecuteStatement", &body))
+        } else {
+            json!({})
+        };
+        let mut done = done["Responses"].as_array().cloned().unwrap_or_default().into_iter();
+        let throttled = json!({ "Error": { "Code": "ThrottlingError", "Message": "injected" } });
+        let responses: Vec<Value> = is_kept
+            .iter()
+            .map(|is_kept| if *is_kept { done.next().unwrap_or_default() } else { throttled.clone() })
+            .collect();
+        direct::response(200, json!({ "Responses": responses }).to_string())
     }
 
     /// Divides a batch into a part that is processed and a part that is not. At least one request is processed: DynamoDB
