@@ -45,7 +45,7 @@ fn low_limits_throttle_for_their_cause_and_what_was_accepted_is_exact() {
     partition.settings.table.warm = small;
     partition.is_featured = false;
     let mut table = setup(ample(scale));
-    table.settings.table = Warmth { warm: PLENTY, quota: Throughput { reads: 1e6, writes: 2_000.0 } };
+    table.settings.table.quota = Throughput { reads: 1e6, writes: 2_000.0 };
     let mut gateway = setup(ample(scale));
     gateway.settings.route = Throttle { rate: 2_000.0, burst: 1_000.0 };
     let mut concurrency = setup(ample(scale));

@@ -32,6 +32,8 @@ use tables::LimitedTable;
 pub use tables::{Access, Warmth, Write};
 pub use units::{read_units, scalar, size};
 
+use crate::world::STACK;
+
 /// What a new on-demand table is ready for.
 pub const NEW_TABLE: Throughput = Throughput { reads: 12_000.0, writes: 4_000.0 };
 
@@ -100,6 +102,25 @@ pub struct Settings {
     pub concurrency: u32,
     /// The memory of `tally` in MB, if it is not that of the template.
     pub tally_memory: Option<u32>,
+}
+
+impl Settings {
+    /// Returns the settings of a new account and of the template as it is.
+    ///
+    /// # Panics
+    ///
+    /// If the template sets no throttle.
+    #[must_use]
+    pub fn of_template(scale: u32) -> Self {
+        Self {
+            scale,
+            table: Warmth { warm: NEW_TABLE, quota: TABLE_QUOTA },
+            route: STACK.route_throttle.expect("the template sets a throttle"),
+            account: ACCOUNT_REQUESTS,
+            concurrency: CONCURRENCY,
+            tally_memory: None,
+        }
+    }
 }
 
 /// The limits of one world.
