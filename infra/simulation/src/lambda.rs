@@ -251,3 +251,14 @@ fn check_size(what: &str, bytes: usize) -> Result<(), Failed> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_end_at_6_mb() {
+        assert_eq!(check_size("the payload", 6 * 1_024 * 1_024), Ok(()));
+        assert!(matches!(check_size("the payload", 6 * 1_024 * 1_024 + 1), Err(Failed::Error(_))));
+    }
+}

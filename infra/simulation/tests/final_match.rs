@@ -1,7 +1,7 @@
 //! Small finals. `cargo run --profile bench -p touchline-bench --bin final-bench` plays the large ones.
 
 use touchline_simulation::final_match::{Arrivals, Setup, play};
-use touchline_simulation::limits::{Cause, Settings, Throughput, Warmth};
+use touchline_simulation::limits::{Affected, Cause, Settings, Throughput, Warmth};
 use touchline_stack::resources::Throttle;
 
 const PLENTY: Throughput = Throughput { reads: 1e6, writes: 1e6 };
@@ -57,7 +57,7 @@ fn low_limits_throttle_for_their_cause_and_what_was_accepted_is_exact() {
         (concurrency, Cause::Concurrency),
     ] {
         let outcome = play(&setup);
-        assert!(outcome.observed.throttles.contains_key(&cause), "{cause:?}: {outcome:?}");
+        assert!(outcome.observed.throttles.contains_key(&(cause, Affected::Fan)), "{cause:?}: {outcome:?}");
         assert_eq!(outcome.inexact, [""; 0], "{cause:?}");
         assert_eq!(outcome.accepted + outcome.lost.values().sum::<u64>(), 200, "{cause:?}: {outcome:?}");
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use touchline_bench::report::Report;
 use touchline_simulation::final_match::{Arrivals, Outcome, Setup, play};
-use touchline_simulation::limits::{Cause, Kind, Settings, Throughput, Warmth};
+use touchline_simulation::limits::{Affected, Cause, Kind, Settings, Throughput, Warmth};
 use touchline_stack::resources::Throttle;
 
 /// The SDK makes many small allocations.
@@ -132,26 +132,29 @@ fn play_all(rows: &[Row]) -> Vec<Outcome> {
 
 fn tell(report: &mut Report, rows: &[Row], outcomes: &[Outcome], scale: u32) {
     let full = |count: u64| thousands(count * u64::from(scale));
-    report.line("| stack | arrivals | requests | accepted | lost | throttled by gateway | Lambda | table quota | partition | index |");
-    report.line("|---|---|---|---|---|---|---|---|---|---|");
+    report.line("| stack | arrivals | requests | accepted | lost | gateway throttles | Lambda throttles | partition throttles | index throttles | table quota throttles | throttles of `tally` and `points` |");
+    report.line("|---|---|---|---|---|---|---|---|---|---|---|");
     for (row, outcome) in rows.iter().zip(outcomes) {
-        let throttles = |causes: &[Cause]| {
-            thousands(causes.iter().filter_map(|cause| outcome.observed.throttles.get(cause)).sum())
+        let throttles = &outcome.observed.throttles;
+        let by = |causes: &[Cause]| {
+            thousands(causes.iter().filter_map(|cause| throttles.get(&(*cause, Affected::Fan))).sum())
         };
+        let background = throttles.iter().filter(|((_, affected), _)| *affected == Affected::Background);
         let lost: u64 = outcome.lost.values().sum();
         let share = 100.0 * f64::from(u32::try_from(lost).unwrap_or(u32::MAX)) / f64::from(row.setup.fans);
         report.line(format!(
-            "| {} | {} | {} | {} | {} ({share:.1} %) | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} ({share:.1} %) | {} | {} | {} | {} | {} | {} |",
             row.name,
             row.setup.arrivals.name(),
             full(outcome.requests),
             full(outcome.accepted),
             full(lost),
-            throttles(&[Cause::Gateway]),
-            throttles(&[Cause::Concurrency, Cause::Starts]),
-            throttles(&[Cause::Table]),
-            throttles(&[Cause::Partition, Cause::Collection]),
-            throttles(&[Cause::Index]),
+            by(&[Cause::Gateway]),
+            by(&[Cause::Concurrency, Cause::Starts]),
+            by(&[Cause::Partition, Cause::Collection]),
+            by(&[Cause::Index]),
+            by(&[Cause::Table]),
+            thousands(background.map(|(_, count)| count).sum()),
         ));
     }
     report.line("\n| stack | arrivals | counts exact after | all points after | all statistics after | busiest partition, units a second | largest item | peak concurrency |");

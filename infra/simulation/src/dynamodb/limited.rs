@@ -44,7 +44,7 @@ impl DynamoDb {
             .iter()
             .map(|part| {
                 let new = written_item(body);
-                limits.admits(&part.access, part.old.as_ref(), new.as_ref(), part.weight)
+                limits.admits(&part.access, part.old.as_ref(), new.as_ref(), function)
             })
             .collect();
         let is_admitted: Vec<bool> = admitted.iter().map(Result::is_ok).collect();
@@ -202,7 +202,50 @@ fn written_item(body: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use dynoxide::Database;
+    use touchline_stack::direct::{self, RequestBody};
+
     use super::*;
+
+    /// The engine enforces the limits of sizes, so the model does not.
+    #[test]
+    fn the_engine_has_the_published_limits_of_sizes() {
+        let database = Database::memory().unwrap();
+        let run = |operation: &str, body: &Value| {
+            let response = direct::execute(&database, operation, RequestBody::Json(body));
+            (response.status().as_u16(), body_of(&response))
+        };
+        let create = json!({
+            "TableName": "things", "BillingMode": "PAY_PER_REQUEST",
+            "AttributeDefinitions": [
+                { "AttributeName": "pk", "AttributeType": "S" }, { "AttributeName": "sk", "AttributeType": "S" },
+            ],
+            "KeySchema": [{ "AttributeName": "pk", "KeyType": "HASH" }, { "AttributeName": "sk", "KeyType": "RANGE" }],
+        });
+        assert_eq!(run("CreateTable", &create).0, 200);
+        let item = |sk: usize, bytes: usize| json!({ "pk": { "S": "a" }, "sk": { "S": format!("{sk:05}") }, "text": { "S": "x".repeat(bytes) } });
+        let put = |bytes: usize| run("PutItem", &json!({ "TableName": "things", "Item": item(0, bytes) })).0;
+        assert_eq!((put(399 * 1_024), put(400 * 1_024)), (200, 400), "400 KB for an item");
+        let transact = |count: usize| {
+            let put = |sk: usize| json!({ "Put": { "TableName": "things", "Item": item(sk, 1) } });
+            run("TransactWriteItems", &json!({ "TransactItems": (0..count).map(put).collect::<Vec<_>>() })).0
+        };
+        assert_eq!((transact(100), transact(101)), (200, 400), "100 items in a transaction");
+        let batch = |count: usize, bytes: usize| {
+            let put = |sk: usize| json!({ "PutRequest": { "Item": item(sk, bytes) } });
+            run(
+                "BatchWriteItem",
+                &json!({ "RequestItems": { "things": (0..count).map(put).collect::<Vec<_>>() } }),
+            )
+            .0
+        };
+        assert_eq!((batch(25, 100_000), batch(26, 1)), (200, 400), "25 items in a batch");
+        let query = json!({
+            "TableName": "things", "KeyConditionExpression": "pk = :a", "ExpressionAttributeValues": { ":a": { "S": "a" } },
+        });
+        let (_, page) = run("Query", &query);
+        assert!(page["Count"].as_u64() < Some(25) && !page["LastEvaluatedKey"].is_null(), "1 MB in a page");
+    }
 
     #[test]
     fn requests_name_the_partitions_that_they_use() {

@@ -89,6 +89,21 @@ pub enum Cause {
     Collection,
 }
 
+/// Whom a throttle affects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Affected {
+    /// A fan, whose request waits or fails.
+    Fan,
+    /// A function that nobody waits for, such as `tally` and `points`. It resumes later.
+    Background,
+}
+
+impl Affected {
+    fn by(function: &str) -> Self {
+        if is_background(function) || function == "feed" { Self::Background } else { Self::Fan }
+    }
+}
+
 /// What differs between accounts, and between a new stack and one that was prepared.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -141,13 +156,13 @@ struct State {
     executions: BTreeMap<String, Executions>,
     /// When each environment of a background function has finished its calls so far.
     busy_until: BTreeMap<String, Instant>,
-    throttles: BTreeMap<Cause, u64>,
+    throttles: BTreeMap<(Cause, Affected), u64>,
     largest: (usize, String),
 }
 
 impl State {
-    fn throttled(&mut self, cause: Cause, weight: u32) {
-        *self.throttles.entry(cause).or_default() += u64::from(weight);
+    fn throttled(&mut self, cause: Cause, affected: Affected, weight: u32) {
+        *self.throttles.entry((cause, affected)).or_default() += u64::from(weight);
     }
 }
 
@@ -161,8 +176,8 @@ struct Executions {
 /// What the limits saw.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// How many requests were throttled for each cause, at full scale.
-    pub throttles: BTreeMap<Cause, u64>,
+    /// How many requests and calls were throttled, at full scale.
+    pub throttles: BTreeMap<(Cause, Affected), u64>,
     /// The busiest partition, and the table or index that it belongs to.
     pub busiest: Option<(String, Busiest)>,
     /// The size of the largest item in bytes, and its table and key.
@@ -226,7 +241,7 @@ impl Limits {
             .or_insert_with(|| throttle(self.settings.route, weight, now));
         let passes = bucket.try_take(weight, now) && state.account.try_take(weight, now);
         if !passes {
-            state.throttled(Cause::Gateway, scale);
+            state.throttled(Cause::Gateway, Affected::Fan, scale);
         }
         passes
     }
@@ -242,7 +257,7 @@ impl Limits {
             || reserved.is_some_and(|reserved| own as usize >= reserved)
             || !state.invocations.try_take(f64::from(weight), now);
         if is_over {
-            state.throttled(Cause::Concurrency, weight);
+            state.throttled(Cause::Concurrency, Affected::by(function), weight);
             return false;
         }
         let executions = state.executions.entry(function.to_owned()).or_default();
@@ -269,7 +284,7 @@ impl Limits {
         let starts = state.starts.entry(function.to_owned()).or_insert_with(new);
         let may_start = starts.try_take(f64::from(weight), now);
         if !may_start {
-            state.throttled(Cause::Starts, weight);
+            state.throttled(Cause::Starts, Affected::by(function), weight);
         }
         may_start
     }
@@ -293,13 +308,13 @@ impl Limits {
         access: &Access,
         old: Option<&Value>,
         new: Option<&Value>,
-        weight: u32,
+        function: &str,
     ) -> Result<(), Cause> {
         let mut state = self.lock();
         let Some(table) = state.tables.get_mut(&access.table) else { return Ok(()) };
         let admitted = table.admits(access, old, new, Instant::now());
         if let Err(cause) = admitted {
-            state.throttled(cause, weight);
+            state.throttled(cause, Affected::by(function), self.weight(function, access));
         }
         admitted
     }
