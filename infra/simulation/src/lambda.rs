@@ -159,7 +159,6 @@ impl Lambda {
             Err(_) => Err(Failed::TimedOut),
         };
         if let Some(limits) = &self.limits {
-            tokio::time::sleep_until(limits.finished(&environment.name)).await;
             limits.end_execution(name, function.routes.is_some());
         }
         let mut state = function.state.lock().expect("no holder of the lock panics");

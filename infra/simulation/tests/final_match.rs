@@ -4,6 +4,8 @@ use touchline_simulation::final_match::{Arrivals, Setup, play};
 use touchline_simulation::limits::{Affected, Cause, Settings, Throughput, Warmth};
 use touchline_stack::resources::Throttle;
 
+const FANS: u64 = 60;
+
 const PLENTY: Throughput = Throughput { reads: 1e6, writes: 1e6 };
 
 /// An account that has more of everything than a small final needs.
@@ -20,14 +22,14 @@ fn ample(scale: u32) -> Settings {
 }
 
 fn setup(settings: Settings) -> Setup {
-    Setup { seed: 1, fans: 200, is_featured: true, arrivals: Arrivals::Late, settings }
+    Setup { seed: 1, fans: FANS.try_into().unwrap(), is_featured: true, arrivals: Arrivals::Late, settings }
 }
 
 #[test]
 fn with_ample_limits_every_prediction_is_accepted_counted_and_settled() {
     let outcome = play(&setup(ample(10)));
     assert_eq!(outcome.inexact, [""; 0]);
-    assert_eq!((outcome.accepted, outcome.requests), (200, 200), "{outcome:?}");
+    assert_eq!((outcome.accepted, outcome.requests), (FANS, FANS), "{outcome:?}");
     assert!(outcome.observed.throttles.is_empty(), "{outcome:?}");
     assert!(outcome.counts_after.is_some() && outcome.points_after < outcome.stats_after, "{outcome:?}");
     let (table, busiest) = outcome.observed.busiest.clone().unwrap();
@@ -38,8 +40,8 @@ fn with_ample_limits_every_prediction_is_accepted_counted_and_settled() {
 
 #[test]
 fn low_limits_throttle_for_their_cause_and_what_was_accepted_is_exact() {
-    // At 1:10,000, 200 fans are 2,000,000, and a third of them arrives within 30 seconds.
-    let scale = 10_000;
+    // At 1:30,000, they are 1,800,000, and a third of them arrives within 30 seconds.
+    let scale = 30_000;
     let small = Throughput { reads: 1e6, writes: 4_000.0 };
     let mut partition = setup(ample(scale));
     partition.settings.table.warm = small;
@@ -49,7 +51,7 @@ fn low_limits_throttle_for_their_cause_and_what_was_accepted_is_exact() {
     let mut gateway = setup(ample(scale));
     gateway.settings.route = Throttle { rate: 2_000.0, burst: 1_000.0 };
     let mut concurrency = setup(ample(scale));
-    concurrency.settings.concurrency = 10_000;
+    concurrency.settings.concurrency = scale;
     for (setup, cause) in [
         (partition, Cause::Partition),
         (table, Cause::Table),
@@ -59,6 +61,6 @@ fn low_limits_throttle_for_their_cause_and_what_was_accepted_is_exact() {
         let outcome = play(&setup);
         assert!(outcome.observed.throttles.contains_key(&(cause, Affected::Fan)), "{cause:?}: {outcome:?}");
         assert_eq!(outcome.inexact, [""; 0], "{cause:?}");
-        assert_eq!(outcome.accepted + outcome.lost.values().sum::<u64>(), 200, "{cause:?}: {outcome:?}");
+        assert_eq!(outcome.accepted + outcome.lost.values().sum::<u64>(), FANS, "{cause:?}: {outcome:?}");
     }
 }

@@ -15,11 +15,21 @@ struct Part {
     old: Option<Value>,
 }
 
-/// Returns when a call begins.
-pub fn turn(limits: &Limits, environment: &str, operation: &str, body: &Value) -> Instant {
+/// Waits until a call begins.
+pub async fn wait(limits: &Limits, environment: &str, operation: &str, body: &Value) {
     let accesses = accesses(operation, body);
-    let weights = accesses.iter().map(|access| limits.weight(function_of(environment), access));
-    limits.turn(environment, weights.max().unwrap_or(1))
+    let function = function_of(environment);
+    let weights = accesses.iter().map(|access| limits.weight(function, access));
+    tokio::time::sleep_until(limits.turn(environment, weights.max().unwrap_or(1))).await;
+    if operation == "BatchExecuteStatement" {
+        loop {
+            let at = limits.admits_batch_at(&accesses, function);
+            if at <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(at).await;
+        }
+    }
 }
 
 impl DynamoDb {

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -377,6 +379,12 @@ async fn award_points(lambda: Arc<Lambda>, from: Instant) {
     }
 }
 
+/// Returns the same client without timeouts. One call of `tally` or `points` stands for many that follow each other, so it
+/// takes longer than each of them.
+fn without_timeouts(client: &Client) -> Client {
+    Client::from_conf(client.config().to_builder().timeout_config(TimeoutConfig::disabled()).build())
+}
+
 fn new_app(
     seed: u64,
     config: &Arc<Config>,
@@ -391,7 +399,10 @@ fn new_app(
         // The SDK limits the retries of a process for each region. Each environment is a process, so each has its own.
         let aws = Aws { region: format!("{}-{number}", config.aws.region), ..config.aws.clone() };
         App {
-            store: Store::new(storage::connect(&aws, dynamodb.http_client()), config.tables.clone()),
+            store: Store::new(
+                without_timeouts(&storage::connect(&aws, dynamodb.http_client())),
+                config.tables.clone(),
+            ),
             clock: Arc::new(clock) as Arc<dyn Clock>,
             random: Arc::new(SeededRandom::new(Dice::new(seed, &format!("environment {number}")).number())),
             sms: Arc::clone(&texts) as Arc<dyn Sms>,

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 /// A token bucket: `rate` tokens flow in each second, up to `depth`.
@@ -32,6 +34,14 @@ impl Bucket {
         self.tokens > 0.0
     }
 
+    /// Returns when a debt is paid.
+    pub fn paid_at(&mut self, now: Instant) -> Instant {
+        self.fill(now);
+        // A moment later than exactly, so that rounding leaves no debt.
+        let debt = (1e-3 - self.tokens).max(0.0);
+        now + Duration::from_secs_f64(debt / self.rate)
+    }
+
     /// Takes tokens, even if there are too few. The bucket then has a debt, and has no tokens until the debt is paid.
     pub fn take(&mut self, tokens: f64, now: Instant) {
         self.fill(now);
@@ -47,8 +57,6 @@ impl Bucket {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -72,5 +80,8 @@ mod tests {
         bucket.take(30.0, start);
         assert!(!bucket.has_any(start + Duration::from_millis(1_900)));
         assert!(bucket.has_any(start + Duration::from_millis(2_100)));
+        bucket.take(30.0, start + Duration::from_millis(2_100));
+        let paid = bucket.paid_at(start + Duration::from_millis(2_100));
+        assert!(bucket.has_any(paid));
     }
 }

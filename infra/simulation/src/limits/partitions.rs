@@ -62,6 +62,12 @@ impl Busiest {
     }
 }
 
+/// The depth of a bucket: the units of a second, or of ten requests of the model, which weigh more if the model is coarse.
+#[must_use]
+pub fn depth(rate: f64, scale: u32) -> f64 {
+    rate.max(10.0 * f64::from(scale))
+}
+
 fn limit(kind: Kind) -> f64 {
     match kind {
         Kind::Read => PARTITION.reads,
@@ -79,6 +85,8 @@ pub struct Partitions {
     /// Whether a split can divide the items of one partition key. Not with a local index.
     divides_collections: bool,
     began: Instant,
+    scale: u32,
+    /// The time over which the load is averaged.
     window: Duration,
     busiest: Option<Busiest>,
 }
@@ -106,9 +114,9 @@ struct Meter {
 }
 
 impl Meter {
-    fn new(kind: Kind, window: Duration, now: Instant) -> Self {
+    fn new(kind: Kind, scale: u32, now: Instant) -> Self {
         let rate = limit(kind);
-        let bucket = Bucket::new(rate, rate * window.as_secs_f64(), now);
+        let bucket = Bucket::new(rate, depth(rate, scale), now);
         Self { bucket, window: 0, used: 0.0, hot_since: None, leader: (String::new(), 0.0) }
     }
 
@@ -125,16 +133,17 @@ impl Meter {
 }
 
 impl Partitions {
-    /// Creates the partitions that a throughput takes. `window` is the time over which use is averaged.
+    /// Creates the partitions that a throughput takes, in a model of 1:`scale`.
     #[must_use]
-    pub fn new(throughput: Throughput, has_local_index: bool, window: Duration, now: Instant) -> Self {
+    pub fn new(throughput: Throughput, has_local_index: bool, scale: u32, now: Instant) -> Self {
+        let window = Duration::from_secs_f64(f64::from(scale).sqrt());
         let needed = (throughput.writes / PARTITION.writes).max(throughput.reads / PARTITION.reads);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousands at most")]
         let count = (needed.ceil() as u64).max(1);
         let list = (0..count)
-            .map(|number| Partition::new(((u64::MAX / count) * number, String::new()), window, now))
+            .map(|number| Partition::new(((u64::MAX / count) * number, String::new()), scale, now))
             .collect();
-        Self { list, divides_collections: !has_local_index, began: now, window, busiest: None }
+        Self { list, divides_collections: !has_local_index, began: now, scale, window, busiest: None }
     }
 
     #[must_use]
@@ -146,6 +155,12 @@ impl Partitions {
     pub fn admits(&mut self, key: &ItemKey, kind: Kind, now: Instant) -> bool {
         let index = self.find(&place(key));
         self.list[index].meter(kind).bucket.has_any(now)
+    }
+
+    /// Returns when the partition of a key takes another request.
+    pub fn admits_at(&mut self, key: &ItemKey, kind: Kind, now: Instant) -> Instant {
+        let index = self.find(&place(key));
+        self.list[index].meter(kind).bucket.paid_at(now)
     }
 
     /// Counts the units of a request, after it was carried out. Splits the partition if it has been hot for long.
@@ -223,18 +238,18 @@ impl Partitions {
         let at = middle.into_iter().chain(&places).find(|place| **place > partition.start).cloned();
         let Some(at) = at else { return };
         partition.bytes /= 2.0;
-        let mut upper = Partition::new(at, self.window, now);
+        let mut upper = Partition::new(at, self.scale, now);
         upper.bytes = partition.bytes;
         self.list.insert(index + 1, upper);
     }
 }
 
 impl Partition {
-    fn new(start: Place, window: Duration, now: Instant) -> Self {
+    fn new(start: Place, scale: u32, now: Instant) -> Self {
         Self {
             start,
-            reads: Meter::new(Kind::Read, window, now),
-            writes: Meter::new(Kind::Write, window, now),
+            reads: Meter::new(Kind::Read, scale, now),
+            writes: Meter::new(Kind::Write, scale, now),
             bytes: 0.0,
             samples: VecDeque::new(),
         }
@@ -285,9 +300,8 @@ mod tests {
 
     #[test]
     fn a_new_table_has_four_partitions_and_a_warm_one_more() {
-        let count = |reads, writes| {
-            Partitions::new(Throughput { reads, writes }, false, SECOND, Instant::now()).count()
-        };
+        let count =
+            |reads, writes| Partitions::new(Throughput { reads, writes }, false, 1, Instant::now()).count();
         assert_eq!(count(12_000.0, 4_000.0), 4);
         assert_eq!(count(12_000.0, 20_000.0), 20);
         assert_eq!(count(90_000.0, 4_000.0), 30);
@@ -296,7 +310,7 @@ mod tests {
     #[test]
     fn one_key_takes_a_thousand_writes_a_second_however_warm_the_table_is() {
         let start = Instant::now();
-        let new = || Partitions::new(Throughput { reads: 0.0, writes: 50_000.0 }, false, SECOND, start);
+        let new = || Partitions::new(Throughput { reads: 0.0, writes: 50_000.0 }, false, 1, start);
         let keys: Vec<ItemKey> = (0..10).map(|sk| key("hot", &sk.to_string())).collect();
         assert_eq!(write(&mut new(), &keys, 1_000, start, 5), 0);
         let mut hot = new();
@@ -314,7 +328,7 @@ mod tests {
         for (has_local_index, expected) in [(false, 2), (true, 1)] {
             let start = Instant::now();
             let throughput = Throughput { reads: 0.0, writes: 1_000.0 };
-            let mut partitions = Partitions::new(throughput, has_local_index, SECOND, start);
+            let mut partitions = Partitions::new(throughput, has_local_index, 1, start);
             write(&mut partitions, &keys, 1_500, start, 300);
             assert_eq!(partitions.count(), 1, "five minutes are not enough");
             write(&mut partitions, &keys, 1_500, start + 300 * SECOND, 400);
@@ -331,8 +345,7 @@ mod tests {
     #[test]
     fn a_full_partition_splits() {
         let start = Instant::now();
-        let mut partitions =
-            Partitions::new(Throughput { reads: 0.0, writes: 1_000.0 }, false, SECOND, start);
+        let mut partitions = Partitions::new(Throughput { reads: 0.0, writes: 1_000.0 }, false, 1, start);
         let keys: Vec<ItemKey> = (0..50).map(|pk| key(&pk.to_string(), "")).collect();
         write(&mut partitions, &keys, 50, start, 1);
         for key in &keys {

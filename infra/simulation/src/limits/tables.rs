@@ -1,7 +1,6 @@
 //! The limits of each table and of each of its global indexes.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -9,7 +8,7 @@ use touchline_stack::resources::Table;
 
 use super::Cause;
 use super::bucket::Bucket;
-use super::partitions::{Busiest, ItemKey, Kind, PARTITION_BYTES, Partitions, Throughput};
+use super::partitions::{Busiest, ItemKey, Kind, PARTITION_BYTES, Partitions, Throughput, depth};
 use super::units::{self, Index};
 
 /// One use of a table or index.
@@ -45,11 +44,11 @@ struct Limited {
 }
 
 impl Limited {
-    fn new(warmth: Warmth, has_local_index: bool, window: Duration, now: Instant) -> Self {
+    fn new(warmth: Warmth, has_local_index: bool, scale: u32, now: Instant) -> Self {
         let Warmth { warm, quota } = warmth;
-        let bucket = |rate: f64| Bucket::new(rate, rate * window.as_secs_f64(), now);
+        let bucket = |rate: f64| Bucket::new(rate, depth(rate, scale), now);
         Self {
-            partitions: Partitions::new(warm, has_local_index, window, now),
+            partitions: Partitions::new(warm, has_local_index, scale, now),
             reads: bucket(quota.reads),
             writes: bucket(quota.writes),
         }
@@ -91,15 +90,15 @@ pub struct LimitedTable {
 
 impl LimitedTable {
     #[must_use]
-    pub fn new(table: &Table, warmth: Warmth, window: Duration, now: Instant) -> Self {
+    pub fn new(table: &Table, warmth: Warmth, scale: u32, now: Instant) -> Self {
         let locals = Index::list(&table.properties, "LocalSecondaryIndexes");
         let globals = Index::list(&table.properties, "GlobalSecondaryIndexes");
         Self {
-            table: Limited::new(warmth, !locals.is_empty(), window, now),
+            table: Limited::new(warmth, !locals.is_empty(), scale, now),
             locals,
             globals: globals
                 .into_iter()
-                .map(|index| (index, Limited::new(warmth, false, window, now)))
+                .map(|index| (index, Limited::new(warmth, false, scale, now)))
                 .collect(),
             collections: BTreeMap::new(),
         }
@@ -156,6 +155,11 @@ impl LimitedTable {
         Ok(())
     }
 
+    /// Returns when the partition of a key takes another write.
+    pub fn admits_at(&mut self, key: &ItemKey, now: Instant) -> Instant {
+        self.table.partitions.admits_at(key, Kind::Write, now)
+    }
+
     /// Charges a read.
     pub fn charge_read(&mut self, access: &Access, units: f64, now: Instant) {
         match self.globals.iter_mut().find(|(index, _)| Some(&index.name) == access.index.as_ref()) {
@@ -196,6 +200,8 @@ fn length(bytes: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
@@ -206,7 +212,7 @@ mod tests {
 
     fn table(properties: Value, quota: Throughput, now: Instant) -> LimitedTable {
         let table = Table { logical_id: "T".into(), name: "t".into(), properties };
-        LimitedTable::new(&table, Warmth { warm: FEW, quota }, SECOND, now)
+        LimitedTable::new(&table, Warmth { warm: FEW, quota }, 1, now)
     }
 
     fn write(pk: &str) -> Access {
