@@ -126,7 +126,7 @@ bench-catalog *flags:
 bench-points *flags:
     cargo run --profile bench -p touchline-bench --bin points-bench -- "$@"
 
-# Simulate 5,000,000 predictions in the five minutes before kick-off
+# Play a final with 5,000,000 fans as a scale model, within AWS's limits
 bench-final *flags:
     cargo run --profile bench -p touchline-bench --bin final-bench -- "$@"
 

@@ -14,8 +14,10 @@ use touchline_stack::event::{HttpRequest, http_event};
 use touchline_testing::{Api, RawRequest, Response};
 
 use crate::clock::VirtualClock;
+use crate::costs::{self, Units};
 use crate::fault::Faults;
 use crate::lambda::{Failed, Lambda};
+use crate::limits::Limits;
 use crate::sms::Texts;
 use crate::trace::Trace;
 
@@ -33,6 +35,9 @@ pub struct Gateway {
     pub requests: Arc<AtomicU64>,
     /// The requests whose clients gave up, with the time at which the function ended. `None` while it runs.
     pub given_up_requests: Arc<Mutex<BTreeMap<u64, Option<DateTime<Utc>>>>>,
+    pub limits: Option<Arc<Limits>>,
+    /// The requests that cost more than docs/costs.md allows.
+    pub expensive: Arc<Mutex<Vec<String>>>,
 }
 
 impl Gateway {
@@ -45,12 +50,25 @@ impl Gateway {
         self.given_up_requests.lock().expect("no holder of the lock panics")
     }
 
+    /// Compares the units of a request with docs/costs.md.
+    fn check_costs(&self, method: &str, path: &str, units: Option<Units>) {
+        let Some((used, most)) = units.zip(costs::ceiling(method, path)) else { return };
+        if used.reads > most.reads || used.writes > most.writes {
+            let mut expensive = self.expensive.lock().expect("no holder of the lock panics");
+            expensive.push(format!("{method} {path} used {used:?}, docs/costs.md allows {most:?}"));
+        }
+    }
+
     async fn respond(&self, request: &RawRequest, number: u64) -> (StatusCode, HeaderMap, Value) {
         let RawRequest { method, target, headers, body, address } = request;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let Some(function) = self.lambda.function_of(method, path) else {
             return (StatusCode::NOT_FOUND, HeaderMap::new(), json!({ "message": "Not Found" }));
         };
+        if self.limits.as_ref().is_some_and(|limits| !limits.admits_request(&format!("{method} {path}"))) {
+            let body = json!({ "message": "Too Many Requests" });
+            return (StatusCode::TOO_MANY_REQUESTS, HeaderMap::new(), body);
+        }
         let event = http_event(&HttpRequest {
             method: method.as_str(),
             path,
@@ -66,7 +84,8 @@ impl Gateway {
         let request =
             lambda_http::request::from_str(&event.to_string()).expect("lambda_http can read the event");
         match self.lambda.respond(function, request).await {
-            Ok(response) => {
+            Ok((response, units)) => {
+                self.check_costs(method.as_str(), path, units);
                 let body = match response.body() {
                     Body::Text(text) => serde_json::from_str(text).expect("the body is JSON"),
                     other => panic!("the body is not text: {other:?}"),

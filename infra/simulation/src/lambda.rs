@@ -14,7 +14,9 @@ use lambda_http::{Body, Request};
 use serde_json::Value;
 use touchline::{App, Router};
 
+use crate::costs::Units;
 use crate::fault::Faults;
+use crate::limits::{Limits, PAYLOAD_BYTES};
 use crate::process::Process;
 use crate::trace::Trace;
 
@@ -38,7 +40,7 @@ pub enum Failed {
     TimedOut,
     /// All environments that the function may have are busy.
     Throttled,
-    /// The function returned an error.
+    /// The function returned an error, or Lambda rejected its payload or response.
     Error(String),
 }
 
@@ -52,6 +54,7 @@ pub struct Lambda {
     trace: Arc<Trace>,
     /// The number of environments so far.
     environments: Mutex<u32>,
+    limits: Option<Arc<Limits>>,
 }
 
 struct Function {
@@ -85,7 +88,13 @@ impl fmt::Debug for Lambda {
 impl Lambda {
     #[must_use]
     pub fn new(new_app: NewApp, faults: Arc<Faults>, trace: Arc<Trace>) -> Self {
-        Self { functions: BTreeMap::new(), new_app, faults, trace, environments: Mutex::new(0) }
+        Self { functions: BTreeMap::new(), new_app, faults, trace, environments: Mutex::new(0), limits: None }
+    }
+
+    /// Returns the same Lambda with the limits of an account. Its environments never end without a reason.
+    #[must_use]
+    pub fn limited(self, limits: Arc<Limits>) -> Self {
+        Self { limits: Some(limits), ..self }
     }
 
     /// Deploys a function.
@@ -106,17 +115,28 @@ impl Lambda {
         self.functions.iter().find(|(_, function)| serves(function)).map(|(name, _)| name.as_str())
     }
 
-    /// Handles a request of the gateway.
-    pub async fn respond(&self, name: &str, request: Request) -> Result<lambda_http::Response<Body>, Failed> {
-        self.run(name, |environment, _| {
-            let router = environment.router.clone().expect("the function has routes");
-            async move { Ok(router.respond(request).await) }
-        })
-        .await
+    /// Handles a request of the gateway. Returns the response and the units of its calls; no units if a call failed.
+    pub async fn respond(
+        &self,
+        name: &str,
+        request: Request,
+    ) -> Result<(lambda_http::Response<Body>, Option<Units>), Failed> {
+        let (response, units) = self
+            .run(name, |environment, _| {
+                let router = environment.router.clone().expect("the function has routes");
+                async move {
+                    let response = router.respond(request).await;
+                    Ok((response, Process::current().and_then(|process| process.spent())))
+                }
+            })
+            .await?;
+        check_size("the response", response.body().len())?;
+        Ok((response, units))
     }
 
     /// Invokes a function with a payload.
     pub async fn invoke(&self, name: &str, payload: Value) -> Result<Value, Failed> {
+        check_size("the payload", payload.to_string().len())?;
         self.run(name, |environment, deadline| {
             let Code::Event(code) = self.functions[name].code else {
                 panic!("{name} is invoked by the gateway")
@@ -146,6 +166,9 @@ impl Lambda {
             Ok(None) => Err(Failed::Crashed),
             Err(_) => Err(Failed::TimedOut),
         };
+        if let Some(limits) = &self.limits {
+            limits.end_execution(name, function.routes.is_some());
+        }
         let mut state = function.state.lock().expect("no holder of the lock panics");
         state.busy -= 1;
         match &result {
@@ -161,6 +184,9 @@ impl Lambda {
     /// Returns an idle environment, or starts a new one. Returns `None` if the function may have no more.
     async fn environment(&self, name: &str, function: &Function) -> Option<Environment> {
         let dice = self.faults.dice();
+        if let Some(limits) = &self.limits {
+            return self.environment_within(limits, name, function).await;
+        }
         {
             let mut state = function.state.lock().expect("no holder of the lock panics");
             if state.busy == function.concurrency {
@@ -176,7 +202,39 @@ impl Lambda {
                 return Some(state.idle.swap_remove(at));
             }
         }
-        tokio::time::sleep(dice.millis(5, 300)).await;
+        Some(self.start(name, function).await)
+    }
+
+    /// Does the same within limits. Idle environments are always used, and the latest first.
+    async fn environment_within(
+        &self,
+        limits: &Limits,
+        name: &str,
+        function: &Function,
+    ) -> Option<Environment> {
+        let is_http = function.routes.is_some();
+        let reserved = Some(function.concurrency).filter(|concurrency| *concurrency != UNRESERVED);
+        if !limits.begin_execution(name, is_http, reserved) {
+            return None;
+        }
+        let idle = {
+            let mut state = function.state.lock().expect("no holder of the lock panics");
+            state.busy += 1;
+            state.idle.pop()
+        };
+        match idle {
+            Some(environment) => Some(environment),
+            None if limits.admits_start(name, is_http) => Some(self.start(name, function).await),
+            None => {
+                limits.end_execution(name, is_http);
+                function.state.lock().expect("no holder of the lock panics").busy -= 1;
+                None
+            }
+        }
+    }
+
+    async fn start(&self, name: &str, function: &Function) -> Environment {
+        tokio::time::sleep(self.faults.dice().millis(5, 300)).await;
         let number = {
             let mut environments = self.environments.lock().expect("no holder of the lock panics");
             *environments += 1;
@@ -187,6 +245,27 @@ impl Lambda {
             Code::Http(router) => Some(Arc::new(router(app.clone()))),
             Code::Event(_) => None,
         };
-        Some(Environment { name: format!("{name}/{number}"), app, router })
+        Environment { name: format!("{name}/{number}"), app, router }
+    }
+}
+
+/// The concurrency of a function that shares the account's.
+pub const UNRESERVED: usize = usize::MAX;
+
+fn check_size(what: &str, bytes: usize) -> Result<(), Failed> {
+    if bytes > PAYLOAD_BYTES {
+        return Err(Failed::Error(format!("{what} has {bytes} bytes, more than {PAYLOAD_BYTES}")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_end_at_6_mb() {
+        assert_eq!(check_size("the payload", 6 * 1_024 * 1_024), Ok(()));
+        assert!(matches!(check_size("the payload", 6 * 1_024 * 1_024 + 1), Err(Failed::Error(_))));
     }
 }

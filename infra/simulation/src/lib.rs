@@ -8,23 +8,28 @@
 //! - `settings`: the stack of the template and the configuration of the functions
 //! - `fault`, `process`: what can go wrong
 //! - `dynamodb`, `streams`, `lambda`, `gateway`, `homeserver`, `sms`: models of the services around the product
+//! - `limits`, `costs`: AWS's limits, and what a request may cost
 //! - `season`, `person`: what happens in the world
 //! - `checks`: what must hold at the end
 //! - `world`: puts everything together
 //! - `shrink`: makes a failing world smaller
 //! - `bank`: small schedules of concurrent requests to one wallet, on the same network
+//! - `final_match`: a final, as a scale model
 
 #![expect(clippy::disallowed_methods, reason = "tokio's paused clock is the virtual time of a world")]
 
 pub mod bank;
 mod checks;
 mod clock;
+mod costs;
 mod dice;
 mod dynamodb;
 mod fault;
+pub mod final_match;
 mod gateway;
 mod homeserver;
 mod lambda;
+pub mod limits;
 mod person;
 mod process;
 mod runtime;

@@ -1,8 +1,10 @@
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
+
+use crate::costs::Units;
 
 /// One invocation of a function. It can crash at every call to the store, unless it is created without crashes.
 #[derive(Debug)]
@@ -13,6 +15,8 @@ pub struct Process {
     pub can_crash: bool,
     crashed: Notify,
     has_crashed: AtomicBool,
+    /// The units of all calls. `None` after a fault or a failed condition, because retries cost more.
+    spent: Mutex<Option<Units>>,
 }
 
 tokio::task_local! {
@@ -32,7 +36,13 @@ impl Process {
     }
 
     fn with(name: String, can_crash: bool) -> Arc<Self> {
-        Arc::new(Self { name, can_crash, crashed: Notify::new(), has_crashed: AtomicBool::new(false) })
+        Arc::new(Self {
+            name,
+            can_crash,
+            crashed: Notify::new(),
+            has_crashed: AtomicBool::new(false),
+            spent: Mutex::new(Some(Units::default())),
+        })
     }
 
     /// Does the work in this process. Returns `None` if the process crashes.
@@ -50,6 +60,25 @@ impl Process {
     #[must_use]
     pub fn current() -> Option<Arc<Self>> {
         CURRENT.try_with(Arc::clone).ok()
+    }
+
+    /// Adds the units of a call.
+    pub fn spend(&self, units: Units) {
+        if let Some(spent) = &mut *self.spent.lock().expect("no holder of the lock panics") {
+            spent.reads += units.reads;
+            spent.writes += units.writes;
+        }
+    }
+
+    /// Notes that a call failed.
+    pub fn disturb(&self) {
+        *self.spent.lock().expect("no holder of the lock panics") = None;
+    }
+
+    /// Returns the units of all calls, or `None` if a call failed.
+    #[must_use]
+    pub fn spent(&self) -> Option<Units> {
+        *self.spent.lock().expect("no holder of the lock panics")
     }
 
     /// Ends the process: [`Self::run`] returns `None`, and this call never returns.

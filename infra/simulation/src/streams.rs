@@ -36,6 +36,8 @@ pub struct Streams {
     changed: Signal,
     clock: VirtualClock,
     dice: Dice,
+    /// Whether shards never split or end.
+    is_steady: bool,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +75,25 @@ impl Streams {
             changed: Signal::default(),
             clock,
             dice,
+            is_steady: false,
         }
+    }
+
+    /// Creates streams whose shards never split or end. `shards` has the number of shards of each table.
+    #[must_use]
+    pub fn steady(shards: &BTreeMap<String, usize>, clock: VirtualClock, dice: Dice) -> Self {
+        let streams = shards.iter().map(|(table, count)| {
+            let mut stream = Stream::default();
+            let start = |number: usize| u16::try_from(number * 0x1_0000 / count).unwrap_or(u16::MAX);
+            for number in 0..*count {
+                let end = if number + 1 == *count { u16::MAX } else { start(number + 1) - 1 };
+                stream.open(None, (start(number), end), clock, &dice);
+            }
+            stream.shards.iter_mut().for_each(|shard| shard.ends = DateTime::<Utc>::MAX_UTC);
+            (table.clone(), stream)
+        });
+        let by_table = Mutex::new(streams.collect());
+        Self { by_table, is_steady: true, ..Self::new(&[], clock, dice) }
     }
 
     /// Appends a change to the stream of its table, if the table has one. Sometimes splits the shard.
@@ -95,7 +115,7 @@ impl Streams {
         }
         stream.shards[index].records.push(record);
         let open = stream.shards.iter().filter(|shard| shard.is_open).count();
-        if self.dice.once_in(RECORDS_PER_SPLIT) {
+        if !self.is_steady && self.dice.once_in(RECORDS_PER_SPLIT) {
             stream.shards[index].is_open = false;
             let (low, high) = stream.shards[index].range;
             if open < MAX_OPEN_SHARDS && low < high {

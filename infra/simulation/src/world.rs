@@ -16,7 +16,7 @@ use touchline::ports::random::Random;
 use touchline::ports::sms::Sms;
 use touchline::ports::web::NoWeb;
 use touchline::storage::{self, Store};
-use touchline_stack::resources::StreamMapping;
+use touchline_stack::resources::{Function, StreamMapping};
 use touchline_stack::{Stack, tables};
 use touchline_testing::SeededRandom;
 
@@ -79,7 +79,7 @@ pub struct Report {
 }
 
 /// How long the people and the matches of a world may take, in virtual time.
-const LONGEST_WORLD: Duration = Duration::from_hours(24 * 60);
+const LONGEST_WORLD: Duration = Duration::from_hours(24 * 8);
 
 /// How long a world may take to settle after the last fault, in virtual time.
 const SETTLES_WITHIN: Duration = Duration::from_hours(1);
@@ -189,6 +189,8 @@ impl World {
             trace: Arc::clone(&trace),
             requests: Arc::new(AtomicU64::new(0)),
             given_up_requests: Arc::default(),
+            expensive: Arc::default(),
+            limits: None,
         };
         let season = Arc::new(Season::new(
             plan.matches,
@@ -361,7 +363,7 @@ impl World {
 }
 
 /// Returns whether a match waits for points.
-fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
+pub fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
     let query = json!({
         "TableName": table,
         "KeyConditionExpression": "pk = :due",
@@ -376,7 +378,12 @@ fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
 }
 
 /// Deploys every function of the template that the simulation uses.
-fn deploy(mut lambda: Lambda, stack: &Stack) -> Lambda {
+fn deploy(lambda: Lambda, stack: &Stack) -> Lambda {
+    deploy_with(lambda, stack, |_| 100)
+}
+
+/// Deploys every function, with the concurrency that `concurrency` returns for it.
+pub fn deploy_with(mut lambda: Lambda, stack: &Stack, concurrency: fn(&Function) -> usize) -> Lambda {
     let codes: [(&str, Code); 11] = [
         ("chat", Code::Http(chat::router)),
         ("coins", Code::Http(coins::router)),
@@ -416,8 +423,9 @@ fn deploy(mut lambda: Lambda, stack: &Stack) -> Lambda {
     ];
     for (name, code) in codes {
         let function = stack.functions.iter().find(|function| function.name == name);
-        let seconds = function.expect("the function is in the template").timeout_seconds;
-        lambda.deploy(name, code, Duration::from_secs(seconds), 100);
+        let function = function.expect("the function is in the template");
+        let timeout = Duration::from_secs(function.timeout_seconds);
+        lambda.deploy(name, code, timeout, concurrency(function));
     }
     lambda
 }

@@ -10,6 +10,17 @@ use serde_json::Value;
 pub struct Stack {
     pub functions: Vec<Function>,
     pub tables: Vec<Table>,
+    /// The throttle of each route of the HTTP API that has none of its own. `None` if the template sets none.
+    pub route_throttle: Option<Throttle>,
+}
+
+/// The limits of API Gateway's token bucket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Throttle {
+    /// Requests a second.
+    pub rate: f64,
+    /// The size of the bucket, in requests.
+    pub burst: f64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +30,9 @@ pub struct Function {
     pub name: String,
     pub environment: BTreeMap<String, String>,
     pub timeout_seconds: u64,
+    pub memory_mb: u32,
+    /// The number of executions that are reserved for the function, and the most that it can have.
+    pub reserved_concurrency: Option<u32>,
     pub routes: Vec<Route>,
     pub schedules: Vec<Schedule>,
     pub streams: Vec<StreamMapping>,

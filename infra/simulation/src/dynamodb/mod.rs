@@ -5,6 +5,7 @@
 mod changes;
 mod guards;
 mod lag;
+mod limited;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,8 +29,10 @@ use changes::{Written, image, written};
 pub use guards::{Guard, Guards};
 use lag::Lag;
 
+use crate::costs::Units;
 use crate::dice::Dice;
 use crate::fault::{Fault, Faults};
+use crate::limits::Limits;
 use crate::process::Process;
 use crate::streams::Streams;
 use crate::trace::Trace;
@@ -53,6 +56,7 @@ struct State {
     dice: Dice,
     trace: Arc<Trace>,
     rewrite: OnceLock<Rewrite>,
+    limits: OnceLock<Arc<Limits>>,
 }
 
 /// Changes the body of a request before the store carries it out. The first two arguments are the operation and the
@@ -97,12 +101,18 @@ impl DynamoDb {
             dice,
             trace,
             rewrite: OnceLock::new(),
+            limits: OnceLock::new(),
         }))
     }
 
     /// Rewrites every request of a process, for tests that remove a safeguard. Only the first call has an effect.
     pub fn rewrite_requests(&self, rewrite: Rewrite) {
         let _ = self.0.rewrite.set(rewrite);
+    }
+
+    /// Sets the limits. Only the first call has an effect.
+    pub fn limit(&self, limits: Arc<Limits>) {
+        let _ = self.0.limits.set(limits);
     }
 
     /// Returns an HTTP client for the SDK.
@@ -143,15 +153,19 @@ impl DynamoDb {
         // token after ten minutes, and clients retry for longer.
         if let Some(body) = body.as_object_mut() {
             body.remove("ClientRequestToken");
+            body.insert("ReturnConsumedCapacity".into(), "TOTAL".into());
         }
         tokio::time::sleep(self.0.dice.millis(0, 4)).await;
         let fault = self.0.faults.draw(&operation, process.can_crash);
         if let Some(rewrite) = self.0.rewrite.get() {
             rewrite(&operation, fault, &mut body);
         }
-        let lost = || ConnectorError::io("lost on the network".into());
+        let lost = || {
+            process.disturb();
+            ConnectorError::io("lost on the network".into())
+        };
         let response = match fault {
-            None => self.execute(&operation, &body),
+            None => self.execute_in(&process, &operation, &body).await,
             Some(Fault::LoseRequest) => {
                 self.trace(&process, &operation, &body, fault, None);
                 return Err(lost());
@@ -205,8 +219,20 @@ impl DynamoDb {
             }
         };
         self.trace(&process, &operation, &body, fault, Some(&response));
+        if fault.is_none() && response.status().is_success() {
+            process.spend(Units::of(&operation, &body_of(&response)));
+        } else {
+            process.disturb();
+        }
         tokio::time::sleep(self.0.dice.millis(0, 3)).await;
         Ok(response)
+    }
+
+    /// Executes a call of an environment, within the limits if there are any.
+    async fn execute_in(&self, process: &Process, operation: &str, body: &Value) -> HttpResponse {
+        let Some(limits) = self.0.limits.get() else { return self.execute(operation, body) };
+        limited::wait(limits, &process.name, operation, body).await;
+        self.execute_within(limits, &process.name, operation, body)
     }
 
     fn trace(
@@ -332,20 +358,9 @@ impl DynamoDb {
     fn execute_part(&self, operation: &str, mut body: Value) -> HttpResponse {
         let dice = &self.0.dice;
         if operation == "BatchExecuteStatement" {
-            let statements =
-                std::mem::take(body["Statements"].as_array_mut().expect("a batch has statements"));
-            let is_kept: Vec<bool> = statements.iter().map(|_| dice.once_in(2)).collect();
-            let kept = statements.into_iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
-            body["Statements"] = kept.map(|(statement, _)| statement).collect();
-            let done =
-                if is_kept.contains(&true) { body_of(&self.execute(operation, &body)) } else { json!({}) };
-            let mut done = done["Responses"].as_array().cloned().unwrap_or_default().into_iter();
-            let throttled = json!({ "Error": { "Code": "ThrottlingError", "Message": "injected" } });
-            let responses: Vec<Value> = is_kept
-                .iter()
-                .map(|is_kept| if *is_kept { done.next().unwrap_or_default() } else { throttled.clone() })
-                .collect();
-            return direct::response(200, json!({ "Responses": responses }).to_string());
+            let statements = body["Statements"].as_array().map_or(0, Vec::len);
+            let is_kept: Vec<bool> = (0..statements).map(|_| dice.once_in(2)).collect();
+            return self.execute_statements(body, &is_kept);
         }
         let is_write = operation == "BatchWriteItem";
         let mut unprocessed = Map::new();
@@ -369,6 +384,25 @@ impl DynamoDb {
         let mut response = body_of(&self.execute(operation, &body));
         response[if is_write { "UnprocessedItems" } else { "UnprocessedKeys" }] = unprocessed.into();
         direct::response(200, response.to_string())
+    }
+
+    /// Executes the statements that are in the mask. The others are throttled.
+    fn execute_statements(&self, mut body: Value, is_kept: &[bool]) -> HttpResponse {
+        let statements = std::mem::take(body["Statements"].as_array_mut().expect("a batch has statements"));
+        let kept = statements.into_iter().zip(is_kept).filter(|(_, is_kept)| **is_kept);
+        body["Statements"] = kept.map(|(statement, _)| statement).collect();
+        let done = if is_kept.contains(&true) {
+            body_of(&self.execute("BatchExecuteStatement", &body))
+        } else {
+            json!({})
+        };
+        let mut done = done["Responses"].as_array().cloned().unwrap_or_default().into_iter();
+        let throttled = json!({ "Error": { "Code": "ThrottlingError", "Message": "injected" } });
+        let responses: Vec<Value> = is_kept
+            .iter()
+            .map(|is_kept| if *is_kept { done.next().unwrap_or_default() } else { throttled.clone() })
+            .collect();
+        direct::response(200, json!({ "Responses": responses }).to_string())
     }
 
     /// Divides a batch into a part that is processed and a part that is not. At least one request is processed: DynamoDB

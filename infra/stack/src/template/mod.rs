@@ -13,12 +13,15 @@ use serde_json::{Value, json};
 
 pub use error::TemplateError;
 
-use crate::resources::{Function, Route, Schedule, Stack, StreamMapping, Table};
+use crate::resources::{Function, Route, Schedule, Stack, StreamMapping, Table, Throttle};
 use crate::yaml;
 use intrinsics::Evaluator;
 
 /// Lambda's default timeout.
 const DEFAULT_TIMEOUT_SECONDS: u64 = 3;
+
+/// Lambda's default memory size.
+const DEFAULT_MEMORY_MB: u32 = 128;
 
 /// Lambda's default batch size for DynamoDB streams.
 const DEFAULT_BATCH_SIZE: usize = 100;
@@ -43,7 +46,7 @@ impl Template {
         }
         let evaluator = Evaluator { template: &self.0, parameters };
         let globals = &self.0["Globals"]["Function"];
-        let (mut functions, mut tables) = (Vec::new(), Vec::new());
+        let (mut functions, mut tables, mut route_throttle) = (Vec::new(), Vec::new(), None);
         for (id, resource) in self.0["Resources"].as_object().into_iter().flatten() {
             match resource["Type"].as_str() {
                 Some("AWS::Serverless::Function") => {
@@ -54,11 +57,28 @@ impl Template {
                     name: evaluator.table_name(id)?,
                     properties: evaluator.value(&resource["Properties"])?,
                 }),
+                Some("AWS::Serverless::HttpApi") => {
+                    route_throttle = throttle(&evaluator, &resource["Properties"]["DefaultRouteSettings"])?;
+                }
                 _ => {}
             }
         }
-        Ok(Stack { functions, tables })
+        Ok(Stack { functions, tables, route_throttle })
     }
+}
+
+fn throttle(evaluator: &Evaluator<'_>, settings: &Value) -> Result<Option<Throttle>, TemplateError> {
+    let limit = |name: &str| match settings.get(name) {
+        Some(limit) => number(evaluator, limit),
+        None => Ok(None),
+    };
+    let limits = (limit("ThrottlingRateLimit")?, limit("ThrottlingBurstLimit")?);
+    Ok(limits.0.zip(limits.1).map(|(rate, burst)| Throttle { rate: rate.into(), burst: burst.into() }))
+}
+
+/// Evaluates a number. Returns `None` if the value is not a number, such as `AWS::NoValue`.
+fn number(evaluator: &Evaluator<'_>, value: &Value) -> Result<Option<u32>, TemplateError> {
+    Ok(evaluator.text(value)?.parse().ok())
 }
 
 fn function(
@@ -75,6 +95,8 @@ fn function(
         name: name.to_owned(),
         environment: BTreeMap::new(),
         timeout_seconds: DEFAULT_TIMEOUT_SECONDS,
+        memory_mb: DEFAULT_MEMORY_MB,
+        reserved_concurrency: None,
         routes: Vec::new(),
         schedules: Vec::new(),
         streams: Vec::new(),
@@ -82,6 +104,12 @@ fn function(
     for properties in [globals, &resource["Properties"]] {
         if let Some(seconds) = properties["Timeout"].as_u64() {
             function.timeout_seconds = seconds;
+        }
+        if let Some(memory) = properties["MemorySize"].as_u64() {
+            function.memory_mb = u32::try_from(memory).unwrap_or(u32::MAX);
+        }
+        if let Some(reserved) = properties.get("ReservedConcurrentExecutions") {
+            function.reserved_concurrency = number(evaluator, reserved)?;
         }
         for (variable, value) in properties["Environment"]["Variables"].as_object().into_iter().flatten() {
             function.environment.insert(variable.clone(), evaluator.text(value)?);

@@ -4,12 +4,16 @@ const SAMPLE: &str = r#"
 Parameters:
   Stage: { Type: String, Default: dev }
   Hot: { Type: String, Default: "no" }
+  Rate: { Type: Number, Default: 50 }
 Conditions:
   IsHot: !Equals [!Ref Hot, "yes"]
 Globals:
   Function:
     Environment: { Variables: { STAGE: !Ref Stage, THINGS: !Ref Things, LEVEL: !If [IsHot, debug, info] } }
 Resources:
+  Api:
+    Type: AWS::Serverless::HttpApi
+    Properties: { DefaultRouteSettings: { ThrottlingRateLimit: !Ref Rate, ThrottlingBurstLimit: 20 } }
   Things:
     Type: AWS::DynamoDB::Table
     Properties: { TableName: !Sub "${AWS::StackName}-things" }
@@ -18,6 +22,8 @@ Resources:
     Metadata: { BuildProperties: { Binary: worker } }
     Properties:
       Timeout: 60
+      MemorySize: 512
+      ReservedConcurrentExecutions: !If [IsHot, 3, !Ref AWS::NoValue]
       Environment: { Variables: { EXTRA: !Sub "${Stage}/${Things.Arn}" } }
       Events:
         Get: { Type: HttpApi, Properties: { Path: "/things/{id}", Method: get } }
@@ -52,6 +58,14 @@ fn a_resolved_function_has_its_environment_and_triggers() {
             filters: Vec::new()
         }]
     );
+}
+
+#[test]
+fn limits_are_numbers_or_missing() {
+    let stack = resolve(&[("Hot", "yes"), ("Rate", "70")]).unwrap();
+    assert_eq!(stack.route_throttle, Some(Throttle { rate: 70.0, burst: 20.0 }));
+    assert_eq!((stack.functions[0].memory_mb, stack.functions[0].reserved_concurrency), (512, Some(3)));
+    assert_eq!(resolve(&[]).unwrap().functions[0].reserved_concurrency, None);
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! Small finals. `cargo run --profile bench -p touchline-bench --bin final-bench` plays the large ones.
+
+use touchline_simulation::final_match::{Arrivals, Setup, play};
+use touchline_simulation::limits::{Affected, Cause, Settings, Throughput, Warmth};
+use touchline_stack::resources::Throttle;
+
+const FANS: u64 = 60;
+
+const PLENTY: Throughput = Throughput { reads: 1e6, writes: 1e6 };
+
+/// An account that has more of everything than a small final needs.
+fn ample(scale: u32) -> Settings {
+    let throttle = Throttle { rate: 1e6, burst: 1e6 };
+    Settings {
+        scale,
+        table: Warmth { warm: Throughput { reads: 12_000.0, writes: 8_000.0 }, quota: PLENTY },
+        route: throttle,
+        account: throttle,
+        concurrency: 100_000,
+        tally_memory: None,
+    }
+}
+
+fn setup(settings: Settings) -> Setup {
+    Setup { seed: 1, fans: FANS.try_into().unwrap(), is_featured: true, arrivals: Arrivals::Late, settings }
+}
+
+#[test]
+fn with_ample_limits_every_prediction_is_accepted_counted_and_settled() {
+    let outcome = play(&setup(ample(10)));
+    assert_eq!(outcome.inexact, [""; 0]);
+    assert_eq!((outcome.accepted, outcome.requests), (FANS, FANS), "{outcome:?}");
+    assert!(outcome.observed.throttles.is_empty(), "{outcome:?}");
+    assert!(outcome.counts_after.is_some() && outcome.points_after < outcome.stats_after, "{outcome:?}");
+    let (table, busiest) = outcome.observed.busiest.clone().unwrap();
+    assert!(busiest.rate > 0.0 && busiest.share() < 1.0 && !table.is_empty(), "{outcome:?}");
+    assert!(outcome.observed.concurrency["predictions"] >= 10, "{outcome:?}");
+    assert_eq!(play(&setup(ample(10))).hash, outcome.hash, "the same seed gives the same trace");
+}
+
+#[test]
+fn low_limits_throttle_for_their_cause_and_what_was_accepted_is_exact() {
+    // At 1:30,000, they are 1,800,000, and a third of them arrives within 30 seconds.
+    let scale = 30_000;
+    let small = Throughput { reads: 1e6, writes: 4_000.0 };
+    let mut partition = setup(ample(scale));
+    partition.settings.table.warm = small;
+    partition.is_featured = false;
+    let mut table = setup(ample(scale));
+    table.settings.table.quota = Throughput { reads: 1e6, writes: 2_000.0 };
+    let mut gateway = setup(ample(scale));
+    gateway.settings.route = Throttle { rate: 2_000.0, burst: 1_000.0 };
+    let mut concurrency = setup(ample(scale));
+    concurrency.settings.concurrency = scale;
+    for (setup, cause) in [
+        (partition, Cause::Partition),
+        (table, Cause::Table),
+        (gateway, Cause::Gateway),
+        (concurrency, Cause::Concurrency),
+    ] {
+        let outcome = play(&setup);
+        assert!(outcome.observed.throttles.contains_key(&(cause, Affected::Fan)), "{cause:?}: {outcome:?}");
+        assert_eq!(outcome.inexact, [""; 0], "{cause:?}");
+        assert_eq!(outcome.accepted + outcome.lost.values().sum::<u64>(), FANS, "{cause:?}: {outcome:?}");
+    }
+}
