@@ -39,6 +39,9 @@ struct Ceiling {
 /// The units that auth adds: it reads the session, and once a day it renews the session.
 const AUTH: Units = Units { reads: 1.0, writes: 1.0 };
 
+/// The units that a new environment adds: it loads the catalog.
+const COLD: Units = Units { reads: 5.5, writes: 0.0 };
+
 static CEILINGS: LazyLock<Vec<Ceiling>> = LazyLock::new(|| {
     let rows = include_str!("../../../docs/costs.md").lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| read_row(row).expect("a row of docs/costs.md has an endpoint and a ceiling")).collect()
@@ -53,8 +56,12 @@ fn read_row(row: &str) -> Option<Ceiling> {
     Some(Ceiling { method: method.to_owned(), path: path.split('/').map(str::to_owned).collect(), units })
 }
 
-/// Returns the most units that a request to an endpoint may use. `None` if docs/costs.md does not have the endpoint.
-pub fn ceiling(method: &str, path: &str) -> Option<Units> {
+/// The read units that each row of a list adds. The lists in docs/costs.md have a certain length, those of a world have any.
+const PER_ROW: f64 = 1.5;
+
+/// Returns the most units that a request to an endpoint may use. `rows` is the length of the list in the response. `None`
+/// if docs/costs.md does not have the endpoint.
+pub fn ceiling(method: &str, path: &str, rows: usize) -> Option<Units> {
     let segments: Vec<&str> = path.split('/').collect();
     let is_same = |pattern: &str, segment: &str| pattern.starts_with('{') || pattern == segment;
     let of_endpoint = CEILINGS.iter().filter(|ceiling| {
@@ -68,7 +75,13 @@ pub fn ceiling(method: &str, path: &str) -> Option<Units> {
             reads: one.reads.max(other.reads),
             writes: one.writes.max(other.writes),
         })
-        .map(|most| Units { reads: most.reads + AUTH.reads, writes: most.writes + AUTH.writes })
+        .map(|most| Units {
+            reads: most.reads
+                + AUTH.reads
+                + COLD.reads
+                + PER_ROW * f64::from(u32::try_from(rows).unwrap_or(u32::MAX)),
+            writes: most.writes + AUTH.writes + COLD.writes,
+        })
 }
 
 #[cfg(test)]
@@ -82,8 +95,8 @@ mod tests {
             row("| `POST /api/x/{id}` | a case | 4 | 1 | 3 | 3 | 1.5, 3, 3 |"),
             Some(("POST".into(), "/api/x/{id}".into(), Units { reads: 1.5, writes: 3.0 }))
         );
-        let join = ceiling("POST", "/api/auth/chat-rooms/!a:b/join").expect("the endpoint is documented");
+        let join = ceiling("POST", "/api/auth/chat-rooms/!a:b/join", 0).expect("the endpoint is documented");
         assert!(join.writes >= 4.0, "{join:?}");
-        assert_eq!(ceiling("GET", "/nowhere"), None);
+        assert_eq!(ceiling("GET", "/nowhere", 0), None);
     }
 }

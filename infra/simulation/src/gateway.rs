@@ -51,8 +51,9 @@ impl Gateway {
     }
 
     /// Compares the units of a request with docs/costs.md.
-    fn check_costs(&self, method: &str, path: &str, units: Option<Units>) {
-        let Some((used, most)) = units.zip(costs::ceiling(method, path)) else { return };
+    fn check_costs(&self, method: &str, path: &str, body: &Value, units: Option<Units>) {
+        let rows = body["data"].as_array().map_or(0, Vec::len);
+        let Some((used, most)) = units.zip(costs::ceiling(method, path, rows)) else { return };
         if used.reads > most.reads || used.writes > most.writes {
             let mut expensive = self.expensive.lock().expect("no holder of the lock panics");
             expensive.push(format!("{method} {path} used {used:?}, docs/costs.md allows {most:?}"));
@@ -85,11 +86,13 @@ impl Gateway {
             lambda_http::request::from_str(&event.to_string()).expect("lambda_http can read the event");
         match self.lambda.respond(function, request).await {
             Ok((response, units)) => {
-                self.check_costs(method.as_str(), path, units);
-                let body = match response.body() {
+                let body: Value = match response.body() {
                     Body::Text(text) => serde_json::from_str(text).expect("the body is JSON"),
                     other => panic!("the body is not text: {other:?}"),
                 };
+                if response.status().is_success() {
+                    self.check_costs(method.as_str(), path, &body, units);
+                }
                 (response.status(), response.headers().clone(), body)
             }
             Err(failed) => {
