@@ -40,18 +40,19 @@ fn with_ample_limits_every_prediction_is_accepted_counted_and_settled() {
 
 #[test]
 fn low_limits_throttle_for_their_cause_and_what_was_accepted_is_exact() {
-    // At 1:30,000, they are 1,800,000, and a third of them arrives within 30 seconds.
-    let scale = 30_000;
-    let small = Throughput { reads: 1e6, writes: 4_000.0 };
+    // At 1:10,000, the fans are 600,000. A third of them arrives within 30 seconds: 6,700 requests a second.
+    let scale = 10_000;
+    let one_partition = Throughput { reads: 3_000.0, writes: 1_000.0 };
     let mut partition = setup(ample(scale));
-    partition.settings.table.warm = small;
+    partition.settings.table.warm = one_partition;
     partition.is_featured = false;
     let mut table = setup(ample(scale));
-    table.settings.table.quota = Throughput { reads: 1e6, writes: 2_000.0 };
+    table.settings.table.quota = Throughput { reads: 1e6, writes: 1_000.0 };
     let mut gateway = setup(ample(scale));
     gateway.settings.route = Throttle { rate: 2_000.0, burst: 1_000.0 };
     let mut concurrency = setup(ample(scale));
-    concurrency.settings.concurrency = scale;
+    // Too few for one request of the model.
+    concurrency.settings.concurrency = scale - 1;
     for (setup, cause) in [
         (partition, Cause::Partition),
         (table, Cause::Table),

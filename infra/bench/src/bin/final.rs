@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use touchline_bench::report::Report;
-use touchline_simulation::final_match::{Arrivals, Outcome, Setup, play};
+use touchline_simulation::final_match::{Arrivals, Outcome, Setup, as_deployed, play};
 use touchline_simulation::limits::{Affected, Cause, Kind, Settings, Throughput, Warmth};
 use touchline_stack::resources::Throttle;
 
@@ -61,7 +61,7 @@ fn prepared(scale: u32) -> Settings {
         account: throttle,
         concurrency: 10_000,
         tally_memory: Some(1_769),
-        ..Settings::of_template(scale)
+        ..as_deployed(scale)
     }
 }
 
@@ -73,7 +73,7 @@ fn rows(fans: u32, scale: u32, is_quick: bool) -> Vec<Row> {
     // These rows decide less, and each fan takes milliseconds.
     let coarse = scale * 5 / 2;
     let mut rows = vec![
-        row("as deployed", true, Arrivals::Late, Settings::of_template(scale)),
+        row("as deployed", true, Arrivals::Late, as_deployed(scale)),
         row("prepared", true, Arrivals::Late, prepared(scale)),
     ];
     if !is_quick {

@@ -15,24 +15,24 @@ struct Part {
     old: Option<Value>,
 }
 
-/// Waits until a call begins.
-pub async fn wait(limits: &Limits, environment: &str, operation: &str, body: &Value) {
-    let accesses = accesses(operation, body);
-    let function = function_of(environment);
-    let weights = accesses.iter().map(|access| limits.weight(function, access));
-    tokio::time::sleep_until(limits.turn(environment, weights.max().unwrap_or(1))).await;
-    if operation == "BatchExecuteStatement" {
-        loop {
-            let at = limits.admits_batch_at(&accesses, function);
-            if at <= Instant::now() {
-                return;
+impl DynamoDb {
+    /// Waits until a call begins.
+    pub(super) async fn wait_for_turn(limits: &Limits, environment: &str, operation: &str, body: &Value) {
+        let accesses = accesses(operation, body);
+        let function = function_of(environment);
+        let weights = accesses.iter().map(|access| limits.weight(function, access));
+        tokio::time::sleep_until(limits.turn(environment, weights.max().unwrap_or(1))).await;
+        if operation == "BatchExecuteStatement" {
+            loop {
+                let at = limits.admits_batch_at(&accesses, function);
+                if at <= Instant::now() {
+                    return;
+                }
+                tokio::time::sleep_until(at).await;
             }
-            tokio::time::sleep_until(at).await;
         }
     }
-}
 
-impl DynamoDb {
     /// Executes a call unless it is throttled. Of a batch, executes what is not throttled.
     pub(super) fn execute_within(
         &self,

@@ -231,7 +231,7 @@ impl DynamoDb {
     /// Executes a call of an environment, within the limits if there are any.
     async fn execute_in(&self, process: &Process, operation: &str, body: &Value) -> HttpResponse {
         let Some(limits) = self.0.limits.get() else { return self.execute(operation, body) };
-        limited::wait(limits, &process.name, operation, body).await;
+        Self::wait_for_turn(limits, &process.name, operation, body).await;
         self.execute_within(limits, &process.name, operation, body)
     }
 

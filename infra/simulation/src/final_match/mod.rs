@@ -92,6 +92,12 @@ const TRIES: u32 = 6;
 /// How long the points and statistics may take.
 const SETTLES_WITHIN: Duration = Duration::from_hours(6);
 
+/// Returns the settings of a new account and of the template as it is.
+#[must_use]
+pub fn as_deployed(scale: u32) -> Settings {
+    Settings::of_stack(&STACK, scale)
+}
+
 /// Plays a final.
 ///
 /// # Panics

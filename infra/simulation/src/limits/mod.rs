@@ -13,6 +13,7 @@
 //! table after a new peak, except that hot partitions split: it takes up to half an hour. Both make the model stricter.
 
 mod bucket;
+mod cause;
 mod partitions;
 mod tables;
 mod units;
@@ -27,12 +28,11 @@ use touchline_stack::Stack;
 use touchline_stack::resources::Throttle;
 
 use bucket::Bucket;
+pub use cause::Cause;
 pub use partitions::{Busiest, ItemKey, Kind, Throughput};
 use tables::LimitedTable;
 pub use tables::{Access, Warmth, Write};
 pub use units::{read_units, scalar, size};
-
-use crate::settings::STACK;
 
 /// What a new on-demand table is ready for.
 pub const NEW_TABLE: Throughput = Throughput { reads: 12_000.0, writes: 4_000.0 };
@@ -68,24 +68,6 @@ const CALL_LATENCY: Duration = Duration::from_micros(3_500);
 /// How many calls `tally` and `points` make concurrently.
 const CONCURRENT_CALLS: u32 = 16;
 
-/// Why a request was throttled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// The gateway's limit of a route or of the account.
-    Gateway,
-    /// The account's or the function's concurrency, or the account's invocations a second.
-    Concurrency,
-    /// The function may not start more environments yet.
-    Starts,
-    /// The account's quota of a table.
-    Table,
-    Partition,
-    /// A partition or the quota of a global index.
-    Index,
-    /// An item collection of a table with a local index is full.
-    Collection,
-}
-
 /// Whom a throttle affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Affected {
@@ -117,17 +99,17 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings of a new account and of the template as it is.
+    /// Returns the settings of a new account and of a template.
     ///
     /// # Panics
     ///
     /// If the template sets no throttle.
     #[must_use]
-    pub fn of_template(scale: u32) -> Self {
+    pub fn of_stack(stack: &Stack, scale: u32) -> Self {
         Self {
             scale,
             table: Warmth { warm: NEW_TABLE, quota: TABLE_QUOTA },
-            route: STACK.route_throttle.expect("the template sets a throttle"),
+            route: stack.route_throttle.expect("the template sets a throttle"),
             account: ACCOUNT_REQUESTS,
             concurrency: CONCURRENCY,
             tally_memory: None,

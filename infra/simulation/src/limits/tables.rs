@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 use touchline_stack::resources::Table;
 
-use super::Cause;
 use super::bucket::Bucket;
+use super::cause::Cause;
 use super::partitions::{Busiest, ItemKey, Kind, PARTITION_BYTES, Partitions, Throughput, depth};
 use super::units::{self, Index};
 
