@@ -152,7 +152,10 @@ impl Settled<'_> {
         let mut stored = BTreeMap::new();
         for item in rooms.iter().filter(|item| text(item, "sk").starts_with("member#")) {
             let profile = small(item, "user_id").and_then(|id| profiles.get(&id));
-            let Some(profile) = profile else { continue };
+            let Some(profile) = profile else {
+                wrong.push(format!("a membership of nobody: {item}"));
+                continue;
+            };
             stored.insert(
                 (text(item, "room_id").to_owned(), text(profile, "username").to_owned()),
                 text(item, "membership").to_owned(),
@@ -163,6 +166,10 @@ impl Settled<'_> {
             if is != *membership && known.contains(key.0.as_str()) {
                 wrong.push(format!("{key:?} is {is}, on the homeserver {membership}"));
             }
+        }
+        let created = self.shared.rooms.lock().expect("no holder of the lock panics");
+        for room in created.iter().filter(|room| !known.contains(room.as_str())) {
+            wrong.push(format!("the room {room} was acknowledged and is missing"));
         }
         for (key, is) in &stored {
             if is != "leave" && !truth.contains_key(key) {
@@ -203,6 +210,9 @@ impl Settled<'_> {
                 wrong.push(format!("user {user} in {room}: ranked by {copied:?} instead of {stats:?}"));
             }
             match number(item, "standing") {
+                Some(_) if stats.settled == 0 => {
+                    wrong.push(format!("user {user} in {room} is ranked without results: {item}"));
+                }
                 Some(standing) => ranked.entry(room).or_default().push((standing, stats)),
                 None if stats.settled > 0 => {
                     wrong.push(format!("user {user} in {room} is not ranked: {item}"));
@@ -448,7 +458,7 @@ fn is_explained(stored: Option<Guess>, attempts: &[Ended<'_>]) -> bool {
 
 /// Returns whether a response shows the prediction that was sent, or the one of a concurrent request.
 fn is_shown_right(one: &Ended<'_>, attempts: &[Ended<'_>]) -> bool {
-    let Some(shown) = one.attempt.shown else { return true };
+    let Some(shown) = one.attempt.shown else { return one.attempt.outcome != Outcome::Acknowledged };
     let is_concurrent = |other: &Ended<'_>| other.attempt.began <= one.at && one.attempt.began <= other.at;
     shown == one.attempt.sent
         || attempts.iter().any(|other| is_concurrent(other) && other.attempt.sent == shown)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::costs::is_read;
 use crate::dice::Dice;
 
 /// What goes wrong with one call to the store.
@@ -62,7 +63,7 @@ impl Fault {
         let mut faults = Self::EVERY_CALL.to_vec();
         faults.retain(|fault| can_crash || !fault.is_crash());
         let is_batch = operation.starts_with("Batch");
-        if !matches!(operation, "GetItem" | "Query" | "Scan" | "BatchGetItem" | "TransactGetItems") {
+        if !is_read(operation) {
             faults.extend(Self::WRITES.into_iter().filter(|fault| !is_batch || *fault != Self::Conflict));
         }
         if is_batch {

@@ -52,6 +52,10 @@ impl Gateway {
 
     /// Compares the units of a request with docs/costs.md.
     fn check_costs(&self, method: &str, path: &str, body: &Value, units: Option<Units>) {
+        // The cost of a homeserver transaction depends on its events.
+        if path.starts_with("/_matrix/") {
+            return;
+        }
         let rows = body["data"].as_array().map_or(0, Vec::len);
         let Some((used, most)) = units.zip(costs::ceiling(method, path, rows)) else { return };
         if used.reads > most.reads || used.writes > most.writes {

@@ -168,9 +168,9 @@ impl Homeserver {
         let unavailable = |why: &str| ChatError::Unavailable(why.to_owned());
         tokio::time::sleep(self.faults.dice().millis(1, 80)).await;
         if self.faults.occurs("HomeserverDown", 4) {
-            let hours = Duration::from_secs(60 * u64::from(self.faults.dice().between(1, 180)));
+            let outage = Duration::from_secs(60 * u64::from(self.faults.dice().between(1, 180)));
             self.state.lock().expect("no holder of the lock panics").down_until =
-                Some(Instant::now() + hours);
+                Some(Instant::now() + outage);
         }
         {
             let state = self.state.lock().expect("no holder of the lock panics");

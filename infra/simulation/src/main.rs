@@ -132,8 +132,7 @@ fn explore(arguments: &Arguments) -> ExitCode {
     let started = Instant::now();
     let random: &dyn Random = &SystemRandom;
     let first = arguments.first.unwrap_or_else(|| u64::from(random.number()) << 20);
-    let known: Vec<u64> =
-        SEEDS.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
+    let known: Vec<u64> = SEEDS.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
     let known_count = known.len() as u64;
     let next = AtomicU64::new(0);
     let has_failed = AtomicBool::new(false);
@@ -185,7 +184,7 @@ fn explore(arguments: &Arguments) -> ExitCode {
     }
     let Sums { worlds, requests, faults, violations, failed, .. } = sums;
     let faults: u64 = faults.values().sum();
-    println!("seeds {first} to {}", first + worlds.saturating_sub(known_count + 1));
+    println!("new seeds from {first}");
     println!("{worlds} worlds, {requests} requests, {faults} faults, {violations} violations");
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -70,8 +70,8 @@ impl Process {
         }
     }
 
-    /// Notes that a call failed.
-    pub fn disturb(&self) {
+    /// Stops counting units, because a call failed.
+    pub fn stop_counting(&self) {
         *self.spent.lock().expect("no holder of the lock panics") = None;
     }
 

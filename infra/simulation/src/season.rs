@@ -116,7 +116,7 @@ impl Season {
     /// Returns the document that describes the season now.
     fn document(&self) -> Value {
         let teams: Vec<Value> = (1..=TEAMS)
-            .map(|id| json!({ "id": id, "name": format!("Team {}", char::from(b'A' + u8::try_from(id).unwrap_or(0))), "sport_id": 1 }))
+            .map(|id| json!({ "id": id, "name": format!("Team {}", char::from(b'@' + u8::try_from(id).unwrap_or(0))), "sport_id": 1 }))
             .collect();
         let events: Vec<Value> = self
             .matches()

@@ -1,7 +1,7 @@
 use crate::world::{Plan, play};
 
 /// Makes a failing world smaller: fewer people, fewer steps, fewer matches, fewer faults. Returns a failing plan of which
-/// no smaller candidate fails.
+/// no smaller candidate fails. A smaller world can fail for another reason.
 #[must_use]
 pub fn shrink(plan: Plan) -> Plan {
     let mut smallest = plan;
@@ -15,7 +15,7 @@ pub fn shrink(plan: Plan) -> Plan {
     }
 }
 
-/// Returns smaller plans, the smallest first.
+/// Returns smaller plans: first with half of something, then with two thirds, then with three quarters.
 fn candidates(plan: Plan) -> Vec<Plan> {
     let mut plans = Vec::new();
     for part in [2, 3, 4] {

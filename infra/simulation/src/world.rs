@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline::App;
-use touchline::config::Config;
+use touchline::config::{Aws, Config};
 use touchline::ports::chat::{Chat, LocalChat};
 use touchline::ports::clock::Clock;
 use touchline::ports::random::Random;
@@ -164,11 +164,10 @@ impl World {
                 // Each clock is wrong by up to half a second, so two clocks differ by up to a second.
                 let skew = TimeDelta::milliseconds(i64::from(dice.between(0, 1_000)) - 500);
                 let random: Arc<dyn Random> = Arc::new(SeededRandom::new(dice.number()));
+                // The SDK limits the retries of a process for each region. Each environment is a process, so each has its own.
+                let aws = Aws { region: format!("{}-{number}", config.aws.region), ..config.aws.clone() };
                 App {
-                    store: Store::new(
-                        storage::connect(&config.aws, dynamodb.http_client()),
-                        config.tables.clone(),
-                    ),
+                    store: Store::new(storage::connect(&aws, dynamodb.http_client()), config.tables.clone()),
                     clock: Arc::new(clock.skewed(skew)) as Arc<dyn Clock>,
                     random,
                     sms: Arc::clone(&texts) as Arc<dyn Sms>,
@@ -340,8 +339,8 @@ impl World {
             let is_drained = self.streams.are_drained(&self.mappings);
             let is_pushed = self.shared.homeserver.is_idle();
             let is_settled = !has_due(&self.dynamodb, &self.config.tables.predictions);
-            let is_answered = self.shared.gateway.given_up().values().all(Option::is_some);
-            if is_drained && is_pushed && is_settled && is_answered {
+            let have_requests_ended = self.shared.gateway.given_up().values().all(Option::is_some);
+            if is_drained && is_pushed && is_settled && have_requests_ended {
                 // Wait until indexes have everything, then look again.
                 tokio::time::sleep(LONGEST_DELAY).await;
                 if self.streams.are_drained(&self.mappings)
@@ -354,7 +353,7 @@ impl World {
             if began.elapsed() > SETTLES_WITHIN {
                 return Err(format!(
                     "not settled: streams drained {is_drained}, homeserver idle {is_pushed}, points awarded {is_settled}, \
-                     requests answered {is_answered}"
+                     requests ended {have_requests_ended}"
                 ));
             }
             tokio::time::sleep(Duration::from_secs(5)).await;

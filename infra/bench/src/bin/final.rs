@@ -41,7 +41,8 @@ struct Arguments {
     /// Replaces the section of docs/benchmarks.md.
     #[arg(long, conflicts_with = "check")]
     write: bool,
-    /// Compares with docs/benchmarks.md.
+    /// Has no effect: the figures of a simulation do not depend on the machine. tests/benchmarks passes it to every
+    /// benchmark.
     #[arg(long)]
     check: bool,
 }
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
     let outcomes = play_all(&rows);
     let mut report = Report::new("final-bench");
     report.line(format!("{} fans. All figures are at full scale.\n", thousands(u64::from(fans))));
-    tell(&mut report, &rows, &outcomes);
+    add_tables(&mut report, &rows, &outcomes);
     let mut is_exact = true;
     for (row, outcome) in rows.iter().zip(&outcomes) {
         for inexact in &outcome.inexact {
@@ -103,7 +104,7 @@ fn main() -> ExitCode {
         }
     }
     report.finish();
-    // Status 1 means that a ratio is too high, and the script tries again.
+    // Status 1 means that a ratio is too high, and then tests/benchmarks tries again.
     if is_exact { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
@@ -128,7 +129,7 @@ fn play_all(rows: &[Row]) -> Vec<Outcome> {
     outcomes.into_inner().expect("no thread panics").into_values().collect()
 }
 
-fn tell(report: &mut Report, rows: &[Row], outcomes: &[Outcome]) {
+fn add_tables(report: &mut Report, rows: &[Row], outcomes: &[Outcome]) {
     report.line("| stack | arrivals | model | requests | accepted | lost | gateway throttles | Lambda throttles | partition throttles | index throttles | table quota throttles | throttles of `tally` and `points` |");
     report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for (row, outcome) in rows.iter().zip(outcomes) {

@@ -161,7 +161,7 @@ impl DynamoDb {
             rewrite(&operation, fault, &mut body);
         }
         let lost = || {
-            process.disturb();
+            process.stop_counting();
             ConnectorError::io("lost on the network".into())
         };
         let response = match fault {
@@ -176,8 +176,11 @@ impl DynamoDb {
                 return Err(lost());
             }
             Some(Fault::Late) => {
-                let (store, delay) = (self.clone(), self.0.dice.millis(2_000, 6_000));
+                // A packet that is sent again after a network failure can arrive minutes later.
+                let longest = if self.0.dice.once_in(3) { 120_000 } else { 6_000 };
+                let (store, delay) = (self.clone(), self.0.dice.millis(2_000, longest));
                 self.trace(&process, &operation, &body, fault, None);
+                process.stop_counting();
                 tokio::spawn(async move {
                     tokio::time::sleep(delay).await;
                     let response = store.execute(&operation, &body);
@@ -222,7 +225,7 @@ impl DynamoDb {
         if fault.is_none() && response.status().is_success() {
             process.spend(Units::of(&operation, &body_of(&response)));
         } else {
-            process.disturb();
+            process.stop_counting();
         }
         tokio::time::sleep(self.0.dice.millis(0, 3)).await;
         Ok(response)
@@ -441,7 +444,7 @@ impl HttpConnector for DynamoDb {
 }
 
 /// A time that is longer than any delay of the network or of the replica.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(7);
+pub const LONGEST_DELAY: Duration = Duration::from_secs(121);
 
 fn has_condition(body: &Value) -> bool {
     body.get("ConditionExpression").is_some() || body.get("TransactItems").is_some()

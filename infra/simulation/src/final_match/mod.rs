@@ -38,6 +38,7 @@ use crate::fault::Faults;
 use crate::gateway::Gateway;
 use crate::lambda::{Lambda, UNRESERVED};
 use crate::limits::{Limits, Observed, Settings};
+use crate::runtime;
 use crate::settings::{self, STACK};
 use crate::sms::Texts;
 use crate::streams::Streams;
@@ -56,7 +57,7 @@ pub struct Setup {
     pub settings: Settings,
 }
 
-/// What happened. All counts are those of the model.
+/// What happened. The counts are those of the model, except for `observed`, which is at full scale.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Requests, retries included.
@@ -68,7 +69,7 @@ pub struct Outcome {
     pub counts_after: Option<Duration>,
     /// From the import of the result until every prediction has its points.
     pub points_after: Option<Duration>,
-    /// From the import of the result until the statistics of all users are exact.
+    /// From the import of the result until `tally` has counted everything.
     pub stats_after: Option<Duration>,
     pub observed: Observed,
     /// What is not exact after everything has settled.
@@ -106,12 +107,7 @@ pub fn as_deployed(scale: u32) -> Settings {
 #[must_use]
 pub fn play(setup: &Setup) -> Outcome {
     fastrand::seed(setup.seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("the runtime starts");
-    runtime.block_on(async { Final::new(setup.clone()).await.play().await })
+    runtime::new().block_on(async { Final::new(setup.clone()).await.play().await })
 }
 
 struct Final {
@@ -258,7 +254,7 @@ impl Final {
         let mut fans = Vec::new();
         for number in 0..self.setup.fans {
             tokio::time::sleep_until(from + self.setup.arrivals.at(number, self.setup.fans)).await;
-            // The step has no common factor with the number of fans, so each fan predicts once, in scattered order.
+            // The step is not divisible by 2 or 5. So each of a round number of fans predicts once, in scattered order.
             let fan = u64::from(number) * 2_147_483 % u64::from(self.setup.fans);
             let token = &tokens[usize::try_from(fan).expect("a fan's number is small")];
             let fan = Persona::with_token(&self.gateway, token.as_str());

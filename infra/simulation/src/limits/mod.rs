@@ -7,7 +7,8 @@
 //! caches, partitions, and shards of streams.
 //!
 //! **The window.** In a model of 1:100, a second has a hundredth of the requests, and chance makes the seconds uneven. So
-//! the load of a partition is an average over √100 = 10 seconds, and no bucket holds less than ten requests.
+//! the load of a partition is an average over √100 = 10 seconds. No bucket of a table or a partition holds less than ten
+//! requests, and no other bucket less than one.
 //!
 //! **Left out.** Burst capacity: AWS says that it does not help a partition beyond its limit. The growth of an on-demand
 //! table after a new peak, except that hot partitions split: it takes up to half an hour. Both make the model stricter.
