@@ -337,7 +337,7 @@ impl Limits {
     }
 
     /// Returns when a call of an environment begins. The CPU of its function delays it. In `tally` and `points`, it also
-    /// waits for earlier calls: one call stands for many, and only [`CONCURRENT_CALLS`] of them run concurrently.
+    /// waits for earlier calls: one call stands for many, and only `CONCURRENT_CALLS` of them run concurrently.
     pub fn turn(&self, environment: &str, weight: u32) -> Instant {
         let now = Instant::now();
         let function = function_of(environment);
