@@ -44,4 +44,4 @@ mod world;
 
 pub use dynamodb::{Guard, Guards};
 pub use shrink::shrink;
-pub use world::{Plan, Report, play};
+pub use world::{Plan, Report, current_seed, play};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use touchline::ports::random::{Random, SystemRandom};
-use touchline_simulation::{Guards, Plan, Report, play, shrink};
+use touchline_simulation::{Guards, Plan, Report, current_seed, play, shrink};
 
 /// The seeds of worlds in which a check once failed. They are played first.
 const SEEDS: &str = include_str!("../seeds.txt");
@@ -62,10 +62,23 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    report_panics();
     match arguments.seed {
         Some(seed) => replay(seed, &arguments),
         None => explore(&arguments),
     }
+}
+
+/// Ends the program at the first panic, with the seed of its world. A panic is a violation, too.
+fn report_panics() {
+    let print_panic = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print_panic(panic);
+        if let Some(seed) = current_seed() {
+            println!("seed {seed}: the product or the simulation panicked. Replay it with --seed {seed}.");
+        }
+        std::process::exit(1);
+    }));
 }
 
 /// Plays one world and prints everything about it.

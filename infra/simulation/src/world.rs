@@ -1,7 +1,7 @@
 //! One world: everything that a seed determines.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -100,19 +100,20 @@ pub fn play(plan: Plan, keeps_trace: bool) -> Report {
     // The SDK takes random retry delays from `fastrand`. The seed makes them reproducible.
     fastrand::seed(plan.seed);
     let runtime = runtime::new();
-    let world = runtime.block_on(async { World::new(plan, keeps_trace).await });
-    let (faults, trace) = (Arc::clone(&world.faults), Arc::clone(&world.trace));
-    let played = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(world.play())));
-    // A panic is a violation, too. The report names its seed.
-    played.unwrap_or_else(|_| Report {
-        plan,
-        hash: trace.hash(),
-        requests: 0,
-        faults: faults.counts(),
-        guards: Guards::default(),
-        violations: vec!["the product or the simulation panicked; see the output".into()],
-        trace: trace.take_lines(),
-    })
+    SEED.set(Some(plan.seed));
+    let report = runtime.block_on(async { World::new(plan, keeps_trace).await.play().await });
+    SEED.set(None);
+    report
+}
+
+thread_local! {
+    static SEED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Returns the seed of the world that this thread plays, for the message about a panic.
+#[must_use]
+pub fn current_seed() -> Option<u64> {
+    SEED.get()
 }
 
 struct World {
