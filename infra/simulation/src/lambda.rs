@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use lambda_http::http::Method;
 use lambda_http::{Body, Request};
@@ -54,6 +56,8 @@ pub struct Lambda {
     trace: Arc<Trace>,
     /// The number of environments so far.
     environments: Mutex<u32>,
+    /// The environments in which the product panicked.
+    panics: Mutex<Vec<String>>,
     limits: Option<Arc<Limits>>,
 }
 
@@ -88,13 +92,27 @@ impl fmt::Debug for Lambda {
 impl Lambda {
     #[must_use]
     pub fn new(new_app: NewApp, faults: Arc<Faults>, trace: Arc<Trace>) -> Self {
-        Self { functions: BTreeMap::new(), new_app, faults, trace, environments: Mutex::new(0), limits: None }
+        Self {
+            functions: BTreeMap::new(),
+            new_app,
+            faults,
+            trace,
+            environments: Mutex::new(0),
+            panics: Mutex::default(),
+            limits: None,
+        }
     }
 
     /// Returns the same Lambda with the limits of an account. Its environments never end without a reason.
     #[must_use]
     pub fn limited(self, limits: Arc<Limits>) -> Self {
         Self { limits: Some(limits), ..self }
+    }
+
+    /// Returns the environments in which the product panicked.
+    #[must_use]
+    pub fn panics(&self) -> Vec<String> {
+        self.panics.lock().expect("no holder of the lock panics").clone()
     }
 
     /// Deploys a function.
@@ -156,14 +174,22 @@ impl Lambda {
         F: Future<Output = Result<T, Failed>>,
     {
         let function = &self.functions[name];
+        if self.faults.occurs("LambdaThrottle", 4) {
+            return Err(Failed::Throttled);
+        }
         let environment = self.environment(name, function).await.ok_or(Failed::Throttled)?;
         let timeout = TimeDelta::from_std(function.timeout).expect("timeouts are minutes");
         let deadline = environment.app.clock.now() + timeout;
         let process = Process::new(environment.name.clone());
-        let work = tokio::time::timeout(function.timeout, process.run(work(&environment, deadline)));
+        let work = process.run(work(&environment, deadline));
+        let work = tokio::time::timeout(function.timeout, AssertUnwindSafe(work).catch_unwind());
         let result = match work.await {
-            Ok(Some(result)) => result,
-            Ok(None) => Err(Failed::Crashed),
+            Ok(Ok(Some(result))) => result,
+            Ok(Ok(None)) => Err(Failed::Crashed),
+            Ok(Err(_)) => {
+                self.panics.lock().expect("no holder of the lock panics").push(environment.name.clone());
+                Err(Failed::Crashed)
+            }
             Err(_) => Err(Failed::TimedOut),
         };
         if let Some(limits) = &self.limits {

@@ -188,7 +188,7 @@ impl World {
             trace: Arc::clone(&trace),
             requests: Arc::new(AtomicU64::new(0)),
             given_up_requests: Arc::default(),
-            expensive: Arc::default(),
+            suspicious: Arc::default(),
             limits: None,
         };
         let season = Arc::new(Season::new(

@@ -174,7 +174,7 @@ impl Final {
             trace,
             requests: Arc::new(AtomicU64::new(0)),
             given_up_requests: Arc::default(),
-            expensive: Arc::default(),
+            suspicious: Arc::default(),
             limits: Some(Arc::clone(&limits)),
         };
         let before = TimeDelta::from_std(BEFORE + LASTS).expect("minutes");
