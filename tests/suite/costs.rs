@@ -9,7 +9,9 @@ use touchline::api;
 use touchline::domain::UserId;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::domain::room::{Membership, RoomId};
+use touchline::domain::tally::UserStats;
 use touchline::storage::predictions::NewPrediction;
+use touchline::storage::tallies::VersionedStats;
 use touchline_local::HTTP_FUNCTIONS;
 use touchline_testing::{Response, TestApp, User};
 
@@ -280,10 +282,15 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     let invite = "POST /api/auth/chat-rooms/{matrixRoomId}/invite";
     let response = alice.invites_to(&den).user(guest.id).await;
     all.add(invite, "by number", 200, (3.0, 2.0, 4), response);
+    let newcomer = app.user("fan.501").id(501).await;
+    let response = alice.invites_to(&den).username("fan.501").await;
+    all.add(invite, "by name, to their first room: their name is fixed", 200, (3.5, 3.0, 6), response);
+    newcomer.leaves(&den).await.expect(200);
     let response = guest.joins(&den).await;
-    all.add(join, "a private room, invited", 200, (1.5, 2.0, 3), response);
+    all.add(join, "a private room, invited", 200, (2.0, 2.0, 3), response);
     let response = guest.leaves(&den).await;
-    all.add("POST /api/auth/chat-rooms/{matrixRoomId}/leave", "", 200, (2.0, 2.0, 3), response);
+    let leave = "POST /api/auth/chat-rooms/{matrixRoomId}/leave";
+    all.add(leave, "before tally ranked the member", 200, (2.0, 2.0, 3), response);
 
     let tables = &app.config.tables;
     for table in [&tables.rooms, &tables.rooms] {
@@ -311,6 +318,12 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     {
         all.add(create, case, status, ceiling, keyed.clone().await);
     }
+    let stats = UserStats { settled: 1, correct: 1, ..UserStats::default() };
+    for member in app.store.membership_keys(UserId(guest.id), Some(50)).await.unwrap() {
+        app.store.copy_stats(member, &VersionedStats { stats: stats.clone(), version: 1 }).await.unwrap();
+    }
+    let response = guest.leaves("!match50:touchline.local").await;
+    all.add(leave, "a ranked member", 200, (2.0, 3.0, 3), response);
 }
 
 async fn homeserver(app: &TestApp, guest: &User, room: &str, all: &mut Measurements) {

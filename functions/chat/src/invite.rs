@@ -39,7 +39,7 @@ async fn invitee(app: &App, input: &InviteInput) -> Result<User, Error> {
         (None, Some(name)) => app.store.user_named(name).await?.ok_or(Error::UserNotFound)?,
         _ => return Err(Invalid::field("user_id", "Send either user_id or username.").into()),
     };
-    app.store.user(id, Reads::Eventual).await?.ok_or(Error::UserNotFound)
+    app.store.find_user(id).await?.ok_or(Error::UserNotFound)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<Memb
     let room = lookup::room(&app, &call.path.matrix_room_id);
     let (room, user) = try_join(room, lookup::caller(&app, call.caller.user)).await?;
     let is_invited = if room.is_private {
-        match app.store.member(&room, user.id, Reads::Eventual).await?.map(|member| member.membership) {
+        match app.store.member(&room, user.id, Reads::Consistent).await?.map(|member| member.membership) {
             Some(Membership::Join) => return Err(Error::AlreadyAMember),
             other => other == Some(Membership::Invite),
         }

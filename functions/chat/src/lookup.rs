@@ -1,7 +1,6 @@
 //! Reads the items that several endpoints need first: the room and the caller.
 
 use touchline::domain::{Room, RoomId, User, UserId};
-use touchline::storage::Reads;
 use touchline::{App, Error};
 
 /// Reads the room whose id is in the request path.
@@ -10,5 +9,5 @@ pub async fn room(app: &App, id: &RoomId) -> Result<Room, Error> {
 }
 
 pub async fn caller(app: &App, id: UserId) -> Result<User, Error> {
-    app.store.user(id, Reads::Eventual).await?.ok_or(Error::Broken("a session has no user"))
+    app.store.find_user(id).await?.ok_or(Error::Broken("a session has no user"))
 }

@@ -124,7 +124,7 @@ async fn set_membership(
 ) -> Result<(), StoreError> {
     // Lock the username first: the homeserver knows members and invited users by it.
     if to != Membership::Leave
-        && let Some(user) = app.store.user(user, Reads::Eventual).await?
+        && let Some(user) = app.store.find_user(user).await?
     {
         rooms::lock_username(app, &user).await?;
     }

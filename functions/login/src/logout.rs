@@ -1,16 +1,13 @@
 use futures_util::try_join;
 use touchline::api::MessageOnly;
 use touchline::api::login::Logout;
-use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
 /// Ends the session before the chat logout, so that the token stops working even if the chat logout fails.
 pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<MessageOnly>, Error> {
     let caller = call.caller;
-    let ((), user) = try_join!(
-        app.store.end_session(caller.user, &caller.token),
-        app.store.user(caller.user, Reads::Eventual),
-    )?;
+    let ((), user) =
+        try_join!(app.store.end_session(caller.user, &caller.token), app.store.find_user(caller.user),)?;
     if let Some(user) = user
         && let Err(error) = app.chat.log_out(&user.username, &caller.device_id).await
     {

@@ -27,7 +27,7 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let is_hidden =
         app.config.picks_visible == PicksVisible::AfterStart && !event.has_kicked_off(app.clock.now());
     let (users, next) = if is_hidden {
-        let member = app.store.member(&room, caller, Reads::Eventual).await?.filter(Member::has_joined);
+        let member = app.store.member(&room, caller, Reads::Consistent).await?.filter(Member::has_joined);
         (member.filter(|_| after.is_none()).map(|member| member.user_id).into_iter().collect(), None)
     } else {
         let about = usize::try_from(counts.totals.members).unwrap_or(0);

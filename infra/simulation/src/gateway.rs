@@ -36,8 +36,8 @@ pub struct Gateway {
     /// The requests whose clients gave up, with the time at which the function ended. `None` while it runs.
     pub given_up_requests: Arc<Mutex<BTreeMap<u64, Option<DateTime<Utc>>>>>,
     pub limits: Option<Arc<Limits>>,
-    /// The requests that cost more than docs/costs.md allows.
-    pub expensive: Arc<Mutex<Vec<String>>>,
+    /// The requests that failed without a fault, or cost more than docs/costs.md allows.
+    pub suspicious: Arc<Mutex<Vec<String>>>,
 }
 
 impl Gateway {
@@ -50,6 +50,10 @@ impl Gateway {
         self.given_up_requests.lock().expect("no holder of the lock panics")
     }
 
+    fn suspect(&self, what: String) {
+        self.suspicious.lock().expect("no holder of the lock panics").push(what);
+    }
+
     /// Compares the units of a request with docs/costs.md.
     fn check_costs(&self, method: &str, path: &str, body: &Value, units: Option<Units>) {
         // The cost of a homeserver transaction depends on its events.
@@ -59,8 +63,7 @@ impl Gateway {
         let rows = body["data"].as_array().map_or(0, Vec::len);
         let Some((used, most)) = units.zip(costs::ceiling(method, path, rows)) else { return };
         if used.reads > most.reads || used.writes > most.writes {
-            let mut expensive = self.expensive.lock().expect("no holder of the lock panics");
-            expensive.push(format!("{method} {path} used {used:?}, docs/costs.md allows {most:?}"));
+            self.suspect(format!("{method} {path} used {used:?}, docs/costs.md allows {most:?}"));
         }
     }
 
@@ -96,6 +99,8 @@ impl Gateway {
                 };
                 if response.status().is_success() {
                     self.check_costs(method.as_str(), path, &body, units);
+                } else if response.status().is_server_error() && units.is_some() {
+                    self.suspect(format!("{method} {path} failed without a fault: {body}"));
                 }
                 (response.status(), response.headers().clone(), body)
             }

@@ -17,6 +17,7 @@ use touchline_testing::{HS_TOKEN, Persona};
 use crate::clock::VirtualClock;
 use crate::fault::Faults;
 use crate::gateway::Gateway;
+use crate::process::Process;
 use crate::signal::Signal;
 
 /// The maximum number of accepted transactions that the homeserver pushes again.
@@ -165,7 +166,12 @@ impl Homeserver {
 
     /// Makes a call with delays and maybe with a fault. `apply` changes the state.
     async fn call<T>(&self, apply: impl FnOnce(&mut State) -> Result<T, ChatError>) -> Result<T, ChatError> {
-        let unavailable = |why: &str| ChatError::Unavailable(why.to_owned());
+        let unavailable = |why: &str| {
+            if let Some(process) = Process::current() {
+                process.stop_counting();
+            }
+            ChatError::Unavailable(why.to_owned())
+        };
         tokio::time::sleep(self.faults.dice().millis(1, 80)).await;
         if self.faults.occurs("HomeserverDown", 4) {
             let outage = Duration::from_secs(60 * u64::from(self.faults.dice().between(1, 180)));

@@ -156,6 +156,9 @@ impl Lambda {
         F: Future<Output = Result<T, Failed>>,
     {
         let function = &self.functions[name];
+        if self.faults.occurs("LambdaThrottle", 4) {
+            return Err(Failed::Throttled);
+        }
         let environment = self.environment(name, function).await.ok_or(Failed::Throttled)?;
         let timeout = TimeDelta::from_std(function.timeout).expect("timeouts are minutes");
         let deadline = environment.app.clock.now() + timeout;

@@ -40,9 +40,9 @@ struct Arguments {
     /// With --seed: the number of people, instead of the seed's.
     #[arg(long)]
     people: Option<u32>,
-    /// With --seed: how many things each person does, instead of the seed's number.
+    /// With --seed: the number of requests after which the people stop, instead of the seed's.
     #[arg(long)]
-    steps: Option<u32>,
+    requests: Option<u32>,
     /// With --seed: the number of matches, instead of the seed's.
     #[arg(long)]
     matches: Option<u32>,
@@ -86,7 +86,7 @@ fn replay(seed: u64, arguments: &Arguments) -> ExitCode {
     let plan = Plan::of(seed);
     let plan = Plan {
         people: arguments.people.unwrap_or(plan.people),
-        steps: arguments.steps.unwrap_or(plan.steps),
+        requests: arguments.requests.unwrap_or(plan.requests),
         matches: arguments.matches.unwrap_or(plan.matches),
         faults: arguments.faults.unwrap_or(plan.faults),
         ..plan
@@ -189,10 +189,10 @@ fn explore(arguments: &Arguments) -> ExitCode {
     println!("faults: {}", listed(&sums.faults));
     if let Some(plan) = sums.failed.first().filter(|_| !arguments.stop) {
         println!("Making the world of seed {} smaller ...", plan.seed);
-        let Plan { seed, people, steps, matches, faults } = shrink(*plan);
+        let Plan { seed, people, requests, matches, faults } = shrink(*plan);
         println!(
             "To replay it: cargo run --profile bench -p touchline-simulation -- --seed {seed} --people {people} \
-             --steps {steps} --matches {matches} --faults {faults} --trace trace.txt"
+             --requests {requests} --matches {matches} --faults {faults} --trace trace.txt"
         );
     }
     let Sums { worlds, requests, faults, violations, failed, .. } = sums;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -154,9 +155,9 @@ impl Person {
         format!("203.0.113.{}", self.number)
     }
 
-    /// Lives for `steps` steps.
-    pub async fn live(mut self, steps: u32) -> History {
-        for _ in 0..steps {
+    /// Lives until all people together have sent `requests` requests.
+    pub async fn live(mut self, requests: u32) -> History {
+        while self.shared.gateway.requests.load(Ordering::Relaxed) < u64::from(requests) {
             self.pause().await;
             match self.history.user.clone() {
                 None => self.log_in().await,

@@ -15,7 +15,7 @@ pub struct Process {
     pub can_crash: bool,
     crashed: Notify,
     has_crashed: AtomicBool,
-    /// The units of all calls. `None` after a fault or a failed condition, because retries cost more.
+    /// The units of all calls. `None` after a fault or a failed condition: retries cost more, and the request may fail.
     spent: Mutex<Option<Units>>,
 }
 
@@ -70,7 +70,7 @@ impl Process {
         }
     }
 
-    /// Stops counting units, because a call failed.
+    /// Stops counting units, because a call to a service failed.
     pub fn stop_counting(&self) {
         *self.spent.lock().expect("no holder of the lock panics") = None;
     }

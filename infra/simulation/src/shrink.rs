@@ -1,6 +1,6 @@
 use crate::world::{Plan, play};
 
-/// Makes a failing world smaller: fewer people, fewer steps, fewer matches, fewer faults. Returns a failing plan of which
+/// Makes a failing world smaller: fewer people, fewer requests, fewer matches, fewer faults. Returns a failing plan of which
 /// no smaller candidate fails. A smaller world can fail for another reason.
 #[must_use]
 pub fn shrink(plan: Plan) -> Plan {
@@ -24,7 +24,7 @@ fn candidates(plan: Plan) -> Vec<Plan> {
         plans.extend([
             Plan { faults: less(plan.faults), ..plan },
             Plan { people: less(plan.people), ..plan },
-            Plan { steps: less(plan.steps), ..plan },
+            Plan { requests: less(plan.requests), ..plan },
             Plan { matches: less(plan.matches).max(1), ..plan },
         ]);
     }

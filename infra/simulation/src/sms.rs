@@ -8,6 +8,7 @@ use touchline::domain::Phone;
 use touchline::ports::sms::{Delivery, Sms, SmsFailed};
 
 use crate::fault::Faults;
+use crate::process::Process;
 
 /// The phones of all people, with the last code that each of them received.
 #[derive(Debug)]
@@ -41,6 +42,9 @@ impl Sms for Texts {
             if !fails || self.faults.dice().once_in(2) {
                 let code: String = text.chars().filter(char::is_ascii_digit).take(6).collect();
                 self.codes.lock().expect("no holder of the lock panics").insert(to.as_str().to_owned(), code);
+            }
+            if let Some(process) = Process::current().filter(|_| fails) {
+                process.stop_counting();
             }
             let outcome = if fails { Err(SmsFailed("Injected".into())) } else { Ok(()) };
             Delivery { attempts: 1, outcome }

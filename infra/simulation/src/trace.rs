@@ -17,6 +17,15 @@ struct State {
     lines: Option<Vec<String>>,
 }
 
+impl State {
+    fn add(&mut self, text: &str) {
+        // FNV-1a: the same on every machine and with every version of Rust.
+        for byte in text.bytes() {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
 impl Trace {
     /// Begins a trace. The lines are kept only if the caller wants to read them.
     #[must_use]
@@ -30,13 +39,15 @@ impl Trace {
         let elapsed = self.started.elapsed();
         let text = format!("{:>6}.{:03} {line}", elapsed.as_secs(), elapsed.subsec_millis());
         let mut state = self.state.lock().expect("no holder of the lock panics");
-        // FNV-1a: the same on every machine and with every version of Rust.
-        for byte in text.bytes() {
-            state.hash = (state.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        state.add(&text);
         if let Some(lines) = &mut state.lines {
             lines.push(text);
         }
+    }
+
+    /// Adds a text to the hash, but not to the lines.
+    pub fn include(&self, text: &str) {
+        self.state.lock().expect("no holder of the lock panics").add(text);
     }
 
     #[must_use]

@@ -41,8 +41,8 @@ use crate::trace::Trace;
 pub struct Plan {
     pub seed: u64,
     pub people: u32,
-    /// How many things each person does.
-    pub steps: u32,
+    /// The people stop after this many requests of all of them together.
+    pub requests: u32,
     pub matches: u32,
     /// How many of 1,000 calls to the store have a fault.
     pub faults: u32,
@@ -53,12 +53,10 @@ impl Plan {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let dice = Dice::new(seed, "plan");
-        let people = dice.between(4, 8);
         Self {
             seed,
-            people,
-            // Together they send 300 requests or more.
-            steps: dice.between(270, 320) / people,
+            people: dice.between(4, 8),
+            requests: dice.between(300, 340),
             matches: dice.between(1, 4),
             // One world in ten has no faults in the store. In the others, few or many calls have faults.
             faults: if dice.once_in(10) { 0 } else { dice.between(1, 60) },
@@ -165,7 +163,8 @@ impl World {
                 // Each clock is wrong by up to half a second, so two clocks differ by up to a second.
                 let skew = TimeDelta::milliseconds(i64::from(dice.between(0, 1_000)) - 500);
                 let random: Arc<dyn Random> = Arc::new(SeededRandom::new(dice.number()));
-                // The SDK limits the retries of a process for each region. Each environment is a process, so each has its own.
+                // The SDK limits the retries of a process for each region. Each environment is a process, so each has its own
+                // region.
                 let aws = Aws { region: format!("{}-{number}", config.aws.region), ..config.aws.clone() };
                 App {
                     store: Store::new(storage::connect(&aws, dynamodb.http_client()), config.tables.clone()),
@@ -189,7 +188,7 @@ impl World {
             trace: Arc::clone(&trace),
             requests: Arc::new(AtomicU64::new(0)),
             given_up_requests: Arc::default(),
-            expensive: Arc::default(),
+            suspicious: Arc::default(),
             limits: None,
         };
         let season = Arc::new(Season::new(
@@ -233,7 +232,7 @@ impl World {
         let people: Vec<_> = (1..=plan.people)
             .map(|number| {
                 let dice = Dice::new(plan.seed, &format!("person {number}"));
-                tokio::spawn(Person::new(number, Arc::clone(shared), dice).live(plan.steps))
+                tokio::spawn(Person::new(number, Arc::clone(shared), dice).live(plan.requests))
             })
             .collect();
         let everybody = async {

@@ -3,7 +3,7 @@
 use touchline_simulation::{Plan, play};
 
 fn small(seed: u64) -> Plan {
-    Plan { people: 3, steps: 12, matches: 1, faults: 30, ..Plan::of(seed) }
+    Plan { people: 3, requests: 60, matches: 1, faults: 30, ..Plan::of(seed) }
 }
 
 #[test]

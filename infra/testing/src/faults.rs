@@ -12,6 +12,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
+use serde_json::Value;
 
 /// What happens to one attempt of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum Fault {
     LoseResponse,
     /// The request never reaches the store.
     LoseRequest,
+    /// An eventually consistent `GetItem` finds nothing, as if the item were new. Other calls have no fault.
+    Miss,
     /// The store reports a conflict with another transaction.
     Conflict,
     /// The store reports throttling.
@@ -111,7 +114,10 @@ impl HttpConnector for FaultyConnector {
         let fault = (self.plan.lock().expect("no plan panics"))(attempt);
         let lost = || ConnectorError::io("lost on the network".into());
         match fault {
-            Fault::None => self.inner.call(request),
+            Fault::Miss if operation == "GetItem" && !is_consistent(&request) => {
+                HttpConnectorFuture::ready(Ok(response(200, "{}".into())))
+            }
+            Fault::None | Fault::Miss => self.inner.call(request),
             Fault::LoseRequest => HttpConnectorFuture::ready(Err(lost())),
             Fault::LoseResponse => {
                 let done = self.inner.call(request);
@@ -141,8 +147,17 @@ impl HttpConnector for FaultyConnector {
 fn failure(code: &str, more: &str) -> HttpConnectorFuture {
     let body =
         format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"injected"{more}}}"#);
-    let status = StatusCode::try_from(400).expect("the status is valid");
+    HttpConnectorFuture::ready(Ok(response(400, body)))
+}
+
+fn response(status: u16, body: String) -> HttpResponse {
+    let status = StatusCode::try_from(status).expect("the status is valid");
     let mut response = HttpResponse::new(status, SdkBody::from(body));
     response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
-    HttpConnectorFuture::ready(Ok(response))
+    response
+}
+
+fn is_consistent(request: &HttpRequest) -> bool {
+    let body = request.body().bytes().and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+    body.is_some_and(|body| body["ConsistentRead"] == true)
 }

@@ -8,7 +8,7 @@ use crate::{App, Error};
 /// Checks that the user can read the room: the room is public, or the user is a member.
 pub async fn require_read_access(app: &App, room: &Room, user: UserId) -> Result<(), Error> {
     let can_read = !room.is_private
-        || app.store.member(room, user, Reads::Eventual).await?.as_ref().is_some_and(Member::has_joined);
+        || app.store.member(room, user, Reads::Consistent).await?.as_ref().is_some_and(Member::has_joined);
     if can_read { Ok(()) } else { Err(Error::NotAMember) }
 }
 

@@ -123,7 +123,7 @@ impl Store {
         if old.is_empty() {
             return Ok(());
         }
-        // The names begin with a time, so the oldest come first.
+        // A name is a prefix followed by a time, so the oldest of each kind come first.
         old.sort_by(|(name, _), (other, _)| name.cmp(other));
         old.truncate(MAX_REMOVED);
         let mut update = self

@@ -62,13 +62,9 @@ struct StoredCounts {
 }
 
 impl Store {
-    /// Reads a room. Retries with a consistent read if an eventually consistent read finds nothing, because
-    /// the room may be new.
+    /// Reads a room. Finds new rooms, too.
     pub async fn room(&self, id: &RoomId) -> Result<Option<Room>, StoreError> {
-        match self.get(&self.tables.rooms, keys::room(id), Reads::Eventual).await? {
-            None => self.get(&self.tables.rooms, keys::room(id), Reads::Consistent).await,
-            room => Ok(room),
-        }
+        self.find(&self.tables.rooms, keys::room(id)).await
     }
 
     /// Reads the rooms with these ids. Unknown ids are left out.

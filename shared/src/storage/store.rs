@@ -47,6 +47,19 @@ impl Store {
         self.get_item(table, key, reads).await?.map(from_item).transpose()
     }
 
+    /// Reads an item that may be new: a strongly consistent read follows if an eventually consistent read finds
+    /// nothing.
+    pub(super) async fn find<T: DeserializeOwned>(
+        &self,
+        table: &str,
+        key: Key,
+    ) -> Result<Option<T>, StoreError> {
+        match self.get(table, key.clone(), Reads::Eventual).await? {
+            None => self.get(table, key, Reads::Consistent).await,
+            found => Ok(found),
+        }
+    }
+
     /// Reads the item stored under `key`. Returns `None` if there is no such item.
     pub(super) async fn get_item(
         &self,

@@ -84,6 +84,19 @@ async fn a_join_succeeds_although_the_response_of_the_store_is_lost() {
     bob.joins(&room).await.expect(200);
 }
 
+/// A replica of the tables may not have the new user, session, room and invitation yet.
+#[tokio::test]
+async fn new_users_can_use_new_rooms_although_eventually_consistent_reads_miss_both() {
+    let (app, [alice, bob, _]) = app().await;
+    app.faults.set(|_| Fault::Miss);
+    let room = alice.creates_room("Corner").private().await.room_id();
+    alice.views_member_stats(&room).await.expect(200);
+    alice.invites_to(&room).user(bob.id).await.expect(200);
+    bob.joins(&room).await.expect(200);
+    bob.leaves(&room).await.expect(200);
+    bob.requests_chat_credentials().await.expect(200);
+}
+
 /// The homeserver can push a join event before the request that caused the event has stored the membership.
 #[tokio::test]
 async fn a_join_succeeds_although_the_homeserver_pushed_the_join_event_first() {

@@ -250,6 +250,7 @@ impl DynamoDb {
         let fault = fault.map_or(String::new(), |fault| format!(" {fault:?}"));
         let target = target(operation, body);
         self.0.trace.line(format_args!("  {} {operation} {target} -> {status}{fault}", process.name));
+        self.0.trace.include(&body.to_string());
     }
 
     /// Executes a call on the engine. Passes the changes on to the streams.

@@ -174,7 +174,7 @@ impl Final {
             trace,
             requests: Arc::new(AtomicU64::new(0)),
             given_up_requests: Arc::default(),
-            expensive: Arc::default(),
+            suspicious: Arc::default(),
             limits: Some(Arc::clone(&limits)),
         };
         let before = TimeDelta::from_std(BEFORE + LASTS).expect("minutes");
@@ -397,7 +397,8 @@ fn new_app(
     let chat: Arc<dyn Chat> = Arc::new(LocalChat::new(config.chat.server.clone(), random));
     let (config, dynamodb, texts) = (Arc::clone(config), dynamodb.clone(), Arc::clone(texts));
     Box::new(move |number| {
-        // The SDK limits the retries of a process for each region. Each environment is a process, so each has its own.
+        // The SDK limits the retries of a process for each region. Each environment is a process, so each has its own
+        // region.
         let aws = Aws { region: format!("{}-{number}", config.aws.region), ..config.aws.clone() };
         App {
             store: Store::new(

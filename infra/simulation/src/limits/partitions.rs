@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::bucket::Bucket;
 
-/// What one partition takes in a second.
+/// What one partition accepts in a second.
 pub const PARTITION: Throughput = Throughput { reads: 3_000.0, writes: 1_000.0 };
 
 /// A partition that grows beyond this splits. An item collection of a table with a local index ends here.

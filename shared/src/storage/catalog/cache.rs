@@ -89,13 +89,19 @@ impl Cache {
 /// Loads the current catalog. Chunks that have not changed since `cached` are not loaded again. Returns
 /// `None` before the first snapshot.
 pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
-    // Eventually consistent reads cost half as much as consistent reads, but may not find a recent part of the
-    // snapshot. If a part is missing, retry with consistent reads. The retry also reads the head again, because
+    // Eventually consistent reads cost half as much as consistent reads, but may not find the first head or a recent
+    // part of the snapshot. If something is missing, retry with consistent reads. The retry also reads the head again, because
     // a newer snapshot may have replaced the part.
     let mut retry = Retry::immediate(SNAPSHOT, ATTEMPTS);
     let mut reads = Reads::Eventual;
     loop {
-        let Some(head) = store.catalog_head(reads).await? else { return Ok(None) };
+        let Some(head) = store.catalog_head(reads).await? else {
+            if reads == Reads::Consistent {
+                return Ok(None);
+            }
+            reads = Reads::Consistent;
+            continue;
+        };
         // Keep the cached catalog unless the head is newer. An eventually consistent read can return a head that
         // is older than the cached head.
         if let Some(cached) = cached

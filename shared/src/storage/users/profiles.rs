@@ -161,6 +161,12 @@ impl Store {
         Ok(item.map(User::from))
     }
 
+    /// Reads a user, eventually consistent. Finds new users, too.
+    pub async fn find_user(&self, id: UserId) -> Result<Option<User>, StoreError> {
+        let item: Option<ProfileItem> = self.find(&self.tables.users, keys::profile(id)).await?;
+        Ok(item.map(User::from))
+    }
+
     /// Reads the public profiles of up to 100 users, eventually consistent. Unknown ids are left out.
     pub async fn people(&self, users: &[UserId]) -> Result<HashMap<UserId, Person>, StoreError> {
         let keys = users.iter().map(|user| keys::profile(*user).into()).collect();

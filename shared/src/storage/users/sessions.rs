@@ -9,7 +9,7 @@ use crate::storage::condition::condition_held;
 use crate::storage::error::StoreError;
 use crate::storage::item::{number, to_item};
 use crate::storage::keys;
-use crate::storage::store::{Reads, Store};
+use crate::storage::store::Store;
 
 /// A login session: its chat device and its lifetime. The item's key contains the digest of the token.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,14 +33,9 @@ impl Session {
 }
 
 impl Store {
-    /// Reads the session of a token. Retries with a consistent read if an eventually consistent read finds
-    /// nothing, because the login may be recent.
+    /// Reads the session of a token. Finds new sessions, too.
     pub async fn session(&self, token: &Token) -> Result<Option<Session>, StoreError> {
-        let key = keys::session(token.user(), &token.digest());
-        match self.get(&self.tables.users, key.clone(), Reads::Eventual).await? {
-            Some(session) => Ok(Some(session)),
-            None => self.get(&self.tables.users, key, Reads::Consistent).await,
-        }
+        self.find(&self.tables.users, keys::session(token.user(), &token.digest())).await
     }
 
     /// Stores a session.
