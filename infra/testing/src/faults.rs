@@ -22,7 +22,8 @@ pub enum Fault {
     LoseResponse,
     /// The request never reaches the store.
     LoseRequest,
-    /// An eventually consistent `GetItem` finds nothing, as if the item were new. Other calls have no fault.
+    /// An eventually consistent `GetItem` or `BatchGetItem` finds nothing, as if the items were new. Other calls have
+    /// no fault.
     Miss,
     /// The store reports a conflict with another transaction.
     Conflict,
@@ -114,8 +115,11 @@ impl HttpConnector for FaultyConnector {
         let fault = (self.plan.lock().expect("no plan panics"))(attempt);
         let lost = || ConnectorError::io("lost on the network".into());
         match fault {
-            Fault::Miss if operation == "GetItem" && !is_consistent(&request) => {
-                HttpConnectorFuture::ready(Ok(response(200, "{}".into())))
+            Fault::Miss if operation.ends_with("GetItem") && !is_consistent(&request) => {
+                HttpConnectorFuture::ready(Ok(response(
+                    200,
+                    r#"{"Responses":{},"UnprocessedKeys":{}}"#.into(),
+                )))
             }
             Fault::None | Fault::Miss => self.inner.call(request),
             Fault::LoseRequest => HttpConnectorFuture::ready(Err(lost())),
@@ -157,7 +161,12 @@ fn response(status: u16, body: String) -> HttpResponse {
     response
 }
 
+/// Returns whether a read is strongly consistent. A batch has a setting for each of its tables.
 fn is_consistent(request: &HttpRequest) -> bool {
     let body = request.body().bytes().and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
-    body.is_some_and(|body| body["ConsistentRead"] == true)
+    let body = body.expect("the SDK sends JSON");
+    match body["RequestItems"].as_object() {
+        Some(tables) => tables.values().all(|table| table["ConsistentRead"] == true),
+        None => body["ConsistentRead"] == true,
+    }
 }

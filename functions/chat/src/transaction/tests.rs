@@ -48,6 +48,19 @@ async fn membership_changes_on_the_homeserver_are_stored() {
     bob.joins(&den).await.expect(200);
 }
 
+#[tokio::test]
+async fn a_join_of_a_new_user_is_stored_although_eventually_consistent_reads_miss_the_user() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Stand").await.room_id();
+    app.faults.set(|_| Fault::Miss);
+    let join = membership_event(&app, &room, bob.chat_id(), "join", 0);
+    app.homeserver().pushes("1", [join]).await.expect(200);
+    app.faults.clear();
+    process_changes(&app).await;
+    assert_eq!(joined_and_count(&bob, &room).await, (true, 2));
+    bob.updates_profile().username("robert").await.expect_error(409, "username_locked");
+}
+
 /// The second transaction reaches an environment whose clock is behind the clock of the first one.
 #[tokio::test]
 async fn membership_changes_keep_their_order_if_the_clock_of_the_homeserver_is_ahead() {

@@ -20,29 +20,35 @@ pub(super) struct NameOwner {
 impl Store {
     /// Returns whether a username has an owner. Eventually consistent.
     pub async fn is_username_taken(&self, name: &Username) -> Result<bool, StoreError> {
-        Ok(self.user_named(name).await?.is_some())
+        let owner = self.get_item(&self.tables.users, keys::username_owner(name), Reads::Eventual).await?;
+        Ok(owner.is_some())
     }
 
-    /// Reads the owner of a username, eventually consistent.
+    /// Reads the owner of a username. Finds new users, too.
     pub async fn user_named(&self, name: &Username) -> Result<Option<UserId>, StoreError> {
-        let owner: Option<NameOwner> =
-            self.get(&self.tables.users, keys::username_owner(name), Reads::Eventual).await?;
+        let owner: Option<NameOwner> = self.find(&self.tables.users, keys::username_owner(name)).await?;
         Ok(owner.map(|owner| owner.user_id))
     }
 
-    /// Reads the owners of up to 100 usernames, eventually consistent. Names without an owner are left out.
+    /// Reads the owners of up to 100 usernames. Finds new users, too: names that an eventually consistent read does
+    /// not find are read again, strongly consistent. Names without an owner are left out.
     pub async fn users_named(&self, names: &[Username]) -> Result<HashMap<Username, UserId>, StoreError> {
         #[derive(Deserialize)]
         struct Owned {
             pk: String,
             user_id: UserId,
         }
-        let keys = names.iter().map(|name| keys::username_owner(name).into()).collect();
-        let items = self.batch_get(&self.tables.users, keys, Reads::Eventual).await?;
         let mut owners = HashMap::new();
-        for item in items {
-            let Owned { pk, user_id } = from_item(item)?;
-            owners.extend(keys::owned_name(&pk).map(|name| (name, user_id)));
+        for reads in [Reads::Eventual, Reads::Consistent] {
+            let missing = names.iter().filter(|name| !owners.contains_key(*name));
+            let keys: Vec<_> = missing.map(|name| keys::username_owner(name).into()).collect();
+            if keys.is_empty() {
+                break;
+            }
+            for item in self.batch_get(&self.tables.users, keys, reads).await? {
+                let Owned { pk, user_id } = from_item(item)?;
+                owners.extend(keys::owned_name(&pk).map(|name| (name, user_id)));
+            }
         }
         Ok(owners)
     }
