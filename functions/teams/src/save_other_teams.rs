@@ -11,7 +11,7 @@ pub async fn handle(app: App, call: Call<SaveOtherTeams>) -> Result<Reply<Messag
         let unknown = || Invalid::field("team_ids", format!("Team {id} does not exist."));
         teams.push(Named::team(&catalog, *id).ok_or_else(unknown)?);
     }
-    app.store.save_other_teams(call.caller.user, &ids).await?;
+    app.store.save_other_teams(call.caller.user, &ids, app.clock.now()).await?;
     Ok(Message { message: "Your other teams are saved.".into(), data: SavedTeams { teams } }.into())
 }
 

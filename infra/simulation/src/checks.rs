@@ -3,6 +3,7 @@
 //! The checks compare the tables with what the API acknowledged and with what really happened in the matches.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use touchline_testing::{Persona, SignIn};
 use crate::bank::check_ledger;
 use crate::dynamodb::DynamoDb;
 use crate::gateway::Gateway;
-use crate::person::{Claim, Guess, History, Outcome, PredictionAttempt, Shared, rows};
+use crate::person::{Attempt, Claim, Guess, History, Outcome, Shared, rows};
 use crate::season::TrueMatch;
 
 /// No item of a world is larger than this, in bytes of DynamoDB's JSON format. The largest are those with counters: they
@@ -42,6 +43,18 @@ struct Row {
     points: Option<u32>,
 }
 
+impl Row {
+    /// Reads a prediction in a response.
+    fn read(shown: &Value) -> Option<Self> {
+        let points = shown["points_earned"].as_u64().and_then(|points| u32::try_from(points).ok());
+        Some(Self { guess: Guess::read(shown)?, points })
+    }
+}
+
+fn event_of(shown: &Value) -> Option<u32> {
+    shown["event_id"].as_u64().and_then(|event| u32::try_from(event).ok())
+}
+
 fn number(item: &Value, name: &str) -> Option<i64> {
     item[name]["N"].as_str().and_then(|text| text.parse().ok())
 }
@@ -63,6 +76,7 @@ impl Settled<'_> {
         let users = self.dynamodb.items(&self.tables.users);
         let rows = stored_predictions(&predictions, &mut wrong);
         self.check_acknowledged_predictions(&rows, &mut wrong);
+        self.check_acknowledged_profiles(&users, &mut wrong);
         self.check_points(&rows, &mut wrong);
         self.check_counts(&rows, &mut wrong).await;
         self.check_memberships(&rooms, &users, &mut wrong);
@@ -71,6 +85,7 @@ impl Settled<'_> {
         self.check_sessions(&mut wrong);
         self.check_coins(&mut wrong).await;
         self.check_search(&rooms, &mut wrong).await;
+        self.check_reads(&rows, &mut wrong).await;
         self.check_sizes(&mut wrong);
         wrong.extend(self.shared.gateway.suspicious.lock().expect("no holder of the lock panics").drain(..));
         if predictions.iter().any(|item| text(item, "pk") == "unreadable") {
@@ -80,22 +95,81 @@ impl Settled<'_> {
     }
 
     fn check_acknowledged_predictions(&self, stored: &BTreeMap<(u32, u32), Row>, wrong: &mut Vec<String>) {
-        let given_up = self.shared.gateway.given_up();
-        let end = |attempt: &PredictionAttempt| {
-            let ended = attempt.given_up.and_then(|number| given_up.get(&number).copied().flatten());
-            ended.unwrap_or(attempt.ended)
-        };
         for history in self.histories {
             let Some(user) = history.user_id else { continue };
             for (event, attempts) in &history.predictions {
-                let attempts: Vec<_> =
-                    attempts.iter().map(|attempt| Ended { attempt, at: end(attempt) }).collect();
+                let attempts = self.ended(attempts);
                 let guess = stored.get(&(*event, user)).map(|row| row.guess);
-                if !is_explained(guess, &attempts) {
-                    wrong.push(format!("user {user} match {event}: stored {guess:?}, sent {attempts:?}"));
-                }
+                check_explained(&format!("user {user} match {event}"), guess.as_ref(), &attempts, wrong);
                 for one in attempts.iter().filter(|one| !is_shown_right(one, &attempts)) {
                     wrong.push(format!("user {user} match {event}: {one:?} shows a different prediction"));
+                }
+            }
+        }
+    }
+
+    fn check_acknowledged_profiles(&self, users: &[Value], wrong: &mut Vec<String>) {
+        let profiles = profiles(users);
+        for history in self.histories {
+            let Some(user) = history.user_id else { continue };
+            let Some(profile) = profiles.get(&user) else {
+                wrong.push(format!("user {user} has no profile"));
+                continue;
+            };
+            let name = profile["name"]["S"].as_str().map(str::to_owned);
+            check_explained(&format!("user {user} name"), name.as_ref(), &self.ended(&history.names), wrong);
+            let team = small(profile, "primary_team");
+            check_explained(&format!("user {user} team"), team.as_ref(), &self.ended(&history.teams), wrong);
+            let others =
+                profile["other_teams"]["L"].as_array().filter(|teams| !teams.is_empty()).map(|teams| {
+                    teams.iter().filter_map(|team| team["N"].as_str()?.parse().ok()).collect::<Vec<u32>>()
+                });
+            let attempts = self.ended(&history.other_teams);
+            check_explained(&format!("user {user} other teams"), others.as_ref(), &attempts, wrong);
+        }
+    }
+
+    /// Adds to each request when its function ended.
+    fn ended<'a, T>(&self, attempts: &'a [Attempt<T>]) -> Vec<Ended<'a, T>> {
+        let given_up = self.shared.gateway.given_up();
+        let end = |attempt: &Attempt<T>| {
+            let ended = attempt.given_up.and_then(|number| given_up.get(&number).copied().flatten());
+            ended.unwrap_or(attempt.ended)
+        };
+        attempts.iter().map(|attempt| Ended { attempt, at: end(attempt) }).collect()
+    }
+
+    /// Checks that the API shows people what is stored.
+    async fn check_reads(&self, stored: &BTreeMap<(u32, u32), Row>, wrong: &mut Vec<String>) {
+        let logged_in =
+            self.histories.iter().filter_map(|history| history.user.as_ref().zip(history.user_id));
+        for (user, id) in logged_in {
+            let predictions = user.lists_own_predictions().per_page(100).await;
+            // A logout may have ended the session although its response was lost.
+            if predictions.status == 401 {
+                continue;
+            }
+            let shown: BTreeMap<(u32, u32), Row> = rows(&predictions)
+                .iter()
+                .filter_map(|row| Some((event_of(row)?, Row::read(row)?)))
+                .map(|(event, row)| ((event, id), row))
+                .collect();
+            let own: BTreeMap<_, _> = stored
+                .iter()
+                .filter(|((_, user), _)| *user == id)
+                .map(|(key, row)| (*key, row.clone()))
+                .collect();
+            if shown != own {
+                wrong.push(format!("user {id} sees the predictions {shown:?}, stored are {own:?}"));
+            }
+            for response in [
+                user.views_profile().await,
+                user.views_coins().await,
+                user.lists_events().await,
+                user.lists_rooms().await,
+            ] {
+                if response.status != 200 {
+                    wrong.push(format!("{} is {} for user {id}", response.request, response.status));
                 }
             }
         }
@@ -450,27 +524,40 @@ fn profiles(users: &[Value]) -> BTreeMap<u32, &Value> {
 
 /// A request, and when its function ended.
 #[derive(Debug)]
-struct Ended<'a> {
-    attempt: &'a PredictionAttempt,
+struct Ended<'a, T> {
+    attempt: &'a Attempt<T>,
     at: DateTime<Utc>,
+}
+
+/// Checks that a request explains what is stored.
+fn check_explained<T: Debug + PartialEq>(
+    what: &str,
+    stored: Option<&T>,
+    attempts: &[Ended<'_, T>],
+    wrong: &mut Vec<String>,
+) {
+    if !is_explained(stored, attempts) {
+        wrong.push(format!("{what}: stored {stored:?}, sent {attempts:?}"));
+    }
 }
 
 /// Returns whether a request explains what is stored: it was not rejected, and no acknowledged request began after it had
 /// ended.
-fn is_explained(stored: Option<Guess>, attempts: &[Ended<'_>]) -> bool {
+fn is_explained<T: PartialEq>(stored: Option<&T>, attempts: &[Ended<'_, T>]) -> bool {
     let acknowledged = || attempts.iter().filter(|one| one.attempt.outcome == Outcome::Acknowledged);
     let Some(stored) = stored else { return acknowledged().next().is_none() };
     attempts.iter().any(|one| {
         one.attempt.outcome != Outcome::Rejected
-            && one.attempt.sent == stored
+            && one.attempt.sent == *stored
             && !acknowledged().any(|later| later.attempt.began > one.at)
     })
 }
 
 /// Returns whether a response shows the prediction that was sent, or the one of a concurrent request.
-fn is_shown_right(one: &Ended<'_>, attempts: &[Ended<'_>]) -> bool {
+fn is_shown_right(one: &Ended<'_, Guess>, attempts: &[Ended<'_, Guess>]) -> bool {
     let Some(shown) = one.attempt.shown else { return one.attempt.outcome != Outcome::Acknowledged };
-    let is_concurrent = |other: &Ended<'_>| other.attempt.began <= one.at && one.attempt.began <= other.at;
+    let is_concurrent =
+        |other: &Ended<'_, Guess>| other.attempt.began <= one.at && one.attempt.began <= other.at;
     shown == one.attempt.sent
         || attempts.iter().any(|other| is_concurrent(other) && other.attempt.sent == shown)
 }

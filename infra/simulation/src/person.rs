@@ -51,7 +51,13 @@ pub struct History {
     pub user: Option<User<Gateway>>,
     /// The id of the person's account. It stays when the person logs out.
     pub user_id: Option<u32>,
-    pub predictions: BTreeMap<u32, Vec<PredictionAttempt>>,
+    pub predictions: BTreeMap<u32, Vec<Attempt<Guess>>>,
+    /// Requests for a primary team.
+    pub teams: Vec<Attempt<u32>>,
+    /// Requests for teams beside the primary team.
+    pub other_teams: Vec<Attempt<Vec<u32>>>,
+    /// Requests for a name in the profile.
+    pub names: Vec<Attempt<String>>,
     pub deductions: Vec<Deduction>,
     pub claims: Vec<Claim>,
     /// How many sessions each code opened.
@@ -68,7 +74,7 @@ pub struct Guess {
 
 impl Guess {
     /// Reads the prediction in the `data` of a response.
-    fn read(data: &Value) -> Option<Self> {
+    pub fn read(data: &Value) -> Option<Self> {
         let goals = |side: &str| u16::try_from(data["score_prediction"][side].as_u64()?).ok();
         Some(Self {
             pick: Pick::parse(data["prediction"].as_str()?).ok()?,
@@ -78,12 +84,13 @@ impl Guess {
     }
 }
 
-/// One request to save a prediction.
+/// One request to save something, such as a prediction or a team.
 #[derive(Debug, Clone)]
-pub struct PredictionAttempt {
-    pub sent: Guess,
-    /// The saved prediction in the response.
-    pub shown: Option<Guess>,
+pub struct Attempt<T> {
+    pub sent: T,
+    /// What the response shows as saved, if it shows that.
+    pub shown: Option<T>,
+    pub status: u16,
     pub outcome: Outcome,
     pub began: DateTime<Utc>,
     /// When the person got a response or gave up.
@@ -272,12 +279,25 @@ impl Person {
             76..80 => {
                 for _ in 0..=self.dice.below(2) {
                     let team = 1 + self.dice.below(TEAMS);
-                    self.insist(user.saves_primary_team(team)).await;
+                    let attempts = self.save(team, user.saves_primary_team(team), |_| None).await;
+                    self.history.teams.extend(attempts);
                 }
             }
-            80..83 => {
-                let name = format!("Name {}", self.dice.below(100));
-                self.insist(user.updates_profile().name(&name)).await;
+            80 => {
+                for _ in 0..=self.dice.below(2) {
+                    let teams = vec![1 + self.dice.below(TEAMS)];
+                    let request = user.saves_other_teams(&teams);
+                    let attempts = self.save(teams, request, |_| None).await;
+                    self.history.other_teams.extend(attempts);
+                }
+            }
+            81 | 82 => {
+                for _ in 0..=self.dice.below(2) {
+                    let name = format!("Name {}", self.dice.below(100));
+                    let request = user.updates_profile().name(&name);
+                    let attempts = self.save(name, request, |_| None).await;
+                    self.history.names.extend(attempts);
+                }
             }
             83 => {
                 self.has_logged_out = true;
@@ -349,7 +369,7 @@ impl Person {
     }
 
     /// Sends a random prediction, up to three times.
-    async fn send_prediction(&self, user: &User<Gateway>, event: u32) -> Vec<PredictionAttempt> {
+    async fn send_prediction(&self, user: &User<Gateway>, event: u32) -> Vec<Attempt<Guess>> {
         let pick = *self.dice.choose(&[Pick::Home, Pick::Draw, Pick::Away]);
         let score = self.dice.once_in(2).then(|| {
             let (low, more) = (self.dice.below(2), 1 + self.dice.below(2));
@@ -366,23 +386,37 @@ impl Person {
         if let Some(score) = score {
             request = request.score(u32::from(score.home), u32::from(score.away));
         }
+        let before = self.shared.season.one(event);
+        let attempts = self.save(sent, request, Guess::read).await;
+        for attempt in &attempts {
+            self.check_kick_off(&before, attempt);
+        }
+        attempts
+    }
+
+    /// Sends a request to save something, up to three times. `shown` reads what was saved from the `data` of a response.
+    async fn save<T: Clone, V>(
+        &self,
+        sent: T,
+        request: Request<Gateway, V>,
+        shown: fn(&Value) -> Option<T>,
+    ) -> Vec<Attempt<T>> {
+        let request = request.from_address(&self.address());
         let mut attempts = Vec::new();
         for _ in 0..=self.dice.below(3) {
-            let before = self.shared.season.one(event);
             let began = self.shared.gateway.clock.time();
-            let response = request.clone().from_address(&self.address()).await;
+            let response = request.clone().await;
             self.check(&response);
-            let attempt = PredictionAttempt {
-                sent,
-                shown: Guess::read(&response.body["data"]),
-                outcome: Outcome::of(&response),
+            let outcome = Outcome::of(&response);
+            attempts.push(Attempt {
+                sent: sent.clone(),
+                shown: shown(&response.body["data"]),
+                status: response.status.as_u16(),
+                outcome,
                 began,
                 ended: self.shared.gateway.clock.time(),
                 given_up: response.body["given_up"].as_u64(),
-            };
-            self.check_kick_off(&before, &attempt, &response);
-            let outcome = attempt.outcome;
-            attempts.push(attempt);
+            });
             if outcome != Outcome::Unknown {
                 break;
             }
@@ -393,7 +427,7 @@ impl Person {
 
     /// Checks that a prediction is accepted before kick-off and rejected after it. Skips matches that have just changed,
     /// because the service learns about a change a little later.
-    fn check_kick_off(&self, before: &TrueMatch, attempt: &PredictionAttempt, response: &Response) {
+    fn check_kick_off(&self, before: &TrueMatch, attempt: &Attempt<Guess>) {
         let season = &self.shared.season;
         let is_known = season.known_since(before).is_some_and(|since| since + CATALOG_DELAY < attempt.began);
         if !is_known || season.one(before.id).changed != before.changed {
@@ -405,7 +439,7 @@ impl Person {
             self.shared.violation(format!("{attempt:?} was accepted, but the match began: {before:?}"));
         }
         let is_open = is_to_come && attempt.ended < before.start - MAX_CLOCK_DIFFERENCE;
-        let is_limited = matches!(response.status.as_u16(), 401 | 429);
+        let is_limited = matches!(attempt.status, 401 | 429);
         if is_open && attempt.outcome == Outcome::Rejected && !is_limited {
             self.shared.violation(format!("{attempt:?} was rejected, but the match is open: {before:?}"));
         }

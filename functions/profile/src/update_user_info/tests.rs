@@ -1,5 +1,8 @@
 use aws_sdk_dynamodb::types::AttributeValue;
+use chrono::TimeDelta;
 use serde_json::json;
+use touchline::domain::{Name, UserId};
+use touchline::storage::users::Changes;
 use touchline_testing::{Fault, TestApp, User, concurrently};
 
 async fn alice() -> (TestApp, User) {
@@ -18,6 +21,28 @@ async fn absent_fields_keep_their_values() {
     assert_eq!(data, json!({ "id": 1, "name": "Ada", "email": "a@b.co" }));
     let data = alice.updates_profile().await.expect_data(200);
     assert_eq!(data, json!({ "id": 1, "name": "Ada", "email": "a@b.co" }));
+}
+
+#[tokio::test]
+async fn a_later_change_counts_although_the_clock_of_its_environment_is_behind() {
+    let (app, alice) = alice().await;
+    alice.updates_profile().name("Ada").await.expect(200);
+    app.clock.advance(TimeDelta::milliseconds(-800));
+    assert_eq!(alice.updates_profile().name("Grace").await.expect_data(200)["name"], "Grace");
+    assert_eq!(alice.views_profile().await.expect_data(200)["name"], "Grace");
+}
+
+/// A request can reach the store again long after its retry was answered.
+#[tokio::test]
+async fn a_delayed_write_does_not_overwrite_a_later_change() {
+    let (app, alice) = alice().await;
+    let began = app.clock.now();
+    app.clock.advance(TimeDelta::seconds(30));
+    alice.updates_profile().name("Grace").email("grace@example.org").await.expect(200);
+    let late = Changes { name: Name::parse("Ada").ok(), ..Changes::default() };
+    let stored = app.store.update_user(UserId(alice.id), &late, began).await.unwrap().unwrap();
+    assert_eq!(stored.name, Name::parse("Grace").ok());
+    assert_eq!(alice.views_profile().await.expect_data(200)["name"], "Grace");
 }
 
 #[tokio::test]

@@ -115,6 +115,9 @@ pub struct Changes {
     pub date_of_birth: Option<NaiveDate>,
 }
 
+/// The attribute of a profile with the time of its last edit.
+const EDITED_AT: &str = "edited_at";
+
 /// How many times a user can change their username. The number is limited, because each old username stays
 /// reserved.
 const MAX_RENAMES: u32 = 10;
@@ -131,26 +134,19 @@ pub enum RenameFailed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renamed {
     Now,
-    /// The user has the new name already. Nothing was written, so the caller must write the other changes.
+    /// The user has the new name already. Nothing was written.
     Already,
 }
 
 impl Changes {
-    /// Returns the assignments of an update expression and their values. Both are empty if nothing changes.
-    fn expression(&self) -> (String, Item) {
+    /// Returns the attributes to set, with their values.
+    fn attributes(&self) -> Vec<(&'static str, AttributeValue)> {
         let fields = [
-            ("#name", ":name", self.name.as_ref().map(|name| text(name.as_str()))),
-            ("email", ":email", self.email.as_ref().map(|email| text(email.as_str()))),
-            ("date_of_birth", ":born", self.date_of_birth.map(|date| text(date.to_string()))),
+            ("name", self.name.as_ref().map(|name| text(name.as_str()))),
+            ("email", self.email.as_ref().map(|email| text(email.as_str()))),
+            ("date_of_birth", self.date_of_birth.map(|date| text(date.to_string()))),
         ];
-        let (mut set, mut values) = (String::new(), Item::new());
-        for (field, placeholder, value) in fields {
-            if let Some(value) = value {
-                let _ = write!(set, "{}{field} = {placeholder}", if set.is_empty() { "" } else { ", " });
-                values.insert(placeholder.to_owned(), value);
-            }
-        }
-        (set, values)
+        fields.into_iter().filter_map(|(field, value)| Some((field, value?))).collect()
     }
 }
 
@@ -239,30 +235,73 @@ impl Store {
     }
 
     /// Changes a profile and returns the changed user. Returns `None` if there is no such user.
-    pub async fn update_user(&self, id: UserId, changes: &Changes) -> Result<Option<User>, StoreError> {
-        let (set, values) = changes.expression();
-        if set.is_empty() {
+    pub async fn update_user(
+        &self,
+        id: UserId,
+        changes: &Changes,
+        now: DateTime<Utc>,
+    ) -> Result<Option<User>, StoreError> {
+        let attributes = changes.attributes();
+        if attributes.is_empty() {
             return self.user(id, Reads::Consistent).await;
         }
-        let mut update = self
-            .client
-            .update_item()
-            .table_name(&self.tables.users)
-            .set_key(Some(keys::profile(id).into()))
-            .update_expression(format!("SET {set}"))
-            .condition_expression("attribute_exists(pk)")
-            .set_expression_attribute_values(Some(values))
-            .return_values(ReturnValue::AllNew);
-        if changes.name.is_some() {
-            update = update.expression_attribute_names("#name", "name");
+        let profile = self.edit_profile(id, &attributes, now).await?;
+        profile.map(|profile| from_item(profile).map(|item: ProfileItem| item.into())).transpose()
+    }
+
+    /// Sets attributes of a profile and returns the whole item. Returns `None` if there is no such user.
+    ///
+    /// The edits of a profile have increasing times, as the choices of a primary team have. See
+    /// [`Self::save_primary_team`].
+    async fn edit_profile(
+        &self,
+        id: UserId,
+        attributes: &[(&str, AttributeValue)],
+        now: DateTime<Utc>,
+    ) -> Result<Option<Item>, StoreError> {
+        let (written, profile) = self.write_profile(id, attributes, now).await?;
+        if written {
+            return Ok(profile);
         }
-        match update.send().await {
-            Ok(updated) => {
-                let item: ProfileItem = from_item(updated.attributes.unwrap_or_default())?;
-                Ok(Some(item.into()))
+        let Some(profile) = profile else { return Ok(None) };
+        let edited = profile.get(EDITED_AT).and_then(|at| at.as_n().ok()?.parse().ok());
+        match edited.and_then(DateTime::from_timestamp_millis) {
+            Some(edited) if edited - now <= MAX_CLOCK_DIFFERENCE => {
+                let later = edited + TimeDelta::milliseconds(1);
+                self.write_profile(id, attributes, later).await.map(|(_, profile)| profile)
             }
-            Err(error) if item_that_failed_condition(&error).is_some() => Ok(None),
-            Err(error) => Err(StoreError::from_sdk("UpdateItem", &error)),
+            _ => Ok(Some(profile)),
+        }
+    }
+
+    /// Sets attributes of a profile, unless a later edit is stored. Returns whether it did, and the stored item.
+    async fn write_profile(
+        &self,
+        id: UserId,
+        attributes: &[(&str, AttributeValue)],
+        at: DateTime<Utc>,
+    ) -> Result<(bool, Option<Item>), StoreError> {
+        let mut set = format!("SET {EDITED_AT} = :at");
+        let mut update = self
+            .profile_update(id)
+            .condition_expression(format!(
+                "attribute_exists(pk) AND (attribute_not_exists({EDITED_AT}) OR {EDITED_AT} < :at)"
+            ))
+            .expression_attribute_values(":at", number(at.timestamp_millis()))
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        for (number, (name, value)) in attributes.iter().enumerate() {
+            let _ = write!(set, ", #a{number} = :a{number}");
+            update = update
+                .expression_attribute_names(format!("#a{number}"), *name)
+                .expression_attribute_values(format!(":a{number}"), value.clone());
+        }
+        match update.update_expression(set).send().await {
+            Ok(updated) => Ok((true, updated.attributes)),
+            Err(error) => match item_that_failed_condition(&error) {
+                Some(profile) => Ok((false, Some(profile).filter(|profile| !profile.is_empty()))),
+                None => Err(StoreError::from_sdk("UpdateItem", &error)),
+            },
         }
     }
 
@@ -317,20 +356,18 @@ impl Store {
     }
 
     /// Replaces the user's teams other than the primary team.
-    pub async fn save_other_teams(&self, id: UserId, teams: &[u32]) -> Result<(), StoreError> {
+    pub async fn save_other_teams(
+        &self,
+        id: UserId,
+        teams: &[u32],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
         let teams = AttributeValue::L(teams.iter().map(number).collect());
-        let saved = self.profile_update(id).update_expression("SET other_teams = :teams");
-        let saved = saved.expression_attribute_values(":teams", teams);
-        saved.send().await.map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
-        Ok(())
+        self.edit_profile(id, &[("other_teams", teams)], now).await.map(|_| ())
     }
 
     fn profile_update(&self, id: UserId) -> UpdateItemFluentBuilder {
-        self.client
-            .update_item()
-            .table_name(&self.tables.users)
-            .set_key(Some(keys::profile(id).into()))
-            .condition_expression("attribute_exists(pk)")
+        self.client.update_item().table_name(&self.tables.users).set_key(Some(keys::profile(id).into()))
     }
 
     /// Reads the user's primary team, strongly consistent.
@@ -344,10 +381,7 @@ impl Store {
     /// changed since it was read.
     pub async fn lock_username(&self, user: &User, now: DateTime<Utc>) -> Result<(), StoreError> {
         let locked = self
-            .client
-            .update_item()
-            .table_name(&self.tables.users)
-            .set_key(Some(keys::profile(user.id).into()))
+            .profile_update(user.id)
             .update_expression("SET chat_since = if_not_exists(chat_since, :now)")
             .condition_expression("username = :name")
             .expression_attribute_values(":now", number(now.timestamp_millis()))
@@ -361,17 +395,12 @@ impl Store {
         }
     }
 
-    /// Renames a user and writes the other changes to the profile, in one transaction.
+    /// Renames a user.
     ///
     /// The old name stays reserved for the user. A chat account belongs to a username, so another owner of
     /// the old name would get the user's chat account.
-    pub async fn rename_user(
-        &self,
-        user: &User,
-        to: &Username,
-        changes: &Changes,
-    ) -> Result<Renamed, RenameFailed> {
-        let writes = self.rename_writes(user, to, changes)?;
+    pub async fn rename_user(&self, user: &User, to: &Username) -> Result<Renamed, RenameFailed> {
+        let writes = self.rename_writes(user, to)?;
         let written = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
         let Err(error) = written else { return Ok(Renamed::Now) };
         if item_that_failed_in_transaction(&error, 0).is_some() {
@@ -392,12 +421,7 @@ impl Store {
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 
-    fn rename_writes(
-        &self,
-        user: &User,
-        to: &Username,
-        changes: &Changes,
-    ) -> Result<Vec<TransactWriteItem>, StoreError> {
+    fn rename_writes(&self, user: &User, to: &Username) -> Result<Vec<TransactWriteItem>, StoreError> {
         let users = &self.tables.users;
         let own = Put::builder()
             .table_name(users)
@@ -406,14 +430,10 @@ impl Store {
             .expression_attribute_values(":user", number(user.id))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .build()?;
-        let (set, values) = changes.expression();
-        let mut profile = Update::builder()
+        let profile = Update::builder()
             .table_name(users)
             .set_key(Some(keys::profile(user.id).into()))
-            .update_expression(format!(
-                "SET username = :new{}{set} ADD renames :one",
-                if set.is_empty() { "" } else { ", " }
-            ))
+            .update_expression("SET username = :new ADD renames :one")
             // `chat_since` is set when the user first joins a room or is invited to one. From then on, the username is their
             // identity in chat and cannot change.
             .condition_expression(
@@ -421,15 +441,12 @@ impl Store {
                  AND (attribute_not_exists(renames) OR renames < :max)",
             )
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .set_expression_attribute_values(Some(values))
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":max", number(MAX_RENAMES))
             .expression_attribute_values(":old", text(user.username.as_str()))
             .expression_attribute_values(":new", text(to.as_str()))
-            .expression_attribute_values(":phone", text(user.phone.as_str()));
-        if changes.name.is_some() {
-            profile = profile.expression_attribute_names("#name", "name");
-        }
+            .expression_attribute_values(":phone", text(user.phone.as_str()))
+            .build()?;
         let phone = Update::builder()
             .table_name(users)
             .set_key(Some(keys::phone_owner(&user.phone).into()))
@@ -440,7 +457,7 @@ impl Store {
             .build()?;
         Ok(vec![
             TransactWriteItem::builder().put(own).build(),
-            TransactWriteItem::builder().update(profile.build()?).build(),
+            TransactWriteItem::builder().update(profile).build(),
             TransactWriteItem::builder().update(phone).build(),
         ])
     }
