@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::costs::is_read;
 use crate::dice::Dice;
+use crate::process::Process;
 
 /// What goes wrong with one call to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,21 +81,44 @@ pub struct Faults {
     dice: Dice,
     /// How many of 1,000 calls have a fault.
     per_mille: u32,
+    /// The faults that never occur.
+    excluded: Vec<Fault>,
+    /// The function whose calls have [`MORE`] times as many faults as other calls.
+    unlucky: Option<&'static str>,
     have_stopped: AtomicBool,
     counts: Mutex<BTreeMap<String, u64>>,
     calls: AtomicU64,
 }
 
+/// How many more faults the calls of the unlucky function have.
+const MORE: u32 = 6;
+
+/// The functions that can be the unlucky one.
+const FUNCTIONS: [&str; 8] = ["chat", "coins", "feed", "login", "points", "predictions", "profile", "tally"];
+
 impl Faults {
+    /// All kinds of faults, in the calls of all functions.
     #[must_use]
     pub fn new(dice: Dice, per_mille: u32) -> Self {
         Self {
             dice,
             per_mille,
+            excluded: Vec::new(),
+            unlucky: None,
             have_stopped: AtomicBool::new(false),
             counts: Mutex::default(),
             calls: AtomicU64::new(0),
         }
+    }
+
+    /// Some kinds of faults, and in half of the worlds one function with more of them. Many bugs need several faults of
+    /// one kind in one place, which are rare among evenly spread faults of all kinds.
+    #[must_use]
+    pub fn uneven(dice: Dice, per_mille: u32) -> Self {
+        let all = Fault::EVERY_CALL.into_iter().chain(Fault::WRITES).chain([Fault::Partial]);
+        let excluded = all.filter(|_| dice.once_in(3)).collect();
+        let unlucky = dice.once_in(2).then(|| *dice.choose(&FUNCTIONS));
+        Self { excluded, unlucky, ..Self::new(dice, per_mille) }
     }
 
     /// Ends all faults.
@@ -108,12 +132,19 @@ impl Faults {
     }
 
     /// Draws the fault of a call to the store. `None` means that the call has no fault.
-    pub fn draw(&self, operation: &str, can_crash: bool) -> Option<Fault> {
+    pub fn draw(&self, operation: &str, process: &Process) -> Option<Fault> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        if self.have_stopped() || !self.dice.per_mille(self.per_mille) {
+        let function = process.name.split('/').next();
+        let more = if self.unlucky.is_some() && self.unlucky == function { MORE } else { 1 };
+        if self.have_stopped() || !self.dice.per_mille(self.per_mille * more) {
             return None;
         }
-        let fault = *self.dice.choose(&Fault::of(operation, can_crash));
+        let mut faults = Fault::of(operation, process.can_crash);
+        faults.retain(|fault| !self.excluded.contains(fault));
+        if faults.is_empty() {
+            return None;
+        }
+        let fault = *self.dice.choose(&faults);
         self.count(&format!("{fault:?}"));
         Some(fault)
     }

@@ -387,6 +387,7 @@ impl Person {
             request = request.score(u32::from(score.home), u32::from(score.away));
         }
         let before = self.shared.season.one(event);
+        self.shared.season.predict(event);
         let attempts = self.save(sent, request, Guess::read).await;
         for attempt in &attempts {
             self.check_kick_off(&before, attempt);

@@ -11,6 +11,7 @@ use crate::clock::VirtualClock;
 use crate::dice::Dice;
 use crate::fault::Faults;
 use crate::lambda::{Failed, Lambda};
+use crate::signal::Signal;
 use crate::trace::Trace;
 
 /// A match as it really is.
@@ -42,6 +43,10 @@ pub struct Season {
     sent: Mutex<Vec<Value>>,
     /// The imports that succeeded: the time of the document, and the time at which the import ended.
     imports: Mutex<Vec<(DateTime<Utc>, DateTime<Utc>)>>,
+    /// Changes when somebody predicts a match.
+    predicted: Vec<Signal>,
+    /// Changes when `points` begins a run.
+    pub points_run: Signal,
     clock: VirtualClock,
     dice: Dice,
     lambda: Arc<Lambda>,
@@ -55,7 +60,7 @@ pub const TEAMS: u32 = 6;
 impl Season {
     #[must_use]
     pub fn new(
-        matches: u32,
+        count: u32,
         dice: Dice,
         clock: VirtualClock,
         lambda: Arc<Lambda>,
@@ -65,7 +70,7 @@ impl Season {
         let begin = clock.time();
         // Some seasons last so long that sessions, positions in streams and expired items become old.
         let hours = if dice.once_in(4) { 72 } else { 24 };
-        let list = (1..=matches).map(|id| {
+        let list = (1..=count).map(|id| {
             let home = 1 + dice.below(TEAMS);
             TrueMatch {
                 id,
@@ -82,6 +87,8 @@ impl Season {
             matches,
             sent: Mutex::default(),
             imports: Mutex::default(),
+            predicted: (0..count).map(|_| Signal::default()).collect(),
+            points_run: Signal::default(),
             clock,
             dice,
             lambda,
@@ -104,6 +111,11 @@ impl Season {
     #[must_use]
     pub fn one(&self, id: u32) -> TrueMatch {
         self.matches().into_iter().find(|one| one.id == id).expect("the match exists")
+    }
+
+    /// Tells the season that somebody predicts a match.
+    pub fn predict(&self, id: u32) {
+        self.predicted[id as usize - 1].change();
     }
 
     /// Returns since when the service knows a match as it is now. `None` if it does not know it yet.
@@ -202,6 +214,15 @@ impl Season {
                 let start = whole(self.clock.time() + TimeDelta::minutes(i64::from(dice.between(10, 300))));
                 self.change(index, |one| (one.status, one.start) = ("scheduled", start)).await;
             }
+            2 | 3 => {
+                // The kick-off in the feed was wrong. The result arrives while people still predict the match.
+                self.sleep_until_before(index, &dice).await;
+                self.sleep_until_predicted(index).await;
+                tokio::time::sleep(dice.millis(0, 3_000)).await;
+                let score = random_score(&dice);
+                self.change_at_once(index, |one| (one.status, one.score) = ("finished", Some(score))).await;
+                return self.correct(index, &dice).await;
+            }
             _ => {}
         }
         self.sleep_until_start(index).await;
@@ -226,29 +247,49 @@ impl Season {
             }
             _ => self.change(index, |one| one.status = "finished").await,
         }
-        // Some results are corrected, some more than once, some within seconds.
+        self.correct(index, &dice).await;
+    }
+
+    /// Corrects some results, some more than once, some within seconds, some while `points` runs.
+    async fn correct(&self, index: usize, dice: &Dice) {
         for _ in 0..dice.below(4) {
-            tokio::time::sleep(dice.millis(1_000, 600_000)).await;
-            let score = Score {
-                home: u16::try_from(dice.below(3)).unwrap_or(0),
-                away: u16::try_from(dice.below(3)).unwrap_or(0),
-            };
-            match dice.below(5) {
-                0 => self.change(index, |one| one.status = "abandoned").await,
-                _ => self.change(index, |one| (one.status, one.score) = ("finished", Some(score))).await,
+            if dice.once_in(2) {
+                self.sleep_until_points_run().await;
+                tokio::time::sleep(dice.millis(0, 400)).await;
+            } else {
+                tokio::time::sleep(dice.millis(1_000, 600_000)).await;
             }
+            let score = random_score(dice);
+            let is_abandoned = dice.once_in(5);
+            self.change_at_once(index, |one| {
+                (one.status, one.score) =
+                    if is_abandoned { ("abandoned", one.score) } else { ("finished", Some(score)) };
+            })
+            .await;
         }
     }
 
-    /// Changes a match and reports the change.
+    /// Changes a match and reports the change some seconds later.
     async fn change(&self, index: usize, change: impl FnOnce(&mut TrueMatch)) {
-        {
-            let mut matches = self.matches.lock().expect("no holder of the lock panics");
-            change(&mut matches[index]);
-            matches[index].changed = self.clock.time();
-            self.trace.line(format_args!("match {:?}", matches[index]));
-        }
+        self.set(index, change);
         tokio::time::sleep(self.dice.millis(0, 5_000)).await;
+        self.report().await;
+    }
+
+    /// Changes a match and reports the change.
+    async fn change_at_once(&self, index: usize, change: impl FnOnce(&mut TrueMatch)) {
+        self.set(index, change);
+        self.report().await;
+    }
+
+    fn set(&self, index: usize, change: impl FnOnce(&mut TrueMatch)) {
+        let mut matches = self.matches.lock().expect("no holder of the lock panics");
+        change(&mut matches[index]);
+        matches[index].changed = self.clock.time();
+        self.trace.line(format_args!("match {:?}", matches[index]));
+    }
+
+    async fn report(&self) {
         if self.faults.occurs("OldDocument", 100) {
             futures_util::future::join(self.import(), self.import_old()).await;
         } else {
@@ -265,6 +306,20 @@ impl Season {
         }
     }
 
+    /// Sleeps until somebody predicts a match, at most until its start.
+    async fn sleep_until_predicted(&self, index: usize) {
+        let left = self.matches()[index].start - self.clock.time();
+        let signal = &self.predicted[index];
+        let mut seen = signal.count();
+        let _ = tokio::time::timeout(left.to_std().unwrap_or_default(), signal.changed(&mut seen)).await;
+    }
+
+    /// Sleeps until `points` begins a run, at most a few minutes.
+    async fn sleep_until_points_run(&self) {
+        let mut seen = self.points_run.count();
+        let _ = tokio::time::timeout(Duration::from_mins(3), self.points_run.changed(&mut seen)).await;
+    }
+
     async fn sleep_until_start(&self, index: usize) {
         loop {
             let left = self.matches()[index].start - self.clock.time();
@@ -274,6 +329,11 @@ impl Season {
             }
         }
     }
+}
+
+fn random_score(dice: &Dice) -> Score {
+    let goals = || u16::try_from(dice.below(3)).unwrap_or(0);
+    Score { home: goals(), away: goals() }
 }
 
 /// Returns a time without fractions of seconds. Feeds have none.

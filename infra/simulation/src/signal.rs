@@ -15,11 +15,16 @@ impl Signal {
         self.changed.notify_waiters();
     }
 
+    /// Returns the number of changes so far.
+    pub fn count(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
     /// Waits until there are more changes than `seen`, and sets `seen` to their number.
     pub async fn changed(&self, seen: &mut u64) {
         loop {
             let notified = self.changed.notified();
-            let changes = self.changes.load(Ordering::Relaxed);
+            let changes = self.count();
             if changes != *seen {
                 *seen = changes;
                 return;

@@ -131,7 +131,7 @@ impl World {
         let clock = VirtualClock::starting_now();
         let trace = Arc::new(Trace::new(keeps_trace));
         let dice = |part: &str| Dice::new(plan.seed, part);
-        let faults = Arc::new(Faults::new(dice("faults"), plan.faults));
+        let faults = Arc::new(Faults::uneven(dice("faults"), plan.faults));
         let stack = &*STACK;
         let config = settings::config();
         let tally = stack
@@ -285,13 +285,14 @@ impl World {
     fn points_on_schedule(&self) -> impl Future<Output = ()> + Send + 'static {
         let (dynamodb, table) = (self.dynamodb.clone(), self.config.tables.predictions.clone());
         let (lambda, faults) = (Arc::clone(&self.shared.gateway.lambda), Arc::clone(&self.faults));
-        let trace = Arc::clone(&self.trace);
+        let (season, trace) = (Arc::clone(&self.shared.season), Arc::clone(&self.trace));
         async move {
             loop {
                 tokio::time::sleep(POINTS_INTERVAL).await;
                 if !has_due(&dynamodb, &table) {
                     continue;
                 }
+                season.points_run.change();
                 let run = lambda.invoke("points", json!({}));
                 let result = if faults.occurs("PointsTwice", 50) {
                     futures_util::future::join(run, lambda.invoke("points", json!({}))).await.0

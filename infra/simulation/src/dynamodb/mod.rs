@@ -156,7 +156,7 @@ impl DynamoDb {
             body.insert("ReturnConsumedCapacity".into(), "TOTAL".into());
         }
         tokio::time::sleep(self.0.dice.millis(0, 4)).await;
-        let fault = self.0.faults.draw(&operation, process.can_crash);
+        let fault = self.0.faults.draw(&operation, &process);
         if let Some(rewrite) = self.0.rewrite.get() {
             rewrite(&operation, fault, &mut body);
         }
@@ -191,7 +191,8 @@ impl DynamoDb {
             }
             Some(Fault::DeliverTwice) => {
                 let response = self.execute(&operation, &body);
-                let (store, delay) = (self.clone(), self.0.dice.millis(1, 3_000));
+                let longest = if self.0.dice.once_in(3) { 120_000 } else { 3_000 };
+                let (store, delay) = (self.clone(), self.0.dice.millis(1, longest));
                 let (operation, body) = (operation.clone(), body.clone());
                 let process = Arc::clone(&process);
                 tokio::spawn(async move {
