@@ -20,7 +20,7 @@ pub async fn handle(app: App, call: Call<Me>) -> Result<Reply<Data<WholeUser>>, 
 mod tests {
     use chrono::TimeDelta;
     use serde_json::json;
-    use touchline_testing::{Response, TestApp};
+    use touchline_testing::{Fault, Response, TestApp};
 
     #[tokio::test]
     async fn the_response_has_every_field_of_the_profile() {
@@ -56,6 +56,19 @@ mod tests {
         alice.views_profile().await.expect(200);
         app.clock.advance(TimeDelta::days(30));
         alice.views_profile().await.expect_error(401, "token_expired");
+    }
+
+    #[tokio::test]
+    async fn a_session_that_cannot_be_renewed_is_still_valid() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let alice = app.user("alice").await;
+        app.clock.advance(TimeDelta::days(2));
+        app.faults.set(
+            |attempt| {
+                if attempt.operation == "UpdateItem" { Fault::FailBefore } else { Fault::None }
+            },
+        );
+        alice.views_profile().await.expect(200);
     }
 
     #[tokio::test]

@@ -146,12 +146,22 @@ pub struct Person {
     orders: u32,
     /// Whether the person has tried to end their session.
     has_logged_out: bool,
+    /// How many last calls the person has heard.
+    last_calls: u64,
 }
 
 impl Person {
     #[must_use]
     pub fn new(number: u32, shared: Arc<Shared>, dice: Dice) -> Self {
-        Self { number, shared, dice, history: History::default(), orders: 0, has_logged_out: false }
+        Self {
+            number,
+            shared,
+            dice,
+            history: History::default(),
+            orders: 0,
+            has_logged_out: false,
+            last_calls: 0,
+        }
     }
 
     fn phone(&self) -> String {
@@ -165,17 +175,19 @@ impl Person {
     /// Lives until all people together have sent `requests` requests.
     pub async fn live(mut self, requests: u32) -> History {
         while self.shared.gateway.requests.load(Ordering::Relaxed) < u64::from(requests) {
-            self.pause().await;
-            match self.history.user.clone() {
-                None => self.log_in().await,
-                Some(user) => self.act(&user).await,
+            let hurries = self.pause().await;
+            match (self.history.user.clone(), hurries) {
+                (None, _) => self.log_in().await,
+                (Some(user), None) => self.act(&user).await,
+                (Some(user), Some(event)) => self.predict(&user, event).await,
             }
         }
         self.history
     }
 
-    /// Waits: mostly a moment, sometimes until shortly before a kick-off, sometimes for hours.
-    async fn pause(&self) {
+    /// Waits: mostly a moment, sometimes until shortly before a kick-off, sometimes for hours. Returns a match if
+    /// everybody hurries to predict it.
+    async fn pause(&mut self) -> Option<u32> {
         let pause = match self.dice.below(20) {
             0..8 => self.dice.millis(0, 200),
             8..14 => self.dice.millis(500, 30_000),
@@ -190,7 +202,11 @@ impl Person {
             }
             _ => self.dice.millis(1_800_000, 10_800_000),
         };
-        tokio::time::sleep(pause).await;
+        let season = Arc::clone(&self.shared.season);
+        let hurries = tokio::time::timeout(pause, season.last_call.changed(&mut self.last_calls)).await;
+        hurries.ok()?;
+        tokio::time::sleep(self.dice.millis(0, 3_000)).await;
+        season.closing()
     }
 
     /// Sends a request. If the service fails, sends it again, up to three times. Returns the last response and what the
@@ -268,7 +284,7 @@ impl Person {
 
     async fn act(&mut self, user: &User<Gateway>) {
         match self.dice.below(100) {
-            0..30 => self.predict(user).await,
+            0..30 => self.predict(user, self.dice.choose(&self.shared.season.matches()).id).await,
             30..36 => self.claim(user).await,
             36..46 => self.spend(user).await,
             46..52 => self.create_room(user).await,
@@ -346,8 +362,7 @@ impl Person {
         }
     }
 
-    async fn predict(&mut self, user: &User<Gateway>) {
-        let event = self.dice.choose(&self.shared.season.matches()).id;
+    async fn predict(&mut self, user: &User<Gateway>, event: u32) {
         // Sometimes two devices send different predictions concurrently.
         let attempts = if self.dice.once_in(8) {
             let (one, other) = futures_util::future::join(
@@ -387,7 +402,6 @@ impl Person {
             request = request.score(u32::from(score.home), u32::from(score.away));
         }
         let before = self.shared.season.one(event);
-        self.shared.season.predict(event);
         let attempts = self.save(sent, request, Guess::read).await;
         for attempt in &attempts {
             self.check_kick_off(&before, attempt);

@@ -43,8 +43,10 @@ pub struct Season {
     sent: Mutex<Vec<Value>>,
     /// The imports that succeeded: the time of the document, and the time at which the import ended.
     imports: Mutex<Vec<(DateTime<Utc>, DateTime<Utc>)>>,
-    /// Changes when somebody predicts a match.
-    predicted: Vec<Signal>,
+    /// The match that everybody should predict now.
+    closing: Mutex<Option<u32>>,
+    /// Changes when everybody should predict a match now.
+    pub last_call: Signal,
     /// Changes when `points` begins a run.
     pub points_run: Signal,
     clock: VirtualClock,
@@ -87,7 +89,8 @@ impl Season {
             matches,
             sent: Mutex::default(),
             imports: Mutex::default(),
-            predicted: (0..count).map(|_| Signal::default()).collect(),
+            closing: Mutex::default(),
+            last_call: Signal::default(),
             points_run: Signal::default(),
             clock,
             dice,
@@ -113,9 +116,15 @@ impl Season {
         self.matches().into_iter().find(|one| one.id == id).expect("the match exists")
     }
 
-    /// Tells the season that somebody predicts a match.
-    pub fn predict(&self, id: u32) {
-        self.predicted[id as usize - 1].change();
+    /// Returns the match that everybody should predict now.
+    pub fn closing(&self) -> Option<u32> {
+        *self.closing.lock().expect("no holder of the lock panics")
+    }
+
+    /// Makes everybody predict a match within the next seconds.
+    fn call_for_predictions(&self, index: usize) {
+        *self.closing.lock().expect("no holder of the lock panics") = Some(self.matches()[index].id);
+        self.last_call.change();
     }
 
     /// Returns since when the service knows a match as it is now. `None` if it does not know it yet.
@@ -214,11 +223,11 @@ impl Season {
                 let start = whole(self.clock.time() + TimeDelta::minutes(i64::from(dice.between(10, 300))));
                 self.change(index, |one| (one.status, one.start) = ("scheduled", start)).await;
             }
-            2 | 3 => {
+            2..5 => {
                 // The kick-off in the feed was wrong. The result arrives while people still predict the match.
                 self.sleep_until_before(index, &dice).await;
-                self.sleep_until_predicted(index).await;
-                tokio::time::sleep(dice.millis(0, 3_000)).await;
+                self.call_for_predictions(index);
+                tokio::time::sleep(dice.millis(0, 4_000)).await;
                 let score = random_score(&dice);
                 self.change_at_once(index, |one| (one.status, one.score) = ("finished", Some(score))).await;
                 return self.correct(index, &dice).await;
@@ -304,14 +313,6 @@ impl Season {
         if left > 60 {
             tokio::time::sleep(Duration::from_secs(u64::from(dice.below(left - 30)))).await;
         }
-    }
-
-    /// Sleeps until somebody predicts a match, at most until its start.
-    async fn sleep_until_predicted(&self, index: usize) {
-        let left = self.matches()[index].start - self.clock.time();
-        let signal = &self.predicted[index];
-        let mut seen = signal.count();
-        let _ = tokio::time::timeout(left.to_std().unwrap_or_default(), signal.changed(&mut seen)).await;
     }
 
     /// Sleeps until `points` begins a run, at most a few minutes.

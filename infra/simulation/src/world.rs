@@ -85,8 +85,8 @@ const SETTLES_WITHIN: Duration = Duration::from_hours(1);
 /// The schedule of the function `points` in the template.
 const POINTS_INTERVAL: Duration = Duration::from_mins(1);
 
-/// After this time, Lambda repeats an asynchronous invocation that failed.
-const ASYNC_RETRY_DELAY: Duration = Duration::from_secs(61);
+/// After these times, Lambda repeats an asynchronous invocation that failed.
+const ASYNC_RETRY_DELAYS: [Duration; 2] = [Duration::from_secs(61), Duration::from_secs(122)];
 
 /// Plays the world of a plan.
 ///
@@ -293,6 +293,7 @@ impl World {
                     continue;
                 }
                 season.points_run.change();
+                dynamodb.release();
                 let run = lambda.invoke("points", json!({}));
                 let result = if faults.occurs("PointsTwice", 50) {
                     futures_util::future::join(run, lambda.invoke("points", json!({}))).await.0
@@ -304,9 +305,14 @@ impl World {
                 if result.is_err() {
                     let (lambda, trace) = (Arc::clone(&lambda), Arc::clone(&trace));
                     tokio::spawn(async move {
-                        tokio::time::sleep(ASYNC_RETRY_DELAY).await;
-                        let result = lambda.invoke("points", json!({})).await;
-                        trace.line(format_args!("points again -> {result:?}"));
+                        for delay in ASYNC_RETRY_DELAYS {
+                            tokio::time::sleep(delay).await;
+                            let result = lambda.invoke("points", json!({})).await;
+                            trace.line(format_args!("points again -> {result:?}"));
+                            if result.is_ok() {
+                                return;
+                            }
+                        }
                     });
                 }
             }

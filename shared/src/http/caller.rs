@@ -28,8 +28,11 @@ impl Identify for SignedIn {
         let token = Token::parse(bearer(headers)?).ok_or(Unauthenticated::Unknown)?;
         let now = app.clock.now();
         let session = app.store.session(&token).await?.ok_or(Unauthenticated::Unknown)?;
-        if session::check(session.renewed_at, session.expires_at, now)? == Renewal::Due {
-            app.store.renew_session(&token, now + app.config.session_length, now).await?;
+        if session::check(session.renewed_at, session.expires_at, now)? == Renewal::Due
+            && let Err(error) = app.store.renew_session(&token, now + app.config.session_length, now).await
+        {
+            // The session is valid, so the request goes on. The next request tries again.
+            tracing::warn!(%error, "a session was not renewed");
         }
         Ok(Self { user: token.user(), token, device_id: session.device_id })
     }

@@ -34,6 +34,7 @@ use crate::dice::Dice;
 use crate::fault::{Fault, Faults};
 use crate::limits::Limits;
 use crate::process::Process;
+use crate::signal::Signal;
 use crate::streams::Streams;
 use crate::trace::Trace;
 
@@ -55,6 +56,7 @@ struct State {
     /// Draws the delays, and which eventually consistent reads are stale.
     dice: Dice,
     trace: Arc<Trace>,
+    released: Signal,
     rewrite: OnceLock<Rewrite>,
     limits: OnceLock<Arc<Limits>>,
 }
@@ -100,6 +102,7 @@ impl DynamoDb {
             faults,
             dice,
             trace,
+            released: Signal::default(),
             rewrite: OnceLock::new(),
             limits: OnceLock::new(),
         }))
@@ -182,7 +185,7 @@ impl DynamoDb {
                 self.trace(&process, &operation, &body, fault, None);
                 process.stop_counting();
                 tokio::spawn(async move {
-                    tokio::time::sleep(delay).await;
+                    store.delay(delay).await;
                     let response = store.execute(&operation, &body);
                     store.trace(&process, &operation, &body, fault, Some(&response));
                 });
@@ -196,7 +199,7 @@ impl DynamoDb {
                 let (operation, body) = (operation.clone(), body.clone());
                 let process = Arc::clone(&process);
                 tokio::spawn(async move {
-                    tokio::time::sleep(delay).await;
+                    store.delay(delay).await;
                     let response = store.execute(&operation, &body);
                     store.trace(&process, &operation, &body, fault, Some(&response));
                 });
@@ -230,6 +233,23 @@ impl DynamoDb {
         }
         tokio::time::sleep(self.0.dice.millis(0, 3)).await;
         Ok(response)
+    }
+
+    /// Waits before a delayed call. Half of the calls end their wait when [`Self::release`] is called.
+    async fn delay(&self, delay: Duration) {
+        let dice = &self.0.dice;
+        if dice.once_in(2) {
+            return tokio::time::sleep(delay).await;
+        }
+        let mut seen = self.0.released.count();
+        let _ = tokio::time::timeout(delay, self.0.released.changed(&mut seen)).await;
+        tokio::time::sleep(dice.millis(0, 400)).await;
+    }
+
+    /// Lets delayed calls reach the store within the next moments. The start of a run that reads and then writes is the
+    /// worst time for them.
+    pub fn release(&self) {
+        self.0.released.change();
     }
 
     /// Executes a call of an environment, within the limits if there are any.
@@ -446,7 +466,7 @@ impl HttpConnector for DynamoDb {
 }
 
 /// A time that is longer than any delay of the network or of the replica.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(121);
+pub const LONGEST_DELAY: Duration = Duration::from_secs(122);
 
 fn has_condition(body: &Value) -> bool {
     body.get("ConditionExpression").is_some() || body.get("TransactItems").is_some()
