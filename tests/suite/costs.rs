@@ -320,7 +320,7 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     }
     let stats = UserStats { settled: 1, correct: 1, ..UserStats::default() };
     for member in app.store.membership_keys(UserId(guest.id), Some(50)).await.unwrap() {
-        app.store.copy_stats(member, &VersionedStats { stats: stats.clone(), version: 1 }).await.unwrap();
+        app.store.copy_stats(member, &VersionedStats { stats, version: 1 }).await.unwrap();
     }
     let response = guest.leaves("!match50:touchline.local").await;
     all.add(leave, "a ranked member", 200, (2.0, 3.0, 3), response);

@@ -138,7 +138,10 @@ async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), St
             .drain(..)
             .filter(|row| row.revision < event.revision)
             .map(|row| Award {
-                points: event.result().map(|result| RULES.points(&row.forecast, result)),
+                points: event
+                    .result()
+                    .filter(|_| !row.is_late(event))
+                    .map(|result| RULES.points(&row.forecast, result)),
                 row,
             })
             .collect();

@@ -69,9 +69,13 @@ async fn import(app: &TestApp, document: Value) {
 }
 
 async fn change_match(app: &TestApp, status: &str, score: Option<(u16, u16)>) {
+    change_match_and_start(app, status, score, "2026-11-15T15:00:00Z").await;
+}
+
+async fn change_match_and_start(app: &TestApp, status: &str, score: Option<(u16, u16)>, start: &str) {
     let event = json!({
         "id": EVENT, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
-        "start_time": "2026-11-15T15:00:00Z", "status": status,
+        "start_time": start, "status": status,
         "home_score": score.map(|score| score.0), "away_score": score.map(|score| score.1),
     });
     import(app, json!({ "format": "touchline", "events": [event] })).await;
@@ -175,11 +179,27 @@ async fn voiding_a_match_removes_its_points_and_a_new_result_awards_new_points()
         assert_eq!(run_for_match(&app).await, settled(revision), "{status}");
         assert_points(&app, |user| score.and_then(|_| FOR_ONE_ONE(user))).await;
     }
-    // The match is open again: users can change their predictions, and the next result counts.
+    // The result is withdrawn. A prediction that was delayed is stored, and the next result counts.
     assert!(matches!(predict(&app, 1, (Pick::Away, None)).await, Predicted::Updated(_)));
     change_match(&app, "finished", Some((0, 1))).await;
     run_for_match(&app).await;
     assert_eq!(points(&app).await[0], Some(2));
+}
+
+#[tokio::test]
+async fn predictions_that_were_changed_after_a_corrected_kick_off_earn_no_points() {
+    let app = app().await;
+    app.clock.advance(TimeDelta::hours(2) + TimeDelta::minutes(30));
+    assert!(matches!(predict(&app, 1, guess(1).0).await, Predicted::Updated(_)));
+    for (revision, start, points_of_first) in [
+        (1, "2026-11-15T15:00:00Z", FOR_TWO_ONE(1)),
+        (2, "2026-11-15T14:00:00Z", None),
+        (3, "2026-11-15T15:00:00Z", FOR_TWO_ONE(1)),
+    ] {
+        change_match_and_start(&app, "finished", Some((2, 1)), start).await;
+        assert_eq!(run_for_match(&app).await, settled(revision), "{start}");
+        assert_points(&app, |user| if user == 1 { points_of_first } else { FOR_TWO_ONE(user) }).await;
+    }
 }
 
 #[tokio::test]

@@ -41,18 +41,14 @@ pub struct Settled<'a> {
 struct Row {
     guess: Guess,
     points: Option<u32>,
+    /// When the user last changed the prediction.
+    changed: DateTime<Utc>,
 }
 
-impl Row {
-    /// Reads a prediction in a response.
-    fn read(shown: &Value) -> Option<Self> {
-        let points = shown["points_earned"].as_u64().and_then(|points| u32::try_from(points).ok());
-        Some(Self { guess: Guess::read(shown)?, points })
-    }
-}
-
-fn event_of(shown: &Value) -> Option<u32> {
-    shown["event_id"].as_u64().and_then(|event| u32::try_from(event).ok())
+/// Reads a prediction in a response: the match, the prediction and its points.
+fn shown(row: &Value) -> Option<(u32, Guess, Option<u32>)> {
+    let small = |name: &str| row[name].as_u64().and_then(|number| u32::try_from(number).ok());
+    Some((small("event_id")?, Guess::read(row)?, small("points_earned")))
 }
 
 fn number(item: &Value, name: &str) -> Option<i64> {
@@ -149,16 +145,10 @@ impl Settled<'_> {
             if predictions.status == 401 {
                 continue;
             }
-            let shown: BTreeMap<(u32, u32), Row> = rows(&predictions)
-                .iter()
-                .filter_map(|row| Some((event_of(row)?, Row::read(row)?)))
-                .map(|(event, row)| ((event, id), row))
-                .collect();
-            let own: BTreeMap<_, _> = stored
-                .iter()
-                .filter(|((_, user), _)| *user == id)
-                .map(|(key, row)| (*key, row.clone()))
-                .collect();
+            let shown: BTreeSet<String> =
+                rows(&predictions).iter().filter_map(shown).map(|row| format!("{row:?}")).collect();
+            let own = stored.iter().filter(|((_, user), _)| *user == id);
+            let own = own.map(|((event, _), row)| format!("{:?}", (*event, row.guess, row.points))).collect();
             if shown != own {
                 wrong.push(format!("user {id} sees the predictions {shown:?}, stored are {own:?}"));
             }
@@ -180,7 +170,9 @@ impl Settled<'_> {
             self.shared.season.matches().into_iter().map(|one| (one.id, one)).collect();
         for ((event, user), row) in stored {
             let result = matches.get(event).and_then(TrueMatch::result);
-            let expected = result.map(|result| points(row, result));
+            let start = matches.get(event).map(|one| one.start);
+            let is_late = start.is_some_and(|start| row.changed > start);
+            let expected = result.filter(|_| !is_late).map(|result| points(row, result));
             if row.points != expected {
                 wrong.push(format!(
                     "user {user} match {event}: {:?} points instead of {expected:?} for {row:?}, result {result:?}",
@@ -486,6 +478,10 @@ fn stored_predictions(items: &[Value], wrong: &mut Vec<String>) -> BTreeMap<(u32
                 confidence: small(item, "confidence").unwrap_or(u32::MAX),
             },
             points: small(item, "points"),
+            changed: text(item, "changed")
+                .get(..13)
+                .and_then(|millis| DateTime::from_timestamp_millis(millis.parse().ok()?))
+                .unwrap_or_default(),
         });
         match (small(item, "event_id"), small(item, "user_id"), row) {
             (Some(event), Some(user), Some(row)) => {

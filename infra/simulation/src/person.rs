@@ -448,7 +448,7 @@ impl Person {
         if !is_known || season.one(before.id).changed != before.changed {
             return;
         }
-        let is_to_come = matches!(before.status, "scheduled" | "postponed");
+        let is_to_come = matches!(before.status, "scheduled" | "postponed") && !before.has_begun;
         let is_over = !is_to_come || attempt.began > before.start + MAX_CLOCK_DIFFERENCE;
         if is_over && attempt.outcome == Outcome::Acknowledged {
             self.shared.violation(format!("{attempt:?} was accepted, but the match began: {before:?}"));

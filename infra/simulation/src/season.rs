@@ -23,6 +23,8 @@ pub struct TrueMatch {
     pub start: DateTime<Utc>,
     pub status: &'static str,
     pub score: Option<Score>,
+    /// Whether the match was ever under way. Then its predictions stay closed.
+    pub has_begun: bool,
     /// When the match last changed.
     pub changed: DateTime<Utc>,
 }
@@ -81,6 +83,7 @@ impl Season {
                 start: begin + TimeDelta::minutes(i64::from(dice.between(30, hours * 60))),
                 status: "scheduled",
                 score: None,
+                has_begun: false,
                 changed: begin - TimeDelta::milliseconds(1),
             }
         });
@@ -245,6 +248,16 @@ impl Season {
             })
             .await;
         }
+        if dice.once_in(8) {
+            // The match is interrupted and goes on another day, with the same score.
+            let score = self.matches()[index].score;
+            self.change(index, |one| (one.status, one.score) = ("postponed", None)).await;
+            tokio::time::sleep(dice.millis(60_000, 7_200_000)).await;
+            let start = whole(self.clock.time() + TimeDelta::minutes(i64::from(dice.between(10, 300))));
+            self.change(index, |one| (one.status, one.start) = ("scheduled", start)).await;
+            self.sleep_until_start(index).await;
+            self.change(index, |one| (one.status, one.score) = ("live", score)).await;
+        }
         tokio::time::sleep(dice.millis(600_000, 2_400_000)).await;
         match dice.below(10) {
             0 => self.change(index, |one| one.status = "abandoned").await,
@@ -270,7 +283,10 @@ impl Season {
             }
             let score = random_score(dice);
             let is_abandoned = dice.once_in(5);
+            // Some matches began earlier than the feed said.
+            let earlier = if dice.once_in(4) { i64::from(dice.below(120)) } else { 0 };
             self.change_at_once(index, |one| {
+                one.start -= TimeDelta::minutes(earlier);
                 (one.status, one.score) =
                     if is_abandoned { ("abandoned", one.score) } else { ("finished", Some(score)) };
             })
@@ -295,6 +311,8 @@ impl Season {
         let mut matches = self.matches.lock().expect("no holder of the lock panics");
         change(&mut matches[index]);
         matches[index].changed = self.clock.time();
+        matches[index].has_begun |=
+            matches!(matches[index].status, "live" | "finished" | "abandoned" | "awarded");
         self.trace.line(format_args!("match {:?}", matches[index]));
     }
 

@@ -144,7 +144,8 @@ pub struct PredictionView {
     pub score_prediction: Option<Score>,
     /// How sure the user is, in percent from 0 to 100.
     pub confidence: u8,
-    /// The points for the prediction; `null` before the match is settled, or if it has no valid result.
+    /// The points for the prediction; `null` before the match is settled, if it has no valid result, or if it began
+    /// before the last change of the prediction.
     pub points_earned: Option<u32>,
     /// When the prediction was first made.
     pub created_at: Option<Timestamp>,
@@ -174,15 +175,24 @@ pub struct OwnPrediction {
     pub prediction: PredictionView,
     /// The predicted match.
     pub event: EventView,
+    /// Why the prediction earns no points although the match has a result; otherwise `null`.
+    pub note: Option<&'static str>,
 }
+
+/// The note on a prediction whose match got an earlier kick-off after its last change.
+const LATE: &str = "The match began before you last changed this prediction, so it earns no points.";
 
 impl OwnPrediction {
     /// Describes a prediction with its match. Returns `None` if the catalog does not have the match. Imports
     /// never remove matches, so only an outdated catalog can lack the match.
     #[must_use]
     pub fn of(row: &Prediction, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
-        let event = EventView::of(catalog.event(row.event_id)?, catalog, predictions_count)?;
-        Some(Self { prediction: PredictionView::of(row), event })
+        let event = catalog.event(row.event_id)?;
+        Some(Self {
+            prediction: PredictionView::of(row),
+            event: EventView::of(event, catalog, predictions_count)?,
+            note: (event.result().is_some() && row.is_late(event)).then_some(LATE),
+        })
     }
 }
 

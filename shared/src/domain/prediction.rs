@@ -180,6 +180,13 @@ impl Prediction {
     pub fn id(&self) -> u64 {
         id(self.event_id, self.user_id)
     }
+
+    /// Returns whether the last change came after the kick-off. A prediction is always saved before the kick-off that is
+    /// known then, but a feed can correct the kick-off to an earlier time.
+    #[must_use]
+    pub fn is_late(&self, event: &Match) -> bool {
+        self.changed.time().is_some_and(|changed| changed > event.start)
+    }
 }
 
 /// Returns the id of a prediction: a hash of match and user, so ids need no counter. The id fits in 53 bits,

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 
+use chrono::{DateTime, Utc};
 use touchline::domain::catalog::{Key, Kind, Match, Score, Status, match_room_name, room_name_hash};
 use touchline::domain::{Room, RoomId};
 use touchline::ports::chat::ChatError;
@@ -81,6 +82,7 @@ impl Import<'_> {
                     wanted.shards = before.shards;
                     wanted.room = before.room.clone();
                     wanted.room_name_hash = before.room_name_hash;
+                    wanted.status = before.status.after(wanted.status);
                 }
                 let revised = Outcome::of(&wanted) != before.map_or(Outcome::Open, Outcome::of);
                 wanted.revision = before.map_or(0, |before| before.revision) + u32::from(revised);
@@ -126,14 +128,15 @@ fn shown(reference: &Reference) -> String {
 #[derive(PartialEq, Eq)]
 enum Outcome {
     Open,
-    Score(Option<Score>),
+    /// The score, and the kick-off: predictions that were changed after it earn no points.
+    Score(Option<Score>, DateTime<Utc>),
     Void,
 }
 
 impl Outcome {
     fn of(event: &Match) -> Self {
         match event.status {
-            Status::Finished => Self::Score(event.score),
+            Status::Finished => Self::Score(event.score, event.start),
             status if status.is_void() => Self::Void,
             _ => Self::Open,
         }

@@ -23,6 +23,7 @@ async fn own_predictions_are_newest_first_with_their_matches_and_points() {
     assert_eq!(events, [4, 1]);
     assert_eq!(list["meta"], json!({ "next_cursor": null }));
     let first = &list["data"][1];
+    assert_eq!(first["note"], Value::Null);
     assert_eq!((&first["points_earned"], &first["event"]["predictions_count"]), (&Value::Null, &json!(2)));
     assert_eq!(first["event"]["home_team"]["name"], "Northgate Rovers");
 
@@ -30,6 +31,22 @@ async fn own_predictions_are_newest_first_with_their_matches_and_points() {
     app.invoke(points::handle, json!({ "event_id": 1 })).await;
     let list = alice.lists_own_predictions().await.expect(200);
     assert_eq!(list["data"][1]["points_earned"], 2);
+}
+
+#[tokio::test]
+async fn a_note_says_why_a_prediction_after_a_corrected_kick_off_has_no_points() {
+    let (app, alice) = app().await;
+    alice.predicts(1).home().await.expect(201);
+    let earlier = (app.clock.now() - TimeDelta::minutes(5)).to_rfc3339();
+    let result = json!({ "status": "finished", "home_score": 1, "away_score": 0, "start_time": earlier });
+    change_match(&app, result).await;
+    app.invoke(points::handle, json!({ "event_id": 1 })).await;
+    let row = &alice.lists_own_predictions().await.expect_data(200)[0];
+    assert_eq!(row["points_earned"], Value::Null);
+    assert_eq!(
+        row["note"],
+        "The match began before you last changed this prediction, so it earns no points."
+    );
 }
 
 #[tokio::test]

@@ -217,3 +217,33 @@ async fn a_later_request_counts_even_if_its_clock_is_behind() {
     let own = alice.lists_own_predictions().await.expect_data(200);
     assert_eq!(own[0]["prediction"], "away");
 }
+
+#[tokio::test]
+async fn a_match_that_has_begun_never_opens_again() {
+    let later = "2026-11-20T15:00:00Z";
+    for begun in [
+        json!({ "status": "live", "home_score": 1, "away_score": 0 }),
+        json!({ "status": "finished", "home_score": 1, "away_score": 0 }),
+    ] {
+        for again in ["postponed", "scheduled"] {
+            let (app, alice) = app().await;
+            alice.predicts(1).home().await.expect(201);
+            change_match(&app, begun.clone()).await;
+            change_match(&app, json!({ "status": again, "start_time": later })).await;
+            alice.predicts(1).away().await.expect_error(400, "event_started");
+            change_match(&app, json!({ "status": "cancelled" })).await;
+            change_match(&app, json!({ "status": "scheduled", "start_time": later })).await;
+            alice.predicts(1).away().await.expect_error(400, "event_started");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_match_that_was_cancelled_or_postponed_before_it_began_opens_again() {
+    for before in ["postponed", "cancelled"] {
+        let (app, alice) = app().await;
+        change_match(&app, json!({ "status": before })).await;
+        change_match(&app, json!({ "status": "scheduled", "start_time": "2026-11-20T15:00:00Z" })).await;
+        alice.predicts(1).home().await.expect(201);
+    }
+}

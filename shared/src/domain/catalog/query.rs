@@ -161,7 +161,7 @@ mod tests {
                 MIDNIGHT - 300_000..MIDNIGHT + 5_000_000,
             ],
             status in prop_oneof![
-                Just(Status::Scheduled), Just(Status::Postponed), Just(Status::Live), Just(Status::Finished),
+                Just(Status::Scheduled), Just(Status::Postponed), Just(Status::Interrupted), Just(Status::Live), Just(Status::Finished),
                 Just(Status::Cancelled),
             ],
         ) -> Match {
@@ -221,7 +221,7 @@ mod tests {
         wanted.sort_by(|a, b| {
             let rank = |m: &Match| match m.status {
                 Status::Live => 0,
-                Status::Scheduled | Status::Postponed => 1,
+                Status::Scheduled | Status::Postponed | Status::Interrupted => 1,
                 _ => 2,
             };
             let times = if rank(a) == 2 { b.start.cmp(&a.start) } else { a.start.cmp(&b.start) };

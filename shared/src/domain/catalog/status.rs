@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::{Field, Raw, Reason};
 
 /// The state of a match. The API shows the three states of [`ShownStatus`]; the rules for predictions and
-/// points use all seven states.
+/// points use all eight states. Stored rows contain the position of a state in this list, so new states go to the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Status {
     Scheduled,
@@ -15,9 +15,23 @@ pub enum Status {
     Abandoned,
     /// The result was decided by a ruling, not on the pitch.
     Awarded,
+    /// The match began and will go on later. Its predictions stay closed, because people know the score so far.
+    Interrupted,
 }
 
 impl Status {
+    /// Returns the state of a match of which the feed says `new`. A match that has begun never opens again.
+    #[must_use]
+    pub fn after(self, new: Self) -> Self {
+        let has_begun =
+            matches!(self, Self::Live | Self::Finished | Self::Abandoned | Self::Awarded | Self::Interrupted);
+        match new {
+            Self::Scheduled | Self::Postponed if has_begun => Self::Interrupted,
+            Self::Cancelled if has_begun => Self::Abandoned,
+            new => new,
+        }
+    }
+
     /// Returns whether the match was cancelled, abandoned or decided by a ruling. Predictions for such a
     /// match earn no points.
     #[must_use]
@@ -28,7 +42,7 @@ impl Status {
     #[must_use]
     pub fn shown(self) -> ShownStatus {
         match self {
-            Self::Scheduled | Self::Postponed => ShownStatus::Scheduled,
+            Self::Scheduled | Self::Postponed | Self::Interrupted => ShownStatus::Scheduled,
             Self::Live => ShownStatus::Live,
             Self::Finished | Self::Cancelled | Self::Abandoned | Self::Awarded => ShownStatus::Finished,
         }
