@@ -8,6 +8,7 @@ use touchline::domain::room::{Room, RoomId};
 use touchline::domain::tally::{EventCounts, UserStats};
 use touchline::ports::random::Random;
 use touchline::storage::directory::{Directory, Needle};
+use touchline::storage::stream::{Batch, Change};
 use touchline_testing::{Fault, SeededRandom, TestApp, concurrently};
 
 /// The attributes of a prediction that affect counters.
@@ -124,6 +125,25 @@ async fn stream_records_of_counter_items_are_accepted() {
         "NewImage": { "predictions": { "N": "1" } }, "SequenceNumber": "1",
     } });
     assert_eq!(deliver(&app, "a", &[tally]).await, None);
+}
+
+/// `tally` copies changed statistics into all rooms of the user, so it must not do that when only positions change.
+#[test]
+fn the_removal_of_an_old_position_is_not_a_change_of_statistics() {
+    let change = |old: &Value, new: &Value| {
+        let record = json!({ "dynamodb": {
+            "Keys": { "pk": { "S": "user#7" }, "sk": { "S": "stats" } },
+            "OldImage": old, "NewImage": new, "SequenceNumber": "1",
+        } });
+        let mut batch = Batch::read(batch("a", &[record])).unwrap();
+        batch.records.remove(0).change
+    };
+    let number = |number: u32| json!({ "N": number.to_string() });
+    let with_position = json!({ "settled": number(2), "version": number(3), "seen:1-a": number(9) });
+    let without = json!({ "settled": number(2), "version": number(3) });
+    let settled = json!({ "settled": number(3), "version": number(4) });
+    assert!(matches!(change(&with_position, &without), Change::Other));
+    assert!(matches!(change(&without, &settled), Change::UserStats { .. }));
 }
 
 #[tokio::test]

@@ -28,6 +28,8 @@ pub enum Fault {
     InternalErrorAfter,
     /// The store carries out only a part of a batch.
     Partial,
+    /// The environment stands still for up to some minutes after the store has carried the request out.
+    Freeze,
     /// The environment crashes before the request reaches the store.
     CrashBefore,
     /// The environment crashes after the store has carried the request out.
@@ -35,7 +37,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    const EVERY_CALL: [Self; 6] = [
+    const EVERY_CALL: [Self; 7] = [
+        Self::Freeze,
         Self::LoseRequest,
         Self::LoseResponse,
         Self::Throttle,
@@ -97,13 +100,13 @@ const MORE: u32 = 6;
 const FUNCTIONS: [&str; 8] = ["chat", "coins", "feed", "login", "points", "predictions", "profile", "tally"];
 
 impl Faults {
-    /// All kinds of faults, in the calls of all functions.
+    /// All kinds of faults but [`Fault::Freeze`], in the calls of all functions.
     #[must_use]
     pub fn new(dice: Dice, per_mille: u32) -> Self {
         Self {
             dice,
             per_mille,
-            excluded: Vec::new(),
+            excluded: vec![Fault::Freeze],
             unlucky: None,
             have_stopped: AtomicBool::new(false),
             counts: Mutex::default(),

@@ -1,8 +1,12 @@
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::costs::Units;
 
@@ -15,6 +19,7 @@ pub struct Process {
     pub can_crash: bool,
     crashed: Notify,
     has_crashed: AtomicBool,
+    frozen_until: Mutex<Option<Instant>>,
     /// The units of all calls. `None` after a fault or a failed condition: retries cost more, and the request may fail.
     spent: Mutex<Option<Units>>,
 }
@@ -41,19 +46,48 @@ impl Process {
             can_crash,
             crashed: Notify::new(),
             has_crashed: AtomicBool::new(false),
+            frozen_until: Mutex::default(),
             spent: Mutex::new(Some(Units::default())),
         })
     }
 
     /// Does the work in this process. Returns `None` if the process crashes.
     pub async fn run<T>(self: Arc<Self>, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(CURRENT.scope(Arc::clone(&self), work));
+        let mut thaw = pin!(tokio::time::sleep(Duration::ZERO));
+        let work = poll_fn(|context| {
+            let mut result = Poll::Pending;
+            if !self.is_frozen() {
+                result = work.as_mut().poll(context);
+            }
+            if let (true, Some(until)) = (result.is_pending(), self.frozen_until()) {
+                thaw.as_mut().reset(until);
+                if thaw.as_mut().poll(context).is_ready() {
+                    context.waker().wake_by_ref();
+                }
+            }
+            result
+        });
         tokio::select! {
             biased;
             () = self.crashed.notified() => None,
-            result = CURRENT.scope(Arc::clone(&self), work) => {
-                (!self.has_crashed.load(Ordering::Relaxed)).then_some(result)
-            }
+            result = work => (!self.has_crashed.load(Ordering::Relaxed)).then_some(result),
         }
+    }
+
+    fn frozen_until(&self) -> Option<Instant> {
+        let mut until = self.frozen_until.lock().expect("no holder of the lock panics");
+        *until = until.filter(|until| *until > Instant::now());
+        *until
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.frozen_until().is_some()
+    }
+
+    /// Lets the process stand still for a while. Afterwards it continues as if nothing had happened.
+    pub fn freeze(&self, time: Duration) {
+        *self.frozen_until.lock().expect("no holder of the lock panics") = Some(Instant::now() + time);
     }
 
     /// Returns the process that makes the current call, or `None` outside of a process.

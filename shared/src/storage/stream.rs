@@ -151,7 +151,12 @@ impl Record {
             let read = |image: Option<Item>| image.map(from_item).transpose();
             Change::Room { old: read(old)?, new: read(new)? }
         } else if let (Some(user), Some(new)) = (keys::stats_owner(&pk, &sk), &new) {
-            Change::UserStats { user, stats: tallies::read_stats(new.clone())? }
+            let stats = tallies::read_stats(new.clone())?;
+            // The removal of old positions changes the item, too, but not the statistics.
+            match old.map(tallies::read_stats).transpose()? {
+                Some(before) if before == stats => Change::Other,
+                _ => Change::UserStats { user, stats },
+            }
         } else if let (Some(user), Some(new)) = (keys::profile_owner(&pk, &sk), new) {
             match (old.map(users::read_team).transpose()?.flatten(), users::read_team(new)?) {
                 (before, Some(chosen)) if before.as_ref() != Some(&chosen) => Change::Team { user, chosen },

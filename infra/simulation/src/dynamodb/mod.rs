@@ -218,6 +218,12 @@ impl DynamoDb {
                 self.execute(&operation, &body);
                 error(500, "InternalServerError", Value::Null)
             }
+            Some(Fault::Freeze) => {
+                let response = self.execute_in(&process, &operation, &body).await;
+                let longest = if self.0.dice.once_in(2) { 150_000 } else { 10_000 };
+                process.freeze(self.0.dice.millis(500, longest));
+                response
+            }
             Some(Fault::Partial) => self.execute_part(&operation, body.clone()),
             Some(Fault::CrashBefore | Fault::CrashAfter) => {
                 let response = (fault == Some(Fault::CrashAfter)).then(|| self.execute(&operation, &body));
@@ -465,8 +471,8 @@ impl HttpConnector for DynamoDb {
     }
 }
 
-/// A time that is longer than any delay of the network or of the replica.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(122);
+/// A time that is longer than any delay of the network, of the replica or of an environment.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(151);
 
 fn has_condition(body: &Value) -> bool {
     body.get("ConditionExpression").is_some() || body.get("TransactItems").is_some()
