@@ -220,7 +220,7 @@ impl Settled<'_> {
         for item in rooms.iter().filter(|item| text(item, "sk").starts_with("member#")) {
             let profile = small(item, "user_id").and_then(|id| profiles.get(&id));
             let Some(profile) = profile else {
-                wrong.push(format!("a membership of nobody: {item}"));
+                wrong.push(format!("a membership of an unknown user: {item}"));
                 continue;
             };
             stored.insert(
@@ -369,7 +369,7 @@ impl Settled<'_> {
             rooms.iter().filter(|item| text(item, "sk") == "room" && item["is_private"]["BOOL"] != true)
         {
             let (id, name) = (text(item, "room_id"), text(item, "name"));
-            // A name is found by each of its ends.
+            // A search also finds a room by the end of its name.
             let end: String = name.chars().skip(2).collect();
             for text in [name, end.as_str()] {
                 if !finds(persona, text, id).await {
@@ -585,8 +585,8 @@ fn check_owners(users: &[Value], wrong: &mut Vec<String>) {
     }
 }
 
-/// Checks the daily coins in a ledger: each acknowledged claim is there, and no others than those that may have been carried
-/// out.
+/// Checks the daily coins in a ledger. Each acknowledged claim has an entry. Every other entry needs a claim whose
+/// outcome is unknown.
 fn check_claims(user: u32, claims: &[Claim], entries: &BTreeMap<&str, i64>, wrong: &mut Vec<String>) {
     let days: BTreeMap<&str, i64> =
         entries.iter().filter_map(|(key, coins)| Some((key.strip_prefix("day#")?, *coins))).collect();

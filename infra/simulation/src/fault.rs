@@ -1,6 +1,6 @@
 //! What can go wrong with a call to the store, and how often it does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ pub enum Fault {
     LoseRequest,
     /// The store carries the request out, but the response is lost.
     LoseResponse,
-    /// The request reaches the store seconds later, when the SDK has given up waiting for it.
+    /// The request reaches the store up to two minutes later, mostly after the SDK has given up the attempt.
     Late,
     /// The network delivers the request twice, the second time late.
     DeliverTwice,
@@ -28,7 +28,7 @@ pub enum Fault {
     InternalErrorAfter,
     /// The store carries out only a part of a batch.
     Partial,
-    /// The environment stands still for up to some minutes after the store has carried the request out.
+    /// The environment pauses for up to 150 seconds after the store has carried the request out.
     Freeze,
     /// The environment crashes before the request reaches the store.
     CrashBefore,
@@ -46,7 +46,7 @@ impl Fault {
         Self::CrashBefore,
         Self::CrashAfter,
     ];
-    /// Delayed writes are the hardest to find in a test, so they are more likely than the others.
+    /// Bugs that need a delayed write are the hardest to find, so delays are listed twice and drawn more often.
     const WRITES: [Self; 6] = [
         Self::Late,
         Self::Late,
@@ -82,7 +82,7 @@ impl Fault {
 #[derive(Debug)]
 pub struct Faults {
     dice: Dice,
-    /// How many of 1,000 calls have a fault.
+    /// How many of 1,000 calls have a fault, apart from those of the unlucky function.
     per_mille: u32,
     /// The faults that never occur.
     excluded: Vec<Fault>,
@@ -93,14 +93,14 @@ pub struct Faults {
     calls: AtomicU64,
 }
 
-/// How many more faults the calls of the unlucky function have.
+/// The factor by which the unlucky function has more faults.
 const MORE: u32 = 6;
 
 /// The functions that can be the unlucky one.
 const FUNCTIONS: [&str; 8] = ["chat", "coins", "feed", "login", "points", "predictions", "profile", "tally"];
 
 impl Faults {
-    /// All kinds of faults but [`Fault::Freeze`], in the calls of all functions.
+    /// Draws all kinds of faults except [`Fault::Freeze`], for the calls of all functions.
     #[must_use]
     pub fn new(dice: Dice, per_mille: u32) -> Self {
         Self {
@@ -114,12 +114,13 @@ impl Faults {
         }
     }
 
-    /// Some kinds of faults, and in half of the worlds one function with more of them. Many bugs need several faults of
-    /// one kind in one place, which are rare among evenly spread faults of all kinds.
+    /// Leaves out some kinds of faults. In half of the worlds, one function has more faults than the others. Many bugs
+    /// need several faults of one kind in one place, and evenly spread faults rarely cause that.
     #[must_use]
     pub fn uneven(dice: Dice, per_mille: u32) -> Self {
-        let all = Fault::EVERY_CALL.into_iter().chain(Fault::WRITES).chain([Fault::Partial]);
-        let excluded = all.filter(|_| dice.once_in(3)).collect();
+        let all: BTreeSet<Fault> =
+            Fault::EVERY_CALL.into_iter().chain(Fault::WRITES).chain([Fault::Partial]).collect();
+        let excluded = all.into_iter().filter(|_| dice.once_in(3)).collect();
         let unlucky = dice.once_in(2).then(|| *dice.choose(&FUNCTIONS));
         Self { excluded, unlucky, ..Self::new(dice, per_mille) }
     }

@@ -148,7 +148,8 @@ impl Homeserver {
                 pause = (pause * 2).min(Duration::from_mins(1));
             }
             accepted.push(events);
-            // Sometimes the homeserver crashes before it stores that the last transactions were accepted.
+            // Sometimes the homeserver pushes accepted transactions again: the last one, or up to three from any earlier
+            // one on.
             let first = if self.faults.occurs("PushedTwice", 50) {
                 number
             } else if self.faults.occurs("PushedOld", 20) {

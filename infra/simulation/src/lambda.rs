@@ -38,7 +38,7 @@ pub enum Failed {
     /// The environment crashed.
     Crashed,
     TimedOut,
-    /// All environments that the function may have are busy.
+    /// Lambda did not run the function, because of a limit or a fault.
     Throttled,
     /// The function returned an error, or Lambda rejected its payload or response.
     Error(String),
@@ -91,7 +91,7 @@ impl Lambda {
         Self { functions: BTreeMap::new(), new_app, faults, trace, environments: Mutex::new(0), limits: None }
     }
 
-    /// Returns the same Lambda with the limits of an account. Its environments never end without a reason.
+    /// Returns the same Lambda with the limits of an account. It ends an environment only after a crash or a timeout.
     #[must_use]
     pub fn limited(self, limits: Arc<Limits>) -> Self {
         Self { limits: Some(limits), ..self }

@@ -1,8 +1,9 @@
 //! Plays the whole product in one process, in virtual time, under the faults of AWS.
 //!
 //! A seed determines a world: people, matches, faults, crashes, delays. Requests go through the real router, the real
-//! handlers and the real SDK to a real DynamoDB engine. Only the network, the clock, the homeserver, SNS and Lambda are
-//! models. The same seed always gives the same trace, because everything runs in one thread on a paused clock.
+//! handlers and the real SDK to a real DynamoDB engine. The network, the clock, API Gateway, Lambda, DynamoDB Streams,
+//! schedules, the homeserver and SNS are models. The same seed always gives the same trace, because everything runs in
+//! one thread on a paused clock.
 //!
 //! - `dice`, `clock`, `runtime`, `signal`, `trace`: randomness, time, waiting, and the record of what happened
 //! - `settings`: the stack of the template and the configuration of the functions

@@ -18,7 +18,7 @@ use crate::gateway::Gateway;
 use crate::homeserver::{ClientAction, Homeserver};
 use crate::season::{Season, TEAMS, TrueMatch};
 
-/// How much later than an import every environment knows what it imported.
+/// How long after an import every environment has the new catalog.
 const CATALOG_DELAY: TimeDelta = TimeDelta::seconds(10);
 
 /// The longest time that a function may take for a request.
@@ -146,7 +146,7 @@ pub struct Person {
     orders: u32,
     /// Whether the person has tried to end their session.
     has_logged_out: bool,
-    /// How many last calls the person has heard.
+    /// How many changes of `Season::last_call` the person has seen.
     last_calls: u64,
 }
 
@@ -172,7 +172,7 @@ impl Person {
         format!("203.0.113.{}", self.number)
     }
 
-    /// Lives until all people together have sent `requests` requests.
+    /// Acts until the API has received `requests` requests, those of the homeserver included.
     pub async fn live(mut self, requests: u32) -> History {
         while self.shared.gateway.requests.load(Ordering::Relaxed) < u64::from(requests) {
             let hurries = self.pause().await;
@@ -464,7 +464,7 @@ impl Person {
         let began = self.shared.gateway.clock.time();
         let (response, outcome) = self.insist(user.claims_daily_coins()).await;
         let ended = self.shared.gateway.clock.time();
-        // A clock can be a second wrong, and a function can go on after its client has given up.
+        // Two clocks differ by up to a second, and a function can go on after its client has given up.
         let latest = ended + MAX_CLOCK_DIFFERENCE + FUNCTION_TIME;
         let days = (began - MAX_CLOCK_DIFFERENCE).date_naive()..=latest.date_naive();
         let has_tried = self.history.claims.iter().any(|claim| {
@@ -474,7 +474,7 @@ impl Person {
         });
         if outcome == Outcome::Rejected && response.body["code"] == "already_claimed" && !has_tried {
             self.shared
-                .violation(format!("person {} has not claimed on {days:?}, but was told so", self.number));
+                .violation(format!("person {} got already_claimed without a claim on {days:?}", self.number));
         }
         let coins = response.body["data"]["coins_awarded"].as_i64().unwrap_or(0);
         self.history.claims.push(Claim { days, coins, outcome });

@@ -85,7 +85,7 @@ impl Process {
         self.frozen_until().is_some()
     }
 
-    /// Lets the process stand still for a while. Afterwards it continues as if nothing had happened.
+    /// Pauses the process. Afterwards it continues where it stopped.
     pub fn freeze(&self, time: Duration) {
         *self.frozen_until.lock().expect("no holder of the lock panics") = Some(Instant::now() + time);
     }

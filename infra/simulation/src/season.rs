@@ -45,9 +45,9 @@ pub struct Season {
     sent: Mutex<Vec<Value>>,
     /// The imports that succeeded: the time of the document, and the time at which the import ended.
     imports: Mutex<Vec<(DateTime<Utc>, DateTime<Utc>)>>,
-    /// The match that everybody should predict now.
+    /// The match that all people predict next, because its result is about to arrive.
     closing: Mutex<Option<u32>>,
-    /// Changes when everybody should predict a match now.
+    /// Wakes all people when `closing` changes.
     pub last_call: Signal,
     /// Changes when `points` begins a run.
     pub points_run: Signal,
@@ -119,18 +119,18 @@ impl Season {
         self.matches().into_iter().find(|one| one.id == id).expect("the match exists")
     }
 
-    /// Returns the match that everybody should predict now.
+    /// Returns the match that all people predict next.
     pub fn closing(&self) -> Option<u32> {
         *self.closing.lock().expect("no holder of the lock panics")
     }
 
-    /// Makes everybody predict a match within the next seconds.
+    /// Makes all people predict a match within the next seconds.
     fn call_for_predictions(&self, index: usize) {
         *self.closing.lock().expect("no holder of the lock panics") = Some(self.matches()[index].id);
         self.last_call.change();
     }
 
-    /// Returns since when the service knows a match as it is now. `None` if it does not know it yet.
+    /// Returns when the first import with the current state of a match ended. `None` if there is none yet.
     #[must_use]
     pub fn known_since(&self, one: &TrueMatch) -> Option<DateTime<Utc>> {
         let imports = self.imports.lock().expect("no holder of the lock panics");

@@ -270,7 +270,7 @@ impl Stream {
     fn open(&mut self, parent: Option<usize>, range: (u16, u16), clock: VirtualClock, dice: &Dice) {
         let opened = clock.time();
         let id = format!("shardId-{:020}-{:08x}", opened.timestamp_millis(), dice.below(u32::MAX));
-        // DynamoDB replaces a shard after some hours, mostly four.
+        // DynamoDB replaces a shard after about four hours. The times here vary more, to test short and long lives.
         let ends = opened + TimeDelta::minutes(i64::from(dice.between(30, 12 * 60)));
         self.shards.push(Shard { id, parent, range, records: Vec::new(), ends, is_open: true });
     }

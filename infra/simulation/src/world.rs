@@ -41,10 +41,10 @@ use crate::trace::Trace;
 pub struct Plan {
     pub seed: u64,
     pub people: u32,
-    /// The people stop after this many requests of all of them together.
+    /// The people stop when the API has received this many requests, those of the homeserver included.
     pub requests: u32,
     pub matches: u32,
-    /// How many of 1,000 calls to the store have a fault.
+    /// How many of 1,000 calls to the store have a fault, apart from those of the function with more faults.
     pub faults: u32,
 }
 

@@ -21,7 +21,7 @@ use super::store::{Reads, Store, every_item};
 use super::tallies::VersionedStats;
 use crate::domain::room::{Day, Member, Membership, Room, RoomId};
 use crate::domain::tally::UserStats;
-use crate::domain::{Prediction, UserId};
+use crate::domain::{MAX_CLOCK_DIFFERENCE, Prediction, UserId};
 
 /// The index of memberships by user and room.
 const BY_USER: &str = "by_user";
@@ -37,9 +37,18 @@ const ELSEWHERE: &str = "elsewhere";
 /// The maximum difference that we assume between the homeserver's clock and ours.
 pub const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
-/// A condition that holds if no homeserver event is newer than the API request. A newer homeserver event either
-/// supersedes the request or results from it. In both cases the request must not overwrite the event's change.
-const NO_NEWER_EVENT: &str = "attribute_not_exists(told) OR told < :began";
+/// A condition that holds if no homeserver event can be newer than the API request. A newer event either supersedes
+/// the request or results from it. In both cases the request must not overwrite the event's change.
+///
+/// The homeserver's clock may be behind ours, so an event that looks up to four seconds older than the request counts
+/// as newer. The request then waits for its own event to change the membership.
+const NO_NEWER_EVENT: &str = "attribute_not_exists(told) OR told < :older";
+
+/// Returns the value of `:older` in [`NO_NEWER_EVENT`]. Earlier requests are older, even if their clock was a second
+/// ahead.
+fn older_than_request(began: DateTime<Utc>) -> AttributeValue {
+    number((began - CLOCK_SKEW + MAX_CLOCK_DIFFERENCE).timestamp_millis())
+}
 
 /// Returns the value of `told` for an API request: the time when the request began, minus the clock skew. So the
 /// homeserver event that results from the request always has a later time.
@@ -161,6 +170,7 @@ impl Store {
             .expression_attribute_values(":began", number(began.timestamp_millis()))
             .expression_attribute_values(":day", number(Day::of(began).0))
             .expression_attribute_values(":elsewhere", text(ELSEWHERE))
+            .expression_attribute_values(":older", older_than_request(began))
             .expression_attribute_values(":told", told_by_request(began))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
@@ -185,7 +195,7 @@ impl Store {
                 "attribute_not_exists(membership) OR (membership <> :join AND ({NO_NEWER_EVENT}))"
             ))
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
-            .expression_attribute_values(":began", number(began.timestamp_millis()))
+            .expression_attribute_values(":older", older_than_request(began))
             .expression_attribute_values(":told", told_by_request(began))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
@@ -204,7 +214,7 @@ impl Store {
             .condition_expression(format!("membership IN (:join, :invite) AND ({NO_NEWER_EVENT})"))
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
             .expression_attribute_values(":invite", text(Membership::Invite.as_str()))
-            .expression_attribute_values(":began", number(began.timestamp_millis()))
+            .expression_attribute_values(":older", older_than_request(began))
             .expression_attribute_values(":told", told_by_request(began))
             .send()
             .await;

@@ -145,6 +145,22 @@ async fn homeserver_events_supersede_only_older_requests() {
     assert!(store.member(&room, user, Reads::Eventual).await.unwrap().unwrap().has_joined());
 }
 
+/// A write can reach the store twice. The homeserver's clock is behind ours, so its leave looks older than the request.
+#[tokio::test]
+async fn a_repeated_join_does_not_undo_a_leave_on_a_homeserver_whose_clock_is_behind() {
+    let (app, [alice, bob, _]) = app().await;
+    let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
+    let (store, began) = (&app.store, app.clock.now());
+    let room = store.room(&id).await.unwrap().unwrap();
+    let user = UserId(bob.id);
+    assert_eq!(store.join(&room, user, "request", began).await.unwrap(), Joined::Now);
+    let left = began - TimeDelta::seconds(1);
+    store.apply_homeserver_membership(&room, user, Membership::Leave, left).await.unwrap();
+    assert_eq!(store.join(&room, user, "request", began).await.unwrap(), Joined::Now);
+    let member = store.member(&room, user, Reads::Consistent).await.unwrap().unwrap();
+    assert_eq!(member.membership, Membership::Leave);
+}
+
 #[tokio::test]
 async fn creating_or_joining_a_room_locks_the_username() {
     let (_app, [alice, bob, _]) = app().await;

@@ -38,7 +38,7 @@ pub fn check_ledger(balance: i64, entries: &mut [Entry]) -> Result<(), String> {
             return Err(format!("entry {} is in the place of entry {number}", entry.sequence));
         }
         if (entry.previous_balance, entry.balance) != (held, held + entry.amount) || entry.balance < 0 {
-            return Err(format!("entry {number} moves coins of a balance of {held}: {entry:?}"));
+            return Err(format!("entry {number} does not continue from a balance of {held}: {entry:?}"));
         }
         held = entry.balance;
     }

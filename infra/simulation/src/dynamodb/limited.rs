@@ -107,7 +107,8 @@ impl DynamoDb {
         for Part { access, weight, old } in parts {
             let new = self.item(access);
             match access.kind {
-                // Our batches read eventually consistent, except the import, which is rare.
+                // Charge every batch read as eventually consistent. Only the import and usernames that the first read
+                // does not find are read strongly consistent.
                 Kind::Read => {
                     limits.charge_read(access, read_units(new.as_ref().map_or(0, size), false), *weight);
                 }

@@ -1,4 +1,4 @@
-//! DynamoDB as it is on AWS: a real engine behind a network that loses, delays and repeats calls.
+//! A model of DynamoDB on AWS: a real engine behind a network that loses, delays and repeats calls.
 //!
 //! Global indexes and some eventually consistent reads miss the latest changes. Every change also goes to the streams.
 
@@ -48,7 +48,7 @@ struct State {
     items: Mutex<HashMap<Written, Value>>,
     /// What eventually consistent reads of tables can miss.
     replica: Mutex<Lag>,
-    /// What queries of global indexes miss.
+    /// What queries of indexes miss. Local indexes lag here as global ones do, which is stricter than AWS.
     indexes: Mutex<Lag>,
     guards: Mutex<Guards>,
     streams: Arc<Streams>,

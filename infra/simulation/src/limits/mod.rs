@@ -2,16 +2,17 @@
 //!
 //! **The scale.** In a model of 1:100, one fan stands for 100 fans. A request of a fan, and everything that the product
 //! does because of it, counts 100 times against the limits. The limits themselves keep their published figures. What
-//! happens once for a batch of a stream, whatever the batch holds, counts once. So these are at scale: fans, requests,
-//! units, bytes, concurrent requests, and the size of batches. These are not: time, latencies, timeouts, the age of
-//! caches, partitions, and shards of streams.
+//! happens once for a batch of a stream, whatever the batch holds, counts once. The model scales fans, requests, units,
+//! bytes, concurrent requests, and the size of batches. It does not scale time, latencies, timeouts, the age of caches,
+//! partitions, and shards of streams.
 //!
-//! **The window.** In a model of 1:100, a second has a hundredth of the requests, and chance makes the seconds uneven. So
-//! the load of a partition is an average over √100 = 10 seconds. No bucket of a table or a partition holds less than ten
-//! requests, and no other bucket less than one.
+//! **The window.** In a model of 1:100, a second has a hundredth of the requests, and chance makes the seconds uneven.
+//! So the reported load of a partition, which also decides about splits, is an average over √100 = 10 seconds. Buckets
+//! decide about throttles. Those of tables and partitions hold at least ten requests of the model, the others one.
 //!
-//! **Left out.** Burst capacity: AWS says that it does not help a partition beyond its limit. The growth of an on-demand
-//! table after a new peak, except that hot partitions split: it takes up to half an hour. Both make the model stricter.
+//! **Left out.** Burst capacity: AWS says that it does not raise the limit of a partition. A bucket still holds one
+//! second of units, or ten requests of the model. The growth of an on-demand table after a new peak, which takes up to
+//! half an hour: only hot or full partitions split. So after a peak the model is stricter than AWS.
 
 mod bucket;
 mod cause;

@@ -109,7 +109,7 @@ struct Meter {
     window: u32,
     used: f64,
     hot_since: Option<Instant>,
-    /// The partition key that most of the units went to, by majority vote.
+    /// The partition key with most of the units, and its votes (Boyer–Moore). Exact if one key has more than half.
     leader: (String, f64),
 }
 

@@ -231,7 +231,7 @@ mod tests {
         let item = json!({ "pk": { "S": "a" }, "sk": { "S": "s" }, "team": { "S": "red" } });
         let access = write("a");
         assert_eq!(table.admits(&access, None, Some(&item), now), Ok(()));
-        // The index of another table's worth of writes is used up. The table itself is not.
+        // The partition of the index is over its limit. The partition of the table is not.
         table.globals[0].1.charge(
             &ItemKey { pk: "red".into(), sk: String::new() },
             Kind::Write,
