@@ -266,7 +266,7 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     let create = "POST /api/auth/chat-room";
     let response = alice.creates_room("Corner flag").about_event(1).await;
     let room = response.clone().room_id();
-    all.add(create, "the first room of a user, about a match", 201, (1.5, 10.0, 4), response);
+    all.add(create, "the first room of a user, about a match", 201, (2.0, 10.0, 4), response);
     let response = alice.creates_room("Den").private().await;
     let den = response.clone().room_id();
     all.add(create, "another one", 201, (0.5, 9.0, 3), response);
@@ -274,17 +274,17 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     let guest = app.user("fan.500").id(500).await;
     let join = "POST /api/auth/chat-rooms/{matrixRoomId}/join";
     let response = guest.joins("!match50:touchline.local").await;
-    all.add(join, "the first room of a user: their name is fixed", 200, (1.0, 3.0, 3), response);
+    all.add(join, "the first room of a user: their name is fixed", 200, (2.0, 3.0, 4), response);
     let response = guest.joins(&room).await;
     all.add(join, "any other", 200, (1.0, 2.0, 2), response);
     let response = guest.joins(&room).await;
     all.add(join, "a member already", 409, (1.0, 2.0, 2), response);
     let invite = "POST /api/auth/chat-rooms/{matrixRoomId}/invite";
     let response = alice.invites_to(&den).user(guest.id).await;
-    all.add(invite, "by number", 200, (3.0, 2.0, 4), response);
+    all.add(invite, "by number", 200, (3.5, 2.0, 4), response);
     let newcomer = app.user("fan.501").id(501).await;
     let response = alice.invites_to(&den).username("fan.501").await;
-    all.add(invite, "by name, to their first room: their name is fixed", 200, (3.5, 3.0, 6), response);
+    all.add(invite, "by name, to their first room: their name is fixed", 200, (5.0, 3.0, 7), response);
     newcomer.leaves(&den).await.expect(200);
     let response = guest.joins(&den).await;
     all.add(join, "a private room, invited", 200, (2.0, 2.0, 3), response);
@@ -386,7 +386,7 @@ wait for one another; calls that overlap are one round. Regenerate with
 #[tokio::test]
 async fn costs_are_as_documented_and_under_their_ceilings() {
     let rows = measure().await.0;
-    let mut text = HEADING.to_owned();
+    let (mut text, mut too_much) = (HEADING.to_owned(), Vec::new());
     for Row { endpoint, case, cost, ceiling, .. } in &rows {
         let Cost { calls, rounds, reads, writes } = cost;
         let _ = writeln!(
@@ -394,11 +394,11 @@ async fn costs_are_as_documented_and_under_their_ceilings() {
             "| `{endpoint}` | {case} | {calls} | {reads} | {writes} | {rounds} | {}, {}, {} |",
             ceiling.0, ceiling.1, ceiling.2
         );
-        assert!(
-            *reads <= ceiling.0 && *writes <= ceiling.1 && *rounds <= ceiling.2,
-            "{endpoint}, {case}: {cost:?} exceeds {ceiling:?}"
-        );
+        if *reads > ceiling.0 || *writes > ceiling.1 || *rounds > ceiling.2 {
+            too_much.push(format!("{endpoint}, {case}: {cost:?} exceeds {ceiling:?}"));
+        }
     }
+    assert!(too_much.is_empty(), "{too_much:#?}");
     for route in api::ALL {
         let name = format!("{} {}", route.method, route.path);
         assert!(rows.iter().any(|row| row.endpoint == name), "{name} is not measured");

@@ -19,7 +19,7 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     if !member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::NotAMember);
     }
-    let member = app.store.member(&room, invitee.id, Reads::Eventual).await?;
+    let member = app.store.member(&room, invitee.id, Reads::Consistent).await?;
     if member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::AlreadyAMember);
     }

@@ -6,8 +6,10 @@ use touchline::{App, Call, Error, Reply};
 /// Ends the session before the chat logout, so that the token stops working even if the chat logout fails.
 pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<MessageOnly>, Error> {
     let caller = call.caller;
-    let ((), user) =
-        try_join!(app.store.end_session(caller.user, &caller.token), app.store.find_user(caller.user),)?;
+    let ((), user) = try_join!(
+        app.store.end_session(caller.user, &caller.token, app.clock.now()),
+        app.store.find_user(caller.user),
+    )?;
     if let Some(user) = user
         && let Err(error) = app.chat.log_out(&user.username, &caller.device_id).await
     {
@@ -19,9 +21,23 @@ pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<MessageOnly>, 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use touchline::domain::Token;
     use touchline_testing::TestApp;
 
     const PHONE: &str = "+447700900123";
+
+    /// The write of a login can reach the store again after the logout.
+    #[tokio::test]
+    async fn a_repeated_write_of_a_session_does_not_undo_its_logout() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let alice = app.user("alice").await;
+        let token = Token::parse(&alice.token).unwrap();
+        let session = app.store.session(&token).await.unwrap().unwrap();
+        alice.logs_out().await.expect(200);
+        app.store.save_session(&token, &session).await.unwrap();
+        app.store.renew_session(&token, session.expires_at, app.clock.now()).await.unwrap();
+        alice.logs_out().await.expect_error(401, "token_invalid");
+    }
 
     #[tokio::test]
     async fn logout_ends_only_the_session_of_its_token() {

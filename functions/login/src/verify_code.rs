@@ -4,7 +4,7 @@ use touchline::api::login::{LoggedIn, LoginData, LoginInput, UserSummary, Verify
 use touchline::domain::username::{self, UsernameBase};
 use touchline::domain::{Phone, Purpose, Token, Username};
 use touchline::flows::codes;
-use touchline::storage::users::{NewUser, PhoneOwner, RegisterError, Session, StoredCode};
+use touchline::storage::users::{NewUser, PhoneOwner, RegisterError, ReserveError, Session, StoredCode};
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<VerifyCode>) -> Result<Reply<LoggedIn>, Error> {
@@ -58,11 +58,12 @@ async fn complete_login(
 ) -> Result<CompletedLogin, Error> {
     let nonce = app.random.word(16);
     let (owner, spent) = join!(app.store.phone_owner(phone), app.store.spend_code(phone, code, &nonce));
-    spent?;
-    let login = match owner {
-        Ok(Some(owner)) => start_session(app, owner, session).await,
-        Ok(None) => register(app, phone, wanted, session).await,
-        Err(error) => Err(error.into()),
+    let login = match (spent, owner) {
+        // If the store failed to spend the code, the code may be spent nevertheless.
+        (Err(ReserveError::Store(error)), _) | (Ok(()), Err(error)) => Err(error.into()),
+        (Err(error), _) => return Err(error.into()),
+        (Ok(()), Ok(Some(owner))) => start_session(app, owner, session).await,
+        (Ok(()), Ok(None)) => register(app, phone, wanted, session).await,
     };
     if login.is_err()
         && let Err(error) = app.store.unspend_code(phone, code, &nonce).await

@@ -10,10 +10,9 @@ use crate::no_profile::NO_PROFILE;
 
 pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Message<UpdatedUser>>, Error> {
     let (input, id) = (call.input, call.caller.user);
-    let now = app.clock.now();
     let date_of_birth = input
         .date_of_birth
-        .map(|date| date.accepted_on(now.date_naive()))
+        .map(|date| date.accepted_on(app.clock.now().date_naive()))
         .transpose()
         .map_err(|reason| Invalid::field("date_of_birth", reason))?;
     let changes = Changes { name: input.name, email: input.email, date_of_birth };
@@ -21,7 +20,7 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
     if let Some(wanted) = input.username {
         rename(&app, id, &wanted.0).await?;
     }
-    let user = app.store.update_user(id, &changes, now).await?;
+    let user = app.store.update_user(id, &changes, app.clock.now()).await?;
     let User { id, name, email, .. } = user.ok_or(NO_PROFILE)?;
     Ok(Message { message: "Your details are saved.".into(), data: UpdatedUser { id, name, email } }.into())
 }

@@ -147,7 +147,7 @@ impl Store {
     ///
     /// The homeserver also reports this join as an event. If the event is applied before this write, the stored
     /// join looks like a join with a Matrix client: `entry` is `ELSEWHERE`. So if such a join is newer than this
-    /// request, the request claims it and returns [`Joined::Now`]. Only one request can claim a stored join.
+    /// request, the request claims it and returns [`Joined::Now`].
     pub async fn join(
         &self,
         room: &Room,
@@ -163,13 +163,11 @@ impl Store {
                 ", entry = :request, since = :began, seen = :day",
             )
             .condition_expression(format!(
-                "attribute_not_exists(membership) OR (membership <> :to AND ({NO_NEWER_EVENT})) \
-                 OR (entry = :elsewhere AND since >= :told)",
+                "attribute_not_exists(membership) OR (membership <> :to AND ({NO_NEWER_EVENT}))"
             ))
             .expression_attribute_values(":request", text(request_id))
             .expression_attribute_values(":began", number(began.timestamp_millis()))
             .expression_attribute_values(":day", number(Day::of(began).0))
-            .expression_attribute_values(":elsewhere", text(ELSEWHERE))
             .expression_attribute_values(":older", older_than_request(began))
             .expression_attribute_values(":told", told_by_request(began))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
@@ -179,12 +177,39 @@ impl Store {
         let Some(member) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
+        if has_text(&member, "entry", ELSEWHERE) && self.claim_join(room, user, request_id, began).await? {
+            return Ok(Joined::Now);
+        }
         // The condition also fails if a newer homeserver event has changed the membership, for example to
         // `leave`. The join still succeeded, because the homeserver accepted it. The stored membership is
         // not overwritten: the homeserver sends its events in order, so the newest event has the correct value.
         let joined_before = has_text(&member, "membership", Membership::Join.as_str())
             && !has_text(&member, "entry", request_id);
         Ok(if joined_before { Joined::Already } else { Joined::Now })
+    }
+
+    /// Makes a request the cause of a stored join that an event reported. Only one request can claim a join. Returns
+    /// false if the join is older than the request, or another request claimed it. Keeps `told`, the time of the event,
+    /// so that older events cannot undo the join.
+    async fn claim_join(
+        &self,
+        room: &Room,
+        user: UserId,
+        request_id: &str,
+        began: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let claimed = self
+            .member_update(keys::member(&room.room_id, room.shards, user))
+            .update_expression("SET entry = :request, since = :began, seen = :day")
+            .condition_expression("entry = :elsewhere AND since >= :told")
+            .expression_attribute_values(":request", text(request_id))
+            .expression_attribute_values(":began", number(began.timestamp_millis()))
+            .expression_attribute_values(":day", number(Day::of(began).0))
+            .expression_attribute_values(":elsewhere", text(ELSEWHERE))
+            .expression_attribute_values(":told", told_by_request(began))
+            .send()
+            .await;
+        condition_held("UpdateItem", claimed)
     }
 
     /// Invites a user. Returns false if the user has joined already.

@@ -162,6 +162,23 @@ async fn a_repeated_join_does_not_undo_a_leave_on_a_homeserver_whose_clock_is_be
 }
 
 #[tokio::test]
+async fn an_older_event_does_not_undo_a_join_that_a_request_claimed() {
+    let (app, [alice, bob, _]) = app().await;
+    let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
+    let (store, began) = (&app.store, app.clock.now());
+    let room = store.room(&id).await.unwrap().unwrap();
+    let user = UserId(bob.id);
+    let joined = began + TimeDelta::milliseconds(100);
+    store.apply_homeserver_membership(&room, user, Membership::Join, joined).await.unwrap();
+    assert_eq!(store.join(&room, user, "request", began).await.unwrap(), Joined::Now);
+    assert_eq!(store.join(&room, user, "request", began).await.unwrap(), Joined::Now, "a retry");
+    assert_eq!(store.join(&room, user, "another", began).await.unwrap(), Joined::Already);
+    let earlier = began - TimeDelta::seconds(3);
+    store.apply_homeserver_membership(&room, user, Membership::Leave, earlier).await.unwrap();
+    assert!(store.member(&room, user, Reads::Consistent).await.unwrap().unwrap().has_joined());
+}
+
+#[tokio::test]
 async fn creating_or_joining_a_room_locks_the_username() {
     let (_app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();

@@ -19,6 +19,7 @@ use crate::domain::{Email, MAX_CLOCK_DIFFERENCE, Name, Phone, Token, User, UserI
 use crate::storage::condition::{
     condition_held, item_that_failed_condition, item_that_failed_in_transaction,
 };
+use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys;
@@ -115,8 +116,15 @@ pub struct Changes {
     pub date_of_birth: Option<NaiveDate>,
 }
 
-/// The attribute of a profile with the time of its last edit.
+/// The attribute of a profile with the time of the last edit of its details.
 const EDITED_AT: &str = "edited_at";
+
+/// The result of a write to a profile. Each variant holds the stored item.
+enum Written {
+    Now(Item),
+    /// A stored edit is not earlier. The item is empty if there is no such user.
+    NotAfter(Item),
+}
 
 /// How many times a user can change their username. The number is limited, because each old username stays
 /// reserved.
@@ -157,10 +165,13 @@ impl Store {
         Ok(item.map(User::from))
     }
 
-    /// Reads a user, eventually consistent. Finds new users, too.
+    /// Reads a user, eventually consistent. Finds new users, too, and never returns a former username: only a locked
+    /// username cannot have changed meanwhile, so any other user is read again, strongly consistent.
     pub async fn find_user(&self, id: UserId) -> Result<Option<User>, StoreError> {
-        let item: Option<ProfileItem> = self.find(&self.tables.users, keys::profile(id)).await?;
-        Ok(item.map(User::from))
+        match self.user(id, Reads::Eventual).await? {
+            Some(user) if user.username_locked_at.is_some() => Ok(Some(user)),
+            _ => self.user(id, Reads::Consistent).await,
+        }
     }
 
     /// Reads the public profiles of up to 100 users, eventually consistent. Unknown ids are left out.
@@ -245,48 +256,55 @@ impl Store {
         if attributes.is_empty() {
             return self.user(id, Reads::Consistent).await;
         }
-        let profile = self.edit_profile(id, &attributes, now).await?;
+        let profile = self.edit_profile(id, EDITED_AT, &attributes, now).await?;
         profile.map(|profile| from_item(profile).map(|item: ProfileItem| item.into())).transpose()
     }
 
     /// Sets attributes of a profile and returns the whole item. Returns `None` if there is no such user.
     ///
-    /// The edits of a profile have increasing times, as the choices of a primary team have. See
-    /// [`Self::save_primary_team`].
+    /// The attribute `edited_at` holds the time of the last edit. Each stored edit has a later time than the edit before
+    /// it, so a delayed write cannot overwrite a later edit. If the stored time is up to a second later than `now`, the
+    /// clocks of two environments explain it, and the edit gets a time one millisecond after the stored one. If it is even
+    /// later, another edit was stored while this request was running. Then this edit fails and can be repeated.
     async fn edit_profile(
         &self,
         id: UserId,
+        edited_at: &str,
         attributes: &[(&str, AttributeValue)],
         now: DateTime<Utc>,
     ) -> Result<Option<Item>, StoreError> {
-        let (written, profile) = self.write_profile(id, attributes, now).await?;
-        if written {
-            return Ok(profile);
-        }
-        let Some(profile) = profile else { return Ok(None) };
-        let edited = profile.get(EDITED_AT).and_then(|at| at.as_n().ok()?.parse().ok());
-        match edited.and_then(DateTime::from_timestamp_millis) {
-            Some(edited) if edited - now <= MAX_CLOCK_DIFFERENCE => {
-                let later = edited + TimeDelta::milliseconds(1);
-                self.write_profile(id, attributes, later).await.map(|(_, profile)| profile)
+        let mut retry = Retry::immediate("profile", 10);
+        let mut at = now;
+        loop {
+            let profile = match self.write_profile(id, edited_at, attributes, at).await? {
+                Written::Now(profile) => return Ok(Some(profile)),
+                Written::NotAfter(profile) if profile.is_empty() => return Ok(None),
+                Written::NotAfter(profile) => profile,
+            };
+            let stored = profile.get(edited_at).and_then(|at| at.as_n().ok()?.parse().ok());
+            let stored = stored.and_then(DateTime::from_timestamp_millis);
+            let stored = stored.ok_or(StoreError::Unreadable("the time of an edit"))?;
+            if stored - now > MAX_CLOCK_DIFFERENCE {
+                return Err(StoreError::Contended { what: "profile" });
             }
-            _ => Ok(Some(profile)),
+            at = stored + TimeDelta::milliseconds(1);
+            retry.again().await?;
         }
     }
 
-    /// Sets attributes of a profile, unless a later edit is stored. Returns whether it did, and the stored item.
+    /// Sets attributes of a profile, unless a later edit is stored.
     async fn write_profile(
         &self,
         id: UserId,
+        edited_at: &str,
         attributes: &[(&str, AttributeValue)],
         at: DateTime<Utc>,
-    ) -> Result<(bool, Option<Item>), StoreError> {
-        let mut set = format!("SET {EDITED_AT} = :at");
+    ) -> Result<Written, StoreError> {
+        let mut set = "SET #at = :at".to_owned();
         let mut update = self
             .profile_update(id)
-            .condition_expression(format!(
-                "attribute_exists(pk) AND (attribute_not_exists({EDITED_AT}) OR {EDITED_AT} < :at)"
-            ))
+            .condition_expression("attribute_exists(pk) AND (attribute_not_exists(#at) OR #at < :at)")
+            .expression_attribute_names("#at", edited_at)
             .expression_attribute_values(":at", number(at.timestamp_millis()))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
@@ -297,9 +315,9 @@ impl Store {
                 .expression_attribute_values(format!(":a{number}"), value.clone());
         }
         match update.update_expression(set).send().await {
-            Ok(updated) => Ok((true, updated.attributes)),
+            Ok(updated) => Ok(Written::Now(updated.attributes.unwrap_or_default())),
             Err(error) => match item_that_failed_condition(&error) {
-                Some(profile) => Ok((false, Some(profile).filter(|profile| !profile.is_empty()))),
+                Some(profile) => Ok(Written::NotAfter(profile)),
                 None => Err(StoreError::from_sdk("UpdateItem", &error)),
             },
         }
@@ -363,7 +381,7 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let teams = AttributeValue::L(teams.iter().map(number).collect());
-        self.edit_profile(id, &[("other_teams", teams)], now).await.map(|_| ())
+        self.edit_profile(id, "other_teams_at", &[("other_teams", teams)], now).await.map(|_| ())
     }
 
     fn profile_update(&self, id: UserId) -> UpdateItemFluentBuilder {
