@@ -28,7 +28,7 @@ pub enum Fault {
     InternalErrorAfter,
     /// The store carries out only a part of a batch.
     Partial,
-    /// The environment pauses for up to 150 seconds after the store has carried the request out.
+    /// The environment pauses for up to four minutes after the store has carried the request out.
     Freeze,
     /// The environment crashes before the request reaches the store.
     CrashBefore,

@@ -21,6 +21,9 @@ use crate::season::{Season, TEAMS, TrueMatch};
 /// How long after an import every environment has the new catalog.
 const CATALOG_DELAY: TimeDelta = TimeDelta::seconds(10);
 
+/// The longest time for which a person waits for a kick-off.
+const LONGEST_PAUSE: Duration = Duration::from_hours(72);
+
 /// The longest time that a function may take for a request.
 const FUNCTION_TIME: TimeDelta = TimeDelta::minutes(1);
 
@@ -196,6 +199,7 @@ impl Person {
                 let now = self.shared.gateway.clock.time();
                 let starts = self.shared.season.matches().into_iter().map(|one| one.start - now);
                 let next = starts.filter_map(|left| left.to_std().ok()).min();
+                let next = next.filter(|left| *left < LONGEST_PAUSE);
                 // Within two seconds of kick-off.
                 let early = self.dice.millis(0, 2_000);
                 next.map_or(Duration::from_mins(1), |left| left.saturating_sub(early))
@@ -291,7 +295,7 @@ impl Person {
             52..60 => self.join(user).await,
             60..64 => self.leave(user).await,
             64..69 => self.invite(user).await,
-            69..76 => self.use_matrix_client(user),
+            69..76 => self.use_matrix_client(user).await,
             76..80 => {
                 for _ in 0..=self.dice.below(2) {
                     let team = 1 + self.dice.below(TEAMS);
@@ -528,6 +532,18 @@ impl Person {
     async fn join(&mut self, user: &User<Gateway>) {
         let room = self.any_room();
         self.insist(user.joins(&room)).await;
+        // Some change their mind within seconds, some of them twice.
+        for again in [false, true] {
+            if !self.dice.once_in(2) {
+                return;
+            }
+            tokio::time::sleep(self.dice.millis(0, 5_000)).await;
+            if again {
+                self.insist(user.joins(&room)).await;
+            } else {
+                self.insist(user.leaves(&room)).await;
+            }
+        }
     }
 
     async fn leave(&mut self, user: &User<Gateway>) {
@@ -548,16 +564,20 @@ impl Person {
         }
     }
 
-    fn use_matrix_client(&self, user: &User<Gateway>) {
+    /// Does a few things in a room, with a Matrix client.
+    async fn use_matrix_client(&self, user: &User<Gateway>) {
         let (room, whom) = (self.any_room(), self.any_username().unwrap_or_default());
-        let action = match self.dice.below(6) {
-            0 => ClientAction::Join,
-            1 => ClientAction::Leave,
-            2 => ClientAction::Kick(&whom),
-            _ => ClientAction::Message,
-        };
-        self.shared.gateway.trace.line(format_args!("person {} in {room}: {action:?}", self.number));
-        self.shared.homeserver.act(&room, &user.username, action);
+        for _ in 0..=self.dice.below(3) {
+            let action = match self.dice.below(6) {
+                0 => ClientAction::Join,
+                1 => ClientAction::Leave,
+                2 => ClientAction::Kick(&whom),
+                _ => ClientAction::Message,
+            };
+            self.shared.gateway.trace.line(format_args!("person {} in {room}: {action:?}", self.number));
+            self.shared.homeserver.act(&room, &user.username, action);
+            tokio::time::sleep(self.dice.millis(0, 5_000)).await;
+        }
     }
 
     async fn read(&self, user: &User<Gateway>) {

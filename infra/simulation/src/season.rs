@@ -58,6 +58,10 @@ pub struct Season {
     trace: Arc<Trace>,
 }
 
+/// When the last match of a world with several matches begins: after the end of the world. So people predict a match
+/// that never gets a result.
+const NEXT_SEASON: TimeDelta = TimeDelta::days(30);
+
 /// The number of teams.
 pub const TEAMS: u32 = 6;
 
@@ -80,7 +84,12 @@ impl Season {
                 id,
                 home,
                 away: 1 + (home + dice.below(TEAMS - 1)) % TEAMS,
-                start: begin + TimeDelta::minutes(i64::from(dice.between(30, hours * 60))),
+                start: begin
+                    + if id > 1 && id == count {
+                        NEXT_SEASON
+                    } else {
+                        TimeDelta::minutes(i64::from(dice.between(30, hours * 60)))
+                    },
                 status: "scheduled",
                 score: None,
                 has_begun: false,
@@ -205,6 +214,9 @@ impl Season {
 
     async fn play_match(self: Arc<Self>, index: usize) {
         let dice = Dice::new(self.dice.number(), "match");
+        if self.matches()[index].start - self.clock.time() > NEXT_SEASON / 2 {
+            return;
+        }
         // Some kick-offs are moved, in both directions.
         for _ in 0..dice.below(3) {
             self.sleep_until_before(index, &dice).await;

@@ -182,8 +182,9 @@ impl Streams {
                     return;
                 }
                 self.changed.changed(&mut seen).await;
-                // Lambda gathers records for up to two seconds.
-                tokio::time::sleep(dice.millis(0, 2_000)).await;
+                // Lambda gathers records for up to two seconds. Sometimes it is behind by minutes. Then batches are large.
+                let longest = if mapping.faults.occurs("StreamBehind", 3) { 900_000 } else { 2_000 };
+                tokio::time::sleep(dice.millis(0, longest)).await;
                 continue;
             };
             let end = position + records.len();

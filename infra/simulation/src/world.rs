@@ -293,7 +293,6 @@ impl World {
                     continue;
                 }
                 season.points_run.change();
-                dynamodb.release();
                 // A run can take longer than a minute, and the schedule does not wait for it.
                 let runs = if faults.occurs("PointsTwice", 50) { 2 } else { 1 };
                 for _ in 0..runs {

@@ -56,7 +56,8 @@ struct State {
     /// Draws the delays, and which eventually consistent reads are stale.
     dice: Dice,
     trace: Arc<Trace>,
-    released: Signal,
+    /// Changes when `points` has read predictions.
+    points_read: Signal,
     rewrite: OnceLock<Rewrite>,
     limits: OnceLock<Arc<Limits>>,
 }
@@ -102,7 +103,7 @@ impl DynamoDb {
             faults,
             dice,
             trace,
-            released: Signal::default(),
+            points_read: Signal::default(),
             rewrite: OnceLock::new(),
             limits: OnceLock::new(),
         }))
@@ -179,9 +180,8 @@ impl DynamoDb {
                 return Err(lost());
             }
             Some(Fault::Late) => {
-                // A packet that is sent again after a network failure can arrive minutes later.
-                let longest = if self.0.dice.once_in(3) { 120_000 } else { 6_000 };
-                let (store, delay) = (self.clone(), self.0.dice.millis(2_000, longest));
+                let delay = Delay::new(&self.0.dice, 2_000, 6_000);
+                let store = self.clone();
                 self.trace(&process, &operation, &body, fault, None);
                 process.stop_counting();
                 tokio::spawn(async move {
@@ -194,8 +194,8 @@ impl DynamoDb {
             }
             Some(Fault::DeliverTwice) => {
                 let response = self.execute(&operation, &body);
-                let longest = if self.0.dice.once_in(3) { 120_000 } else { 3_000 };
-                let (store, delay) = (self.clone(), self.0.dice.millis(1, longest));
+                let delay = Delay::new(&self.0.dice, 1, 3_000);
+                let store = self.clone();
                 let (operation, body) = (operation.clone(), body.clone());
                 let process = Arc::clone(&process);
                 tokio::spawn(async move {
@@ -220,7 +220,7 @@ impl DynamoDb {
             }
             Some(Fault::Freeze) => {
                 let response = self.execute_in(&process, &operation, &body).await;
-                let longest = if self.0.dice.once_in(2) { 150_000 } else { 10_000 };
+                let longest = if self.0.dice.once_in(2) { 240_000 } else { 10_000 };
                 process.freeze(self.0.dice.millis(500, longest));
                 response
             }
@@ -232,6 +232,9 @@ impl DynamoDb {
             }
         };
         self.trace(&process, &operation, &body, fault, Some(&response));
+        if operation == "Query" && process.name.starts_with("points/") {
+            self.0.points_read.change();
+        }
         if fault.is_none() && response.status().is_success() {
             process.spend(Units::of(&operation, &body_of(&response)));
         } else {
@@ -241,21 +244,17 @@ impl DynamoDb {
         Ok(response)
     }
 
-    /// Waits before a delayed call. Half of the calls end their wait when [`Self::release`] is called.
-    async fn delay(&self, delay: Duration) {
-        let dice = &self.0.dice;
-        if dice.once_in(2) {
-            return tokio::time::sleep(delay).await;
+    /// Waits before a delayed call.
+    async fn delay(&self, delay: Delay) {
+        match delay {
+            Delay::For(time) => tokio::time::sleep(time).await,
+            Delay::UntilPointsRead => {
+                let mut seen = self.0.points_read.count();
+                let read = self.0.points_read.changed(&mut seen);
+                let _ = tokio::time::timeout(LONGEST_CALL_DELAY, read).await;
+                tokio::time::sleep(self.0.dice.millis(0, 8)).await;
+            }
         }
-        let mut seen = self.0.released.count();
-        let _ = tokio::time::timeout(delay, self.0.released.changed(&mut seen)).await;
-        tokio::time::sleep(dice.millis(0, 400)).await;
-    }
-
-    /// Lets delayed calls reach the store within the next moments. The start of a run that reads and then writes is the
-    /// worst time for them.
-    pub fn release(&self) {
-        self.0.released.change();
     }
 
     /// Executes a call of an environment, within the limits if there are any.
@@ -472,7 +471,28 @@ impl HttpConnector for DynamoDb {
 }
 
 /// A time that is longer than any delay of the network, of the replica or of an environment.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(151);
+pub const LONGEST_DELAY: Duration = Duration::from_secs(241);
+
+/// The longest delay of a call. A packet that is sent again after a network failure can arrive minutes later.
+const LONGEST_CALL_DELAY: Duration = Duration::from_mins(2);
+
+/// How long a delayed call waits.
+enum Delay {
+    For(Duration),
+    /// Until `points` has read predictions and before it writes their points. Then a late prediction does most harm.
+    UntilPointsRead,
+}
+
+impl Delay {
+    /// Draws a delay: one in three is short, between `low` and `high` milliseconds.
+    fn new(dice: &Dice, low: u32, high: u32) -> Self {
+        match dice.below(3) {
+            0 => Self::For(dice.millis(low, high)),
+            1 => Self::For(dice.millis(low, 120_000)),
+            _ => Self::UntilPointsRead,
+        }
+    }
+}
 
 fn has_condition(body: &Value) -> bool {
     body.get("ConditionExpression").is_some() || body.get("TransactItems").is_some()
