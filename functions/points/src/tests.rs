@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::catalog::Score;
+use touchline::domain::points::RULES;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::domain::tally::UserStats;
 use touchline::storage::Reads;
 use touchline::storage::predictions::{NewPrediction, Predicted};
-use touchline::storage::settlements::{Award, Due};
+use touchline::storage::settlements::{Award, Due, Progress};
 use touchline_testing::{Fault, TestApp, concurrently};
 
 use crate::PointsError;
@@ -396,6 +397,17 @@ async fn a_superseded_run_does_not_overwrite_newer_points() {
 }
 
 /// The user changes the prediction after a run read it. The next run awards points for the changed prediction.
+#[tokio::test]
+async fn the_progress_of_a_superseded_run_is_not_stored() {
+    let app = app().await;
+    let begin = async || app.store.begin_settlement(EVENT, 2, RULES.version, false).await.unwrap();
+    begin().await;
+    assert!(!app.store.save_progress(EVENT, 1, 0, Progress::Done { settled: 9 }).await.unwrap());
+    assert_eq!(begin().await.progress.get(&0), None);
+    assert!(app.store.save_progress(EVENT, 2, 0, Progress::Done { settled: 9 }).await.unwrap());
+    assert!(begin().await.progress.contains_key(&0));
+}
+
 #[tokio::test]
 async fn an_award_for_an_outdated_prediction_is_not_written() {
     let app = app().await;

@@ -41,11 +41,12 @@ struct Ceiling {
     units: Units,
 }
 
-/// The units that auth adds: it reads the session, and once a day it renews the session.
-const AUTH: Units = Units { reads: 1.0, writes: 1.0 };
+/// The units that auth adds: it reads the session, twice if a replica does not have it yet, and once a day it renews the
+/// session.
+const AUTH: Units = Units { reads: 1.5, writes: 1.0 };
 
-/// The units that a new environment adds: it loads the catalog.
-const COLD: Units = Units { reads: 5.5, writes: 0.0 };
+/// The units that a new environment adds: it loads the catalog, twice if a replica does not have all of it yet.
+const COLD: Units = Units { reads: 10.0, writes: 0.0 };
 
 static CEILINGS: LazyLock<Vec<Ceiling>> = LazyLock::new(|| {
     let rows = include_str!("../../../docs/costs.md").lines().filter(|line| line.starts_with("| `"));

@@ -162,6 +162,17 @@ async fn a_repeated_join_does_not_undo_a_leave_on_a_homeserver_whose_clock_is_be
 }
 
 #[tokio::test]
+async fn an_invitation_does_not_replace_a_membership_that_began_meanwhile() {
+    let (app, [alice, bob, _]) = app().await;
+    let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
+    bob.joins(id.as_str()).await.expect(200);
+    app.clock.advance(TimeDelta::minutes(1));
+    let (room, user) = (app.store.room(&id).await.unwrap().unwrap(), UserId(bob.id));
+    assert!(!app.store.invite(&room, user, app.clock.now()).await.unwrap());
+    assert!(app.store.member(&room, user, Reads::Consistent).await.unwrap().unwrap().has_joined());
+}
+
+#[tokio::test]
 async fn an_older_event_does_not_undo_a_join_that_a_request_claimed() {
     let (app, [alice, bob, _]) = app().await;
     let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
