@@ -89,6 +89,20 @@ async fn members_are_listed_whether_they_join_or_predict_first() {
 }
 
 #[tokio::test]
+async fn a_changed_prediction_is_counted_with_its_new_pick_before_the_match_has_a_result() {
+    let (app, alice) = app().await;
+    let room = room(&app, CORNER, Some(1), false).await;
+    fan(&app, 2).await;
+    set_membership(&app, &room, 2, Membership::Join).await;
+    for (pick, counts) in [("home", meta(1, 1, 0, 0)), ("away", meta(1, 0, 0, 1))] {
+        app.clock.advance(TimeDelta::seconds(1));
+        predicts(&app, 2, 1, pick).await;
+        tally_all(&app).await;
+        assert_eq!(list(&alice, CORNER).await["meta"], counts, "{pick}");
+    }
+}
+
+#[tokio::test]
 async fn paging_lists_every_member_of_a_match_room_once() {
     let (app, alice) = app().await;
     let id = RoomId::parse("!match1:touchline.local").unwrap();
