@@ -21,7 +21,7 @@ use super::store::{Reads, Store, every_item};
 use super::tallies::VersionedStats;
 use crate::domain::room::{Day, Member, Membership, Room, RoomId};
 use crate::domain::tally::UserStats;
-use crate::domain::{MAX_CLOCK_DIFFERENCE, Prediction, UserId};
+use crate::domain::{MAX_CLOCK_DIFFERENCE, Prediction, UserId, limit};
 
 /// The index of memberships by user and room.
 const BY_USER: &str = "by_user";
@@ -37,17 +37,27 @@ const ELSEWHERE: &str = "elsewhere";
 /// The maximum difference that we assume between the homeserver's clock and ours.
 pub const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
-/// A condition that holds if no homeserver event can be newer than the API request. A newer event either supersedes
-/// the request or results from it. In both cases the request must not overwrite the event's change.
+/// A condition that holds if no homeserver event is newer than the API request. A newer homeserver event either
+/// supersedes the request or results from it. In both cases the request must not overwrite the event's change.
 ///
-/// The homeserver's clock may be behind ours, so an event that looks up to four seconds older than the request counts
-/// as newer. The request then waits for its own event to change the membership.
-const NO_NEWER_EVENT: &str = "attribute_not_exists(told) OR told < :older";
+/// The homeserver's clock may be behind ours. So a request that reaches the store twice could undo an event between the
+/// two. `asked` is the id of the last request that changed the membership, and the condition fails for a request that was
+/// applied already or is older. An id begins with the time of the request. The clocks of two requests differ by up to a
+/// second.
+const NO_NEWER_CHANGE: &str = "(attribute_not_exists(told) OR told < :began) \
+                               AND (attribute_not_exists(asked) OR (asked <> :request AND asked < :latest))";
 
-/// Returns the value of `:older` in [`NO_NEWER_EVENT`]. Earlier requests are older, even if their clock was a second
-/// ahead.
-fn older_than_request(began: DateTime<Utc>) -> AttributeValue {
-    number((began - CLOCK_SKEW + MAX_CLOCK_DIFFERENCE).timestamp_millis())
+/// Adds the values of [`NO_NEWER_CHANGE`] and of `told` to an update.
+fn asked_by(
+    update: UpdateItemFluentBuilder,
+    request_id: &str,
+    began: DateTime<Utc>,
+) -> UpdateItemFluentBuilder {
+    update
+        .expression_attribute_values(":request", text(request_id))
+        .expression_attribute_values(":began", number(began.timestamp_millis()))
+        .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, began)))
+        .expression_attribute_values(":told", told_by_request(began))
 }
 
 /// Returns the value of `told` for an API request: the time when the request began, minus the clock skew. So the
@@ -155,21 +165,13 @@ impl Store {
         request_id: &str,
         began: DateTime<Utc>,
     ) -> Result<Joined, StoreError> {
-        let joined = self
-            .membership_update(
-                room,
-                user,
-                Membership::Join,
-                ", entry = :request, since = :began, seen = :day",
-            )
+        let more = ", entry = :request, since = :began, seen = :day, asked = :request";
+        let update = self.membership_update(room, user, Membership::Join, more);
+        let joined = asked_by(update, request_id, began)
             .condition_expression(format!(
-                "attribute_not_exists(membership) OR (membership <> :to AND ({NO_NEWER_EVENT}))"
+                "attribute_not_exists(membership) OR (membership <> :to AND ({NO_NEWER_CHANGE}))"
             ))
-            .expression_attribute_values(":request", text(request_id))
-            .expression_attribute_values(":began", number(began.timestamp_millis()))
             .expression_attribute_values(":day", number(Day::of(began).0))
-            .expression_attribute_values(":older", older_than_request(began))
-            .expression_attribute_values(":told", told_by_request(began))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
@@ -213,15 +215,19 @@ impl Store {
     }
 
     /// Invites a user. Returns false if the user has joined already.
-    pub async fn invite(&self, room: &Room, user: UserId, began: DateTime<Utc>) -> Result<bool, StoreError> {
-        let invited = self
-            .membership_update(room, user, Membership::Invite, "")
+    pub async fn invite(
+        &self,
+        room: &Room,
+        user: UserId,
+        request_id: &str,
+        began: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let update = self.membership_update(room, user, Membership::Invite, ", asked = :request");
+        let invited = asked_by(update, request_id, began)
             .condition_expression(format!(
-                "attribute_not_exists(membership) OR (membership <> :join AND ({NO_NEWER_EVENT}))"
+                "attribute_not_exists(membership) OR (membership <> :join AND ({NO_NEWER_CHANGE}))"
             ))
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
-            .expression_attribute_values(":older", older_than_request(began))
-            .expression_attribute_values(":told", told_by_request(began))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
@@ -233,14 +239,18 @@ impl Store {
     }
 
     /// Ends a membership or declines an invitation. Does nothing if the user is neither joined nor invited.
-    pub async fn leave(&self, room: &Room, user: UserId, began: DateTime<Utc>) -> Result<(), StoreError> {
-        let left = self
-            .membership_update(room, user, Membership::Leave, "")
-            .condition_expression(format!("membership IN (:join, :invite) AND ({NO_NEWER_EVENT})"))
+    pub async fn leave(
+        &self,
+        room: &Room,
+        user: UserId,
+        request_id: &str,
+        began: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let update = self.membership_update(room, user, Membership::Leave, ", asked = :request");
+        let left = asked_by(update, request_id, began)
+            .condition_expression(format!("membership IN (:join, :invite) AND ({NO_NEWER_CHANGE})"))
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
             .expression_attribute_values(":invite", text(Membership::Invite.as_str()))
-            .expression_attribute_values(":older", older_than_request(began))
-            .expression_attribute_values(":told", told_by_request(began))
             .send()
             .await;
         condition_held("UpdateItem", left).map(|_| ())
