@@ -2,9 +2,10 @@ use futures_util::future::try_join;
 use touchline::api::chat::{InvitationView, Invite, InviteInput};
 use touchline::api::{Invalid, Message};
 use touchline::domain::room::{Member, Membership};
-use touchline::domain::{User, UserId, limit};
+use touchline::domain::{User, UserId};
 use touchline::flows::rooms;
 use touchline::storage::Reads;
+use touchline::storage::members::MembershipRequest;
 use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
@@ -26,8 +27,8 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     // The homeserver knows an invitation by the username. Under another name, the user could not accept it.
     rooms::lock_username(&app, &invitee).await?;
     app.chat.invite(&room.room_id, &caller.username, &invitee.username).await?;
-    let request_id = limit::request_id(began, app.random.number());
-    if !app.store.invite(&room, invitee.id, &request_id, began).await? {
+    let request = MembershipRequest::new(began, app.random.number());
+    if !app.store.invite(&room, invitee.id, &request).await? {
         return Err(Error::AlreadyAMember);
     }
     let data = InvitationView { room_id: room.room_id, user_id: invitee.id, membership: Membership::Invite };

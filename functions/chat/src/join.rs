@@ -1,11 +1,10 @@
 use futures_util::future::try_join;
 use touchline::api::Message;
 use touchline::api::chat::{JoinRoom, MembershipView};
-use touchline::domain::limit;
 use touchline::domain::room::Membership;
 use touchline::flows::rooms;
 use touchline::storage::Reads;
-use touchline::storage::members::Joined;
+use touchline::storage::members::{Joined, MembershipRequest};
 use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
@@ -27,8 +26,8 @@ pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<Memb
     };
     rooms::lock_username(&app, &user).await?;
     app.chat.join(&room, &user.username, is_invited).await?;
-    let request_id = limit::request_id(began, app.random.number());
-    match app.store.join(&room, user.id, &request_id, began).await? {
+    let request = MembershipRequest::new(began, app.random.number());
+    match app.store.join(&room, user.id, &request).await? {
         Joined::Now => {
             let data = MembershipView { room_id: room.room_id, membership: Membership::Join };
             Ok(Message { message: "You joined the room.".into(), data }.into())

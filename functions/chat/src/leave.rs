@@ -1,10 +1,10 @@
 use futures_util::future::try_join;
 use touchline::api::Message;
 use touchline::api::chat::{LeaveRoom, MembershipView};
-use touchline::domain::limit;
 use touchline::domain::room::Membership;
 use touchline::ports::chat::ChatError;
 use touchline::storage::Reads;
+use touchline::storage::members::MembershipRequest;
 use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
@@ -23,8 +23,8 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
                 Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
                 Err(error) => return Err(error.into()),
             }
-            let request_id = limit::request_id(began, app.random.number());
-            app.store.leave(&room, user.id, &request_id, began).await?;
+            let request = MembershipRequest::new(began, app.random.number());
+            app.store.leave(&room, user.id, &request).await?;
         }
         None if room.is_private => return Err(Error::NotAMember),
         Some(Membership::Leave) | None => {}

@@ -125,7 +125,7 @@ impl Settled<'_> {
         }
     }
 
-    /// Adds to each request when its function ended.
+    /// Returns the requests, each with the time at which its function ended.
     fn ended<'a, T>(&self, attempts: &'a [Attempt<T>]) -> Vec<Ended<'a, T>> {
         let given_up = self.shared.gateway.given_up();
         let end = |attempt: &Attempt<T>| {

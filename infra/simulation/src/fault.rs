@@ -82,7 +82,7 @@ impl Fault {
 #[derive(Debug)]
 pub struct Faults {
     dice: Dice,
-    /// How many of 1,000 calls have a fault, apart from those of the unlucky function.
+    /// How many of 1,000 calls have a fault. The unlucky function has more.
     per_mille: u32,
     /// The faults that never occur.
     excluded: Vec<Fault>,

@@ -148,8 +148,7 @@ impl Homeserver {
                 pause = (pause * 2).min(Duration::from_mins(1));
             }
             accepted.push(events);
-            // Sometimes the homeserver pushes accepted transactions again: the last one, or up to three from any earlier
-            // one on.
+            // Sometimes the homeserver pushes accepted transactions again: the last one, or up to three earlier ones.
             let first = if self.faults.occurs("PushedTwice", 50) {
                 number
             } else if self.faults.occurs("PushedOld", 20) {

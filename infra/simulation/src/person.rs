@@ -189,7 +189,7 @@ impl Person {
     }
 
     /// Waits: mostly a moment, sometimes until shortly before a kick-off, sometimes for hours. Returns a match if
-    /// everybody hurries to predict it.
+    /// its result is about to arrive, so that the person predicts it now.
     async fn pause(&mut self) -> Option<u32> {
         let pause = match self.dice.below(20) {
             0..8 => self.dice.millis(0, 200),

@@ -23,7 +23,7 @@ pub struct TrueMatch {
     pub start: DateTime<Utc>,
     pub status: &'static str,
     pub score: Option<Score>,
-    /// Whether the match was ever under way. Then its predictions stay closed.
+    /// Whether the match has begun, even if it was interrupted later. Then its predictions stay closed.
     pub has_begun: bool,
     /// When the match last changed.
     pub changed: DateTime<Utc>,
@@ -58,8 +58,8 @@ pub struct Season {
     trace: Arc<Trace>,
 }
 
-/// When the last match of a world with several matches begins: after the end of the world. So people predict a match
-/// that never gets a result.
+/// If a world has several matches, the last one begins this much later, after the end of the world. So people predict a
+/// match that never gets a result.
 const NEXT_SEASON: TimeDelta = TimeDelta::days(30);
 
 /// The number of teams.
@@ -313,7 +313,7 @@ impl Season {
         self.report().await;
     }
 
-    /// Changes a match and reports the change.
+    /// Changes a match and reports the change immediately.
     async fn change_at_once(&self, index: usize, change: impl FnOnce(&mut TrueMatch)) {
         self.set(index, change);
         self.report().await;

@@ -44,7 +44,7 @@ pub struct Plan {
     /// The people stop when the API has received this many requests, those of the homeserver included.
     pub requests: u32,
     pub matches: u32,
-    /// How many of 1,000 calls to the store have a fault, apart from those of the function with more faults.
+    /// How many of 1,000 calls to the store have a fault. One function can have more.
     pub faults: u32,
 }
 

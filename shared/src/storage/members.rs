@@ -37,34 +37,43 @@ const ELSEWHERE: &str = "elsewhere";
 /// The maximum difference that we assume between the homeserver's clock and ours.
 pub const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
-/// A condition that holds if no homeserver event is newer than the API request. A newer homeserver event either
-/// supersedes the request or results from it. In both cases the request must not overwrite the event's change.
+/// A request of our API to change a membership.
+#[derive(Debug, Clone)]
+pub struct MembershipRequest {
+    /// The id begins with the time of the request.
+    id: String,
+    began: DateTime<Utc>,
+}
+
+impl MembershipRequest {
+    #[must_use]
+    pub fn new(began: DateTime<Utc>, nonce: u32) -> Self {
+        Self { id: limit::request_id(began, nonce), began }
+    }
+
+    /// Adds the values of [`NO_NEWER_CHANGE`], and `:told`, to an update.
+    fn in_update(&self, update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
+        // The homeserver event that results from the request must have a later time than `:told`, so the difference of
+        // the clocks is subtracted.
+        let told = self.began - CLOCK_SKEW;
+        update
+            .expression_attribute_values(":request", text(&self.id))
+            .expression_attribute_values(":began", number(self.began.timestamp_millis()))
+            .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, self.began)))
+            .expression_attribute_values(":told", number(told.timestamp_millis()))
+    }
+}
+
+/// A condition that holds if no newer change of the membership is stored than the API request.
 ///
-/// The homeserver's clock may be behind ours. So a request that reaches the store twice could undo an event between the
-/// two. `asked` is the id of the last request that changed the membership, and the condition fails for a request that was
-/// applied already or is older. An id begins with the time of the request. The clocks of two requests differ by up to a
-/// second.
+/// A newer homeserver event either supersedes the request or results from it. In both cases the request must not
+/// overwrite the event's change.
+///
+/// The homeserver's clock may be behind ours. Then a write that reaches the store twice could undo an event that arrived
+/// in between. So `asked` stores the id of the last request that changed the membership, and each request is applied
+/// once. Older requests are not applied either. The clocks of two requests differ by up to a second.
 const NO_NEWER_CHANGE: &str = "(attribute_not_exists(told) OR told < :began) \
                                AND (attribute_not_exists(asked) OR (asked <> :request AND asked < :latest))";
-
-/// Adds the values of [`NO_NEWER_CHANGE`] and of `told` to an update.
-fn asked_by(
-    update: UpdateItemFluentBuilder,
-    request_id: &str,
-    began: DateTime<Utc>,
-) -> UpdateItemFluentBuilder {
-    update
-        .expression_attribute_values(":request", text(request_id))
-        .expression_attribute_values(":began", number(began.timestamp_millis()))
-        .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, began)))
-        .expression_attribute_values(":told", told_by_request(began))
-}
-
-/// Returns the value of `told` for an API request: the time when the request began, minus the clock skew. So the
-/// homeserver event that results from the request always has a later time.
-fn told_by_request(began: DateTime<Utc>) -> AttributeValue {
-    number((began - CLOCK_SKEW).timestamp_millis())
-}
 
 fn has_text(item: &Item, attribute: &str, expected: &str) -> bool {
     item.get(attribute).and_then(|value| value.as_s().ok()).is_some_and(|value| value == expected)
@@ -153,7 +162,7 @@ impl Store {
         update.update_expression(set)
     }
 
-    /// Joins a user to a room. A retry with the same `request_id` returns [`Joined::Now`] again.
+    /// Joins a user to a room. A retry of the same request returns [`Joined::Now`] again.
     ///
     /// The homeserver also reports this join as an event. If the event is applied before this write, the stored
     /// join looks like a join with a Matrix client: `entry` is `ELSEWHERE`. So if such a join is newer than this
@@ -162,16 +171,16 @@ impl Store {
         &self,
         room: &Room,
         user: UserId,
-        request_id: &str,
-        began: DateTime<Utc>,
+        request: &MembershipRequest,
     ) -> Result<Joined, StoreError> {
         let more = ", entry = :request, since = :began, seen = :day, asked = :request";
         let update = self.membership_update(room, user, Membership::Join, more);
-        let joined = asked_by(update, request_id, began)
+        let joined = request
+            .in_update(update)
             .condition_expression(format!(
                 "attribute_not_exists(membership) OR (membership <> :to AND ({NO_NEWER_CHANGE}))"
             ))
-            .expression_attribute_values(":day", number(Day::of(began).0))
+            .expression_attribute_values(":day", number(Day::of(request.began).0))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
@@ -179,14 +188,14 @@ impl Store {
         let Some(member) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        if has_text(&member, "entry", ELSEWHERE) && self.claim_join(room, user, request_id, began).await? {
+        if has_text(&member, "entry", ELSEWHERE) && self.claim_join(room, user, request).await? {
             return Ok(Joined::Now);
         }
         // The condition also fails if a newer homeserver event has changed the membership, for example to
         // `leave`. The join still succeeded, because the homeserver accepted it. The stored membership is
         // not overwritten: the homeserver sends its events in order, so the newest event has the correct value.
         let joined_before = has_text(&member, "membership", Membership::Join.as_str())
-            && !has_text(&member, "entry", request_id);
+            && !has_text(&member, "entry", &request.id);
         Ok(if joined_before { Joined::Already } else { Joined::Now })
     }
 
@@ -197,18 +206,17 @@ impl Store {
         &self,
         room: &Room,
         user: UserId,
-        request_id: &str,
-        began: DateTime<Utc>,
+        request: &MembershipRequest,
     ) -> Result<bool, StoreError> {
-        let claimed = self
-            .member_update(keys::member(&room.room_id, room.shards, user))
-            .update_expression("SET entry = :request, since = :began, seen = :day")
-            .condition_expression("entry = :elsewhere AND since >= :told")
-            .expression_attribute_values(":request", text(request_id))
-            .expression_attribute_values(":began", number(began.timestamp_millis()))
-            .expression_attribute_values(":day", number(Day::of(began).0))
+        let update = self.member_update(keys::member(&room.room_id, room.shards, user));
+        let claimed = request
+            .in_update(update)
+            .update_expression("SET entry = :request, since = :began, seen = :day, asked = :request")
+            .condition_expression(
+                "entry = :elsewhere AND since >= :told AND (attribute_not_exists(asked) OR asked < :latest)",
+            )
+            .expression_attribute_values(":day", number(Day::of(request.began).0))
             .expression_attribute_values(":elsewhere", text(ELSEWHERE))
-            .expression_attribute_values(":told", told_by_request(began))
             .send()
             .await;
         condition_held("UpdateItem", claimed)
@@ -219,11 +227,11 @@ impl Store {
         &self,
         room: &Room,
         user: UserId,
-        request_id: &str,
-        began: DateTime<Utc>,
+        request: &MembershipRequest,
     ) -> Result<bool, StoreError> {
         let update = self.membership_update(room, user, Membership::Invite, ", asked = :request");
-        let invited = asked_by(update, request_id, began)
+        let invited = request
+            .in_update(update)
             .condition_expression(format!(
                 "attribute_not_exists(membership) OR (membership <> :join AND ({NO_NEWER_CHANGE}))"
             ))
@@ -243,11 +251,11 @@ impl Store {
         &self,
         room: &Room,
         user: UserId,
-        request_id: &str,
-        began: DateTime<Utc>,
+        request: &MembershipRequest,
     ) -> Result<(), StoreError> {
         let update = self.membership_update(room, user, Membership::Leave, ", asked = :request");
-        let left = asked_by(update, request_id, began)
+        let left = request
+            .in_update(update)
             .condition_expression(format!("membership IN (:join, :invite) AND ({NO_NEWER_CHANGE})"))
             .expression_attribute_values(":join", text(Membership::Join.as_str()))
             .expression_attribute_values(":invite", text(Membership::Invite.as_str()))

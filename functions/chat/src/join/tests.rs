@@ -1,10 +1,9 @@
 use chrono::TimeDelta;
 use serde_json::json;
-use touchline::domain::limit;
 use touchline::domain::room::Membership;
 use touchline::domain::{RoomId, UserId};
 use touchline::storage::Reads;
-use touchline::storage::members::Joined;
+use touchline::storage::members::{Joined, MembershipRequest};
 use touchline_testing::{Fault, concurrently};
 
 use crate::testing::{app, builder, listed, membership_event, process_changes};
@@ -131,7 +130,7 @@ async fn homeserver_events_supersede_only_older_requests() {
     let user = UserId(bob.id);
     let later = began + TimeDelta::seconds(1);
     store.apply_homeserver_membership(&room, user, Membership::Leave, later).await.unwrap();
-    assert_eq!(store.join(&room, user, &limit::request_id(began, 1), began).await.unwrap(), Joined::Now);
+    assert_eq!(store.join(&room, user, &MembershipRequest::new(began, 1)).await.unwrap(), Joined::Now);
     let member = store.member(&room, user, Reads::Eventual).await.unwrap().unwrap();
     assert_eq!(member.membership, Membership::Leave);
     // An older invite event does not undo a join. A newer join event supersedes a leave request.
@@ -142,24 +141,29 @@ async fn homeserver_events_supersede_only_older_requests() {
     store.apply_homeserver_membership(&room, user, Membership::Invite, earlier).await.unwrap();
     assert!(store.member(&room, user, Reads::Eventual).await.unwrap().unwrap().has_joined());
     store.apply_homeserver_membership(&room, user, Membership::Join, later).await.unwrap();
-    store.leave(&room, user, &limit::request_id(began, 9), began).await.unwrap();
+    store.leave(&room, user, &MembershipRequest::new(began, 9)).await.unwrap();
     assert!(store.member(&room, user, Reads::Eventual).await.unwrap().unwrap().has_joined());
 }
 
 /// A write can reach the store twice. The homeserver's clock is behind ours, so its leave looks older than the request.
 #[tokio::test]
 async fn a_repeated_join_does_not_undo_a_leave_on_a_homeserver_whose_clock_is_behind() {
-    let (app, [alice, bob, _]) = app().await;
+    let (app, [alice, bob, carol]) = app().await;
     let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
     let (store, began) = (&app.store, app.clock.now());
     let room = store.room(&id).await.unwrap().unwrap();
-    let user = UserId(bob.id);
-    assert_eq!(store.join(&room, user, &limit::request_id(began, 1), began).await.unwrap(), Joined::Now);
-    let left = began - TimeDelta::seconds(1);
-    store.apply_homeserver_membership(&room, user, Membership::Leave, left).await.unwrap();
-    assert_eq!(store.join(&room, user, &limit::request_id(began, 1), began).await.unwrap(), Joined::Now);
-    let member = store.member(&room, user, Reads::Consistent).await.unwrap().unwrap();
-    assert_eq!(member.membership, Membership::Leave);
+    let request = MembershipRequest::new(began, 1);
+    for (user, is_event_first) in [(UserId(bob.id), false), (UserId(carol.id), true)] {
+        let (joined, left) = (began - TimeDelta::seconds(2), began - TimeDelta::seconds(1));
+        if is_event_first {
+            store.apply_homeserver_membership(&room, user, Membership::Join, joined).await.unwrap();
+        }
+        assert_eq!(store.join(&room, user, &request).await.unwrap(), Joined::Now);
+        store.apply_homeserver_membership(&room, user, Membership::Leave, left).await.unwrap();
+        assert_eq!(store.join(&room, user, &request).await.unwrap(), Joined::Now);
+        let member = store.member(&room, user, Reads::Consistent).await.unwrap().unwrap();
+        assert_eq!(member.membership, Membership::Leave, "event first: {is_event_first}");
+    }
 }
 
 #[tokio::test]
@@ -169,12 +173,7 @@ async fn an_invitation_does_not_replace_a_membership_that_began_meanwhile() {
     bob.joins(id.as_str()).await.expect(200);
     app.clock.advance(TimeDelta::minutes(1));
     let (room, user) = (app.store.room(&id).await.unwrap().unwrap(), UserId(bob.id));
-    assert!(
-        !app.store
-            .invite(&room, user, &limit::request_id(app.clock.now(), 9), app.clock.now())
-            .await
-            .unwrap()
-    );
+    assert!(!app.store.invite(&room, user, &MembershipRequest::new(app.clock.now(), 9)).await.unwrap());
     assert!(app.store.member(&room, user, Reads::Consistent).await.unwrap().unwrap().has_joined());
 }
 
@@ -187,13 +186,10 @@ async fn an_older_event_does_not_undo_a_join_that_a_request_claimed() {
     let user = UserId(bob.id);
     let joined = began + TimeDelta::milliseconds(100);
     store.apply_homeserver_membership(&room, user, Membership::Join, joined).await.unwrap();
-    assert_eq!(store.join(&room, user, &limit::request_id(began, 1), began).await.unwrap(), Joined::Now);
-    assert_eq!(
-        store.join(&room, user, &limit::request_id(began, 1), began).await.unwrap(),
-        Joined::Now,
-        "a retry"
-    );
-    assert_eq!(store.join(&room, user, &limit::request_id(began, 2), began).await.unwrap(), Joined::Already);
+    let (request, another) = (MembershipRequest::new(began, 1), MembershipRequest::new(began, 2));
+    assert_eq!(store.join(&room, user, &request).await.unwrap(), Joined::Now);
+    assert_eq!(store.join(&room, user, &request).await.unwrap(), Joined::Now, "a retry");
+    assert_eq!(store.join(&room, user, &another).await.unwrap(), Joined::Already);
     let earlier = began - TimeDelta::seconds(3);
     store.apply_homeserver_membership(&room, user, Membership::Leave, earlier).await.unwrap();
     assert!(store.member(&room, user, Reads::Consistent).await.unwrap().unwrap().has_joined());

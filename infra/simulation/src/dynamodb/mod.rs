@@ -479,7 +479,7 @@ const LONGEST_CALL_DELAY: Duration = Duration::from_mins(2);
 /// How long a delayed call waits.
 enum Delay {
     For(Duration),
-    /// Until `points` has read predictions and before it writes their points. Then a late prediction does most harm.
+    /// Until `points` has read predictions. A prediction that arrives before `points` writes their points does most harm.
     UntilPointsRead,
 }
 

@@ -3,7 +3,8 @@ use serde::{Deserialize, Serialize};
 use crate::domain::{Field, Raw, Reason};
 
 /// The state of a match. The API shows the three states of [`ShownStatus`]; the rules for predictions and
-/// points use all eight states. Stored rows contain the position of a state in this list, so new states go to the end.
+/// points use all eight states. Published snapshots contain the position of a state in this list, so new
+/// states go to the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Status {
     Scheduled,
@@ -20,7 +21,8 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the state of a match of which the feed says `new`. A match that has begun never opens again.
+    /// Returns the state of a match that was in this state, when the feed reports the state `new`. A match that has begun
+    /// never opens again.
     #[must_use]
     pub fn after(self, new: Self) -> Self {
         let has_begun =

@@ -90,8 +90,8 @@ impl Cache {
 /// `None` before the first snapshot.
 pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
     // Eventually consistent reads cost half as much as consistent reads, but may not find the first head or a recent
-    // part of the snapshot. If something is missing, retry with consistent reads. The retry also reads the head again, because
-    // a newer snapshot may have replaced the part.
+    // part of the snapshot. If something is missing, retry with consistent reads. The retry also reads the head again,
+    // because a newer snapshot may have replaced the part.
     let mut retry = Retry::immediate(SNAPSHOT, ATTEMPTS);
     let mut reads = Reads::Eventual;
     loop {

@@ -165,8 +165,8 @@ impl Store {
         Ok(item.map(User::from))
     }
 
-    /// Reads a user, eventually consistent. Finds new users, too, and never returns a former username: only a locked
-    /// username cannot have changed meanwhile, so any other user is read again, strongly consistent.
+    /// Reads a user. Finds new users, too, and never returns a former username. A locked username cannot change, so an
+    /// eventually consistent read is enough for it. All other users are read again, strongly consistent.
     pub async fn find_user(&self, id: UserId) -> Result<Option<User>, StoreError> {
         match self.user(id, Reads::Eventual).await? {
             Some(user) if user.username_locked_at.is_some() => Ok(Some(user)),
@@ -263,9 +263,10 @@ impl Store {
     /// Sets attributes of a profile and returns the whole item. Returns `None` if there is no such user.
     ///
     /// The attribute `edited_at` holds the time of the last edit. Each stored edit has a later time than the edit before
-    /// it, so a delayed write cannot overwrite a later edit. If the stored time is up to a second later than `now`, the
-    /// clocks of two environments explain it, and the edit gets a time one millisecond after the stored one. If it is even
-    /// later, another edit was stored while this request was running. Then this edit fails and can be repeated.
+    /// it, so a delayed write cannot overwrite a later edit. The clocks of two environments differ, so the stored time can
+    /// be up to a second later than `now`. Then the edit gets a time one millisecond after the stored one. If the stored
+    /// time is even later, another edit was stored while this request was running. Then this edit fails, and the client
+    /// can repeat it.
     async fn edit_profile(
         &self,
         id: UserId,
