@@ -15,7 +15,7 @@ pub async fn handle(
     app: App,
     call: Call<InitiateVerification>,
 ) -> Result<Reply<Message<VerificationStarted>>, Error> {
-    let (phone, id) = (call.input.phone, call.caller.user);
+    let (phone, id, now) = (call.input.phone, call.caller.user, app.clock.now());
     let (owner, user) = try_join!(app.store.phone_owner(&phone), app.store.user(id, Reads::Consistent))?;
     if owner.is_some_and(|owner| owner.user_id != id) {
         return Err(VerificationError::PhoneTaken.into());
@@ -29,14 +29,16 @@ pub async fn handle(
     let expires_in =
         codes::send(&app, &phone, CodeRequest::StartVerification(id), call.address.as_ref()).await?;
     let replaced: Vec<&Phone> = user.pending_phones.iter().filter(|pending| **pending != phone).collect();
-    app.store.cancel_verifications(id, &replaced).await?;
+    app.store.cancel_verifications(id, &replaced, now).await?;
     let message = format!("We sent a code to {}.", phone.as_str());
     Ok(Message { message, data: VerificationStarted { expires_in, phone } }.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use chrono::TimeDelta;
     use serde_json::json;
+    use touchline::domain::{Phone, UserId};
     use touchline_testing::{TestApp, User};
 
     const NEW_PHONE: &str = "+447700900555";
@@ -91,6 +93,19 @@ mod tests {
         alice.initiates_verification(NEW_PHONE).await.expect_error(429, "rate_limited");
         alice.requests_new_code(NEW_PHONE).await.expect_error(429, "rate_limited");
         alice.requests_code(NEW_PHONE).await.expect_error(429, "rate_limited");
+    }
+
+    /// A write can reach the store late. Alice verifies another phone and then this phone again.
+    #[tokio::test]
+    async fn a_late_cancellation_does_not_cancel_a_newer_verification() {
+        let (app, alice) = alice().await;
+        let (phone, earlier) = (Phone::parse(NEW_PHONE).unwrap(), app.clock.now());
+        app.clock.advance(TimeDelta::seconds(5));
+        alice.initiates_verification(NEW_PHONE).await.expect(200);
+        app.store.cancel_verifications(UserId(alice.id), &[&phone], earlier).await.unwrap();
+        alice.requests_new_code(NEW_PHONE).await.expect(200);
+        app.store.cancel_verifications(UserId(alice.id), &[&phone], app.clock.now()).await.unwrap();
+        alice.requests_new_code(NEW_PHONE).await.expect_error(422, "no_pending_verification");
     }
 
     #[tokio::test]

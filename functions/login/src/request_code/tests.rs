@@ -137,6 +137,17 @@ async fn countries_outside_the_allow_list_are_rejected() {
     app.anonymous().requests_code("+4915112345678").await.expect(200);
 }
 
+/// A write can reach the store late, after the write of a newer request.
+#[tokio::test]
+async fn a_late_request_does_not_replace_a_newer_code() {
+    let (app, caller) = anonymous().await;
+    caller.requests_code(PHONE).await.expect(200);
+    app.clock.advance(-TimeDelta::seconds(5));
+    caller.requests_code(PHONE).await.expect_error(429, "rate_limited");
+    app.clock.advance(TimeDelta::seconds(5));
+    caller.verifies_code(PHONE, &app.sns.last_code(PHONE)).await.expect(200);
+}
+
 /// In each call to the store, the response to the first attempt is lost, so the SDK retries the call. Each
 /// request still counts once and sends one code.
 #[tokio::test]

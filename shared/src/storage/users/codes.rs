@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::code::{self, CodeDigest, CodeRequest, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
-use crate::domain::{Address, CodeId, Phone, Purpose, UserId};
+use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserId};
 use crate::storage::condition::{condition_held, item_that_failed_condition};
 use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
@@ -103,6 +103,8 @@ impl Store {
     /// allow another message.
     pub async fn issue_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), IssueError> {
         let Shift { set, mut condition, values } = rate_limit::admit(issue.limits, issue.id, now);
+        // A write that reaches the store late must not replace the code of a newer request.
+        condition.push_str(" AND (attribute_not_exists(#code) OR #code.issue <= :latest)");
         let purpose = issue.request.purpose();
         let code = StoredCode {
             issue: issue.id.clone(),
@@ -125,6 +127,7 @@ impl Store {
             .set_expression_attribute_values(Some(values))
             .expression_attribute_names("#code", purpose.as_str())
             .expression_attribute_values(":code", code)
+            .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
             .expression_attribute_values(":end", number((now + longest.max(code::PENDING_FOR)).timestamp()))
             .update_expression(format!("SET {set}, #code = :code, expires_at = :end"))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);

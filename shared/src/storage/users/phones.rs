@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::codes::{ReserveError, SPENDABLE, StoredCode};
 use crate::domain::code::{VerificationError, WrongCode};
-use crate::domain::{Phone, Purpose, User, UserId, Username};
+use crate::domain::{MAX_CLOCK_DIFFERENCE, Phone, Purpose, User, UserId, Username, limit};
 use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
 use crate::storage::error::StoreError;
 use crate::storage::item::{number, text, to_item};
@@ -53,8 +53,14 @@ impl Store {
     }
 
     /// Cancels a user's pending verifications of these phones. A retry after a crash completes the
-    /// cancellation.
-    pub async fn cancel_verifications(&self, user: UserId, phones: &[&Phone]) -> Result<(), StoreError> {
+    /// cancellation. A verification that starts after `now` is not cancelled, because a write can reach the store
+    /// late.
+    pub async fn cancel_verifications(
+        &self,
+        user: UserId,
+        phones: &[&Phone],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
         for phone in phones {
             let cancelled = self
                 .client
@@ -62,9 +68,10 @@ impl Store {
                 .table_name(&self.tables.users)
                 .set_key(Some(keys::phone_codes(phone).into()))
                 .update_expression("REMOVE #code")
-                .condition_expression("#code.user_id = :user")
+                .condition_expression("#code.user_id = :user AND #code.issue <= :latest")
                 .expression_attribute_names("#code", Purpose::Verify.as_str())
                 .expression_attribute_values(":user", number(user))
+                .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
                 .send()
                 .await;
             // The condition fails if the user has no pending verification of this phone. Then there is nothing
