@@ -86,6 +86,7 @@ async fn create(
         edits: None,
         team: None,
         seen: Some(Day::of(now)),
+        asked: None,
     };
     if app.store.finish_room_creation(&room, &creator, request).await? {
         return Ok(view(room, StatusCode::CREATED));

@@ -27,7 +27,8 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     // The homeserver knows an invitation by the username. Under another name, the user could not accept it.
     rooms::lock_username(&app, &invitee).await?;
     app.chat.invite(&room.room_id, &caller.username, &invitee.username).await?;
-    let request = MembershipRequest::new(began, app.random.number());
+    let asked = member.as_ref().and_then(|member| member.asked.as_deref());
+    let request = MembershipRequest::new(began, app.random.number()).after(asked);
     if !app.store.invite(&room, invitee.id, &request).await? {
         return Err(Error::AlreadyAMember);
     }

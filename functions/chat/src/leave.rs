@@ -15,7 +15,8 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);
     let (room, user) = try_join(room, lookup::caller(&app, call.caller.user)).await?;
-    match app.store.member(&room, user.id, Reads::Consistent).await?.map(|member| member.membership) {
+    let member = app.store.member(&room, user.id, Reads::Consistent).await?;
+    match member.as_ref().map(|member| member.membership) {
         Some(Membership::Join | Membership::Invite) => {
             match app.chat.leave(&room.room_id, &user.username).await {
                 // Both errors mean that there is nothing to leave: the user is not in the room, or the homeserver
@@ -23,7 +24,8 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
                 Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
                 Err(error) => return Err(error.into()),
             }
-            let request = MembershipRequest::new(began, app.random.number());
+            let asked = member.as_ref().and_then(|member| member.asked.as_deref());
+            let request = MembershipRequest::new(began, app.random.number()).after(asked);
             app.store.leave(&room, user.id, &request).await?;
         }
         None if room.is_private => return Err(Error::NotAMember),

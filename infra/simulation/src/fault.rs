@@ -3,10 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::costs::is_read;
 use crate::dice::Dice;
 use crate::process::Process;
+use crate::signal::Signal;
 
 /// What goes wrong with one call to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +25,8 @@ pub enum Fault {
     /// The network delivers the request twice, the second time late.
     DeliverTwice,
     Throttle,
+    /// The store throttles most writes to the table for some seconds.
+    HotTable,
     /// Another transaction or write holds an item of this request.
     Conflict,
     /// The store does nothing and reports an internal error.
@@ -34,6 +41,21 @@ pub enum Fault {
     CrashBefore,
     /// The environment crashes after the store has carried the request out.
     CrashAfter,
+    /// A prediction reaches the store right after `points` has read the predictions of a match.
+    LatePrediction,
+    /// A run of `points` pauses for a minute or two after it has read the predictions of a match.
+    FreezePoints,
+}
+
+/// A moment in which some faults do much more harm than in others. The season announces it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The result of a match arrives while people predict the match: many predictions are late.
+    EarlyResult,
+    /// A result is about to be corrected: the next run of `points` freezes.
+    Correction,
+    /// A run of `points` is frozen: some of the runs after it crash.
+    FrozenPoints,
 }
 
 impl Fault {
@@ -47,11 +69,12 @@ impl Fault {
         Self::CrashAfter,
     ];
     /// Bugs that need a delayed write are the hardest to find, so delays are listed twice and drawn more often.
-    const WRITES: [Self; 6] = [
+    const WRITES: [Self; 7] = [
         Self::Late,
         Self::Late,
         Self::DeliverTwice,
         Self::DeliverTwice,
+        Self::HotTable,
         Self::Conflict,
         Self::InternalErrorAfter,
     ];
@@ -68,7 +91,8 @@ impl Fault {
         faults.retain(|fault| can_crash || !fault.is_crash());
         let is_batch = operation.starts_with("Batch");
         if !is_read(operation) {
-            faults.extend(Self::WRITES.into_iter().filter(|fault| !is_batch || *fault != Self::Conflict));
+            let single = [Self::Conflict, Self::HotTable];
+            faults.extend(Self::WRITES.into_iter().filter(|fault| !is_batch || !single.contains(fault)));
         }
         if is_batch {
             // AWS often processes only a part of a batch, so this fault is more likely than the others.
@@ -88,6 +112,12 @@ pub struct Faults {
     excluded: Vec<Fault>,
     /// The function whose calls have [`MORE`] times as many faults as other calls.
     unlucky: Option<&'static str>,
+    /// The current moment, and when it ends.
+    moment: Mutex<Option<(Moment, Instant)>>,
+    /// The table whose writes are throttled, and until when.
+    hot: Mutex<Option<(String, Instant)>>,
+    /// Changes when a run of `points` freezes.
+    pub points_frozen: Signal,
     have_stopped: AtomicBool,
     counts: Mutex<BTreeMap<String, u64>>,
     calls: AtomicU64,
@@ -100,14 +130,17 @@ const MORE: u32 = 6;
 const FUNCTIONS: [&str; 8] = ["chat", "coins", "feed", "login", "points", "predictions", "profile", "tally"];
 
 impl Faults {
-    /// Draws all kinds of faults except [`Fault::Freeze`], for the calls of all functions.
+    /// Draws faults for the calls of all functions: all kinds except [`Fault::Freeze`] and [`Fault::HotTable`].
     #[must_use]
     pub fn new(dice: Dice, per_mille: u32) -> Self {
         Self {
             dice,
             per_mille,
-            excluded: vec![Fault::Freeze],
+            excluded: vec![Fault::Freeze, Fault::HotTable],
             unlucky: None,
+            moment: Mutex::default(),
+            hot: Mutex::default(),
+            points_frozen: Signal::default(),
             have_stopped: AtomicBool::new(false),
             counts: Mutex::default(),
             calls: AtomicU64::new(0),
@@ -135,10 +168,23 @@ impl Faults {
         self.have_stopped.load(Ordering::Relaxed)
     }
 
+    /// Begins a moment. It ends after `time`, or when another one begins.
+    pub fn begin(&self, moment: Moment, time: Duration) {
+        *self.moment.lock().expect("no holder of the lock panics") = Some((moment, Instant::now() + time));
+    }
+
     /// Draws the fault of a call to the store. `None` means that the call has no fault.
-    pub fn draw(&self, operation: &str, process: &Process) -> Option<Fault> {
+    pub fn draw(&self, operation: &str, body: &Value, process: &Process) -> Option<Fault> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let function = process.name.split('/').next();
+        if let Some(fault) = self.draw_of_moment(operation, body, function) {
+            self.count(&format!("{fault:?}"));
+            return Some(fault);
+        }
+        if self.is_hot(operation, body) {
+            self.count("Throttle");
+            return Some(Fault::Throttle);
+        }
         let more = if self.unlucky.is_some() && self.unlucky == function { MORE } else { 1 };
         if self.have_stopped() || !self.dice.per_mille(self.per_mille * more) {
             return None;
@@ -150,7 +196,47 @@ impl Faults {
         }
         let fault = *self.dice.choose(&faults);
         self.count(&format!("{fault:?}"));
+        if fault == Fault::HotTable {
+            let end = Instant::now() + self.dice.millis(1_000, 20_000);
+            let table = body["TableName"].as_str().unwrap_or_default().to_owned();
+            *self.hot.lock().expect("no holder of the lock panics") = Some((table, end));
+        }
         Some(fault)
+    }
+
+    /// Decides whether the store throttles this call because of an earlier [`Fault::HotTable`].
+    fn is_hot(&self, operation: &str, body: &Value) -> bool {
+        let hot = self.hot.lock().expect("no holder of the lock panics");
+        let Some((table, end)) = &*hot else { return false };
+        !self.have_stopped()
+            && Instant::now() < *end
+            && !is_read(operation)
+            && body["TableName"] == table.as_str()
+            && !self.dice.once_in(10)
+    }
+
+    /// Draws a fault that belongs to the current moment.
+    fn draw_of_moment(&self, operation: &str, body: &Value, function: Option<&str>) -> Option<Fault> {
+        let (moment, end) = (*self.moment.lock().expect("no holder of the lock panics"))?;
+        if self.have_stopped() || self.per_mille == 0 || Instant::now() > end {
+            return None;
+        }
+        match (moment, function?) {
+            (Moment::EarlyResult, "predictions") if operation == "UpdateItem" && self.dice.once_in(2) => {
+                Some(Fault::LatePrediction)
+            }
+            (Moment::Correction, "points") if reads_predictions(operation, body) => {
+                self.begin(Moment::FrozenPoints, Duration::from_mins(2));
+                self.points_frozen.change();
+                Some(Fault::FreezePoints)
+            }
+            (Moment::FrozenPoints, "points")
+                if operation == "BatchExecuteStatement" && self.dice.once_in(2) =>
+            {
+                Some(Fault::CrashBefore)
+            }
+            _ => None,
+        }
     }
 
     /// Decides whether a fault outside the store happens now. It happens `per_mille` times in 1,000 calls and is counted
@@ -182,4 +268,10 @@ impl Faults {
     pub fn counts(&self) -> BTreeMap<String, u64> {
         self.counts.lock().expect("no holder of the lock panics").clone()
     }
+}
+
+/// Returns whether a call of `points` reads predictions. It also reads the list of the matches that wait for points.
+#[must_use]
+pub fn reads_predictions(operation: &str, body: &Value) -> bool {
+    operation == "Query" && body["ExpressionAttributeValues"].get(":due").is_none()
 }

@@ -166,10 +166,13 @@ impl Homeserver {
 
     /// Makes a call with delays and maybe with a fault. `apply` changes the state.
     async fn call<T>(&self, apply: impl FnOnce(&mut State) -> Result<T, ChatError>) -> Result<T, ChatError> {
-        let unavailable = |why: &str| {
+        let stop_counting = || {
             if let Some(process) = Process::current() {
                 process.stop_counting();
             }
+        };
+        let unavailable = |why: &str| {
+            stop_counting();
             ChatError::Unavailable(why.to_owned())
         };
         tokio::time::sleep(self.faults.dice().millis(1, 80)).await;
@@ -188,7 +191,13 @@ impl Homeserver {
             return Err(unavailable("the request was lost"));
         }
         let result = apply(&mut self.state.lock().expect("no holder of the lock panics"));
-        tokio::time::sleep(self.faults.dice().millis(1, 80)).await;
+        let mut longest = 80;
+        if self.faults.occurs("HomeserverSlow", 30) {
+            // The function may run out of time.
+            stop_counting();
+            longest = 8_000;
+        }
+        tokio::time::sleep(self.faults.dice().millis(1, longest)).await;
         if self.faults.occurs("HomeserverResponseLost", 20) {
             return Err(unavailable("the response was lost"));
         }

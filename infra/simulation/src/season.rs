@@ -9,7 +9,7 @@ use touchline::domain::catalog::Score;
 
 use crate::clock::VirtualClock;
 use crate::dice::Dice;
-use crate::fault::Faults;
+use crate::fault::{Faults, Moment};
 use crate::lambda::{Failed, Lambda};
 use crate::signal::Signal;
 use crate::trace::Trace;
@@ -61,6 +61,9 @@ pub struct Season {
 /// If a world has several matches, the last one begins this much later, after the end of the world. So people predict a
 /// match that never gets a result.
 const NEXT_SEASON: TimeDelta = TimeDelta::days(30);
+
+/// How long a correction waits for a run of `points`.
+const LONGEST_WAIT: Duration = Duration::from_mins(3);
 
 /// The number of teams.
 pub const TEAMS: u32 = 6;
@@ -241,10 +244,19 @@ impl Season {
             2..5 => {
                 // The kick-off in the feed was wrong. The result arrives while people still predict the match.
                 self.sleep_until_before(index, &dice).await;
+                if dice.once_in(2) {
+                    self.faults.begin(Moment::EarlyResult, Duration::from_secs(20));
+                }
                 self.call_for_predictions(index);
                 tokio::time::sleep(dice.millis(0, 4_000)).await;
                 let score = random_score(&dice);
                 self.change_at_once(index, |one| (one.status, one.score) = ("finished", Some(score))).await;
+                if dice.once_in(2) {
+                    // The schedule of `points` runs at any time, for example right after the import.
+                    tokio::time::sleep(dice.millis(0, 2_000)).await;
+                    let result = self.lambda.invoke("points", json!({})).await;
+                    self.trace.line(format_args!("points -> {result:?}"));
+                }
                 return self.correct(index, &dice).await;
             }
             _ => {}
@@ -287,11 +299,16 @@ impl Season {
     /// Corrects some results, some more than once, some within seconds, some while `points` runs.
     async fn correct(&self, index: usize, dice: &Dice) {
         for _ in 0..dice.below(4) {
-            if dice.once_in(2) {
-                self.sleep_until_points_run().await;
-                tokio::time::sleep(dice.millis(0, 400)).await;
-            } else {
-                tokio::time::sleep(dice.millis(1_000, 600_000)).await;
+            match dice.below(4) {
+                0 => {
+                    self.faults.begin(Moment::Correction, LONGEST_WAIT);
+                    self.sleep_until(&self.faults.points_frozen).await;
+                }
+                1 => {
+                    self.sleep_until(&self.points_run).await;
+                    tokio::time::sleep(dice.millis(0, 400)).await;
+                }
+                _ => tokio::time::sleep(dice.millis(1_000, 600_000)).await,
             }
             let score = random_score(dice);
             let is_abandoned = dice.once_in(5);
@@ -345,10 +362,10 @@ impl Season {
         }
     }
 
-    /// Sleeps until `points` begins a run, at most a few minutes.
-    async fn sleep_until_points_run(&self) {
-        let mut seen = self.points_run.count();
-        let _ = tokio::time::timeout(Duration::from_mins(3), self.points_run.changed(&mut seen)).await;
+    /// Sleeps until a signal changes, at most a few minutes.
+    async fn sleep_until(&self, signal: &Signal) {
+        let mut seen = signal.count();
+        let _ = tokio::time::timeout(LONGEST_WAIT, signal.changed(&mut seen)).await;
     }
 
     async fn sleep_until_start(&self, index: usize) {

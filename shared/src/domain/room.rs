@@ -214,6 +214,9 @@ pub struct Member {
     /// The last day on which the member joined, sent a message, or predicted the room's match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Day>,
+    /// The id of the last request that changed the membership.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
 }
 
 impl Member {

@@ -40,15 +40,26 @@ pub const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 /// A request of our API to change a membership.
 #[derive(Debug, Clone)]
 pub struct MembershipRequest {
-    /// The id begins with the time of the request.
+    /// The id begins with a time: when the request began, or shortly after the previous request.
     id: String,
+    nonce: u32,
     began: DateTime<Utc>,
 }
 
 impl MembershipRequest {
     #[must_use]
     pub fn new(began: DateTime<Utc>, nonce: u32) -> Self {
-        Self { id: limit::request_id(began, nonce), began }
+        Self { id: limit::request_id(began, nonce), nonce, began }
+    }
+
+    /// Returns the request with an id that sorts after `asked`, the id of the last request that changed the membership.
+    /// The clock of that request may have been up to a second ahead. If `asked` is newer than that, the id stays.
+    #[must_use]
+    pub fn after(self, asked: Option<&str>) -> Self {
+        let latest = limit::outside(-MAX_CLOCK_DIFFERENCE, self.began);
+        let ahead = asked.filter(|asked| **asked > *self.id && **asked <= *latest);
+        let Some(time) = ahead.and_then(limit::time_of) else { return self };
+        Self { id: limit::request_id(time + TimeDelta::milliseconds(1), self.nonce), ..self }
     }
 
     /// Adds the values of [`NO_NEWER_CHANGE`], and `:told`, to an update.
@@ -59,7 +70,6 @@ impl MembershipRequest {
         update
             .expression_attribute_values(":request", text(&self.id))
             .expression_attribute_values(":began", number(self.began.timestamp_millis()))
-            .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, self.began)))
             .expression_attribute_values(":told", number(told.timestamp_millis()))
     }
 }
@@ -69,11 +79,14 @@ impl MembershipRequest {
 /// A newer homeserver event either supersedes the request or results from it. In both cases the request must not
 /// overwrite the event's change.
 ///
-/// The homeserver's clock may be behind ours. Then a write that reaches the store twice could undo an event that arrived
-/// in between. So `asked` stores the id of the last request that changed the membership, and each request is applied
-/// once. Older requests are not applied either. The clocks of two requests differ by up to a second.
+/// The homeserver's clock may be behind ours. Then a write that reaches the store late or twice could undo an event that
+/// arrived in between. So `asked` stores the id of the last request that changed the membership, and only requests with
+/// later ids are applied.
 const NO_NEWER_CHANGE: &str = "(attribute_not_exists(told) OR told < :began) \
-                               AND (attribute_not_exists(asked) OR (asked <> :request AND asked < :latest))";
+                               AND (attribute_not_exists(asked) OR asked < :request)";
+
+/// The assignments that store the id of a request, and keep the id of the request before it.
+const ASKED: &str = ", asked = :request, asked_before = if_not_exists(asked, :request)";
 
 fn has_text(item: &Item, attribute: &str, expected: &str) -> bool {
     item.get(attribute).and_then(|value| value.as_s().ok()).is_some_and(|value| value == expected)
@@ -173,8 +186,38 @@ impl Store {
         user: UserId,
         request: &MembershipRequest,
     ) -> Result<Joined, StoreError> {
-        let more = ", entry = :request, since = :began, seen = :day, asked = :request";
-        let update = self.membership_update(room, user, Membership::Join, more);
+        let mut request = request.clone();
+        let member = loop {
+            let Some(member) = self.try_join(room, user, &request).await? else { return Ok(Joined::Now) };
+            // A join does not read the membership first. Only the failed condition shows the id of the previous request.
+            let asked = member.get("asked").and_then(|asked| asked.as_s().ok());
+            let later = request.clone().after(asked.map(String::as_str));
+            // If this is a retry of a write that was applied, another request may have changed the membership since.
+            if later.id == request.id || has_text(&member, "asked_before", &request.id) {
+                break member;
+            }
+            request = later;
+        };
+        if has_text(&member, "entry", ELSEWHERE) && self.claim_join(room, user, &request).await? {
+            return Ok(Joined::Now);
+        }
+        // The condition also fails if a newer homeserver event has changed the membership, for example to
+        // `leave`. The join still succeeded, because the homeserver accepted it. The stored membership is
+        // not overwritten: the homeserver sends its events in order, so the newest event has the correct value.
+        let joined_before = has_text(&member, "membership", Membership::Join.as_str())
+            && !has_text(&member, "entry", &request.id);
+        Ok(if joined_before { Joined::Already } else { Joined::Now })
+    }
+
+    /// Stores a join. Returns the stored membership if the condition fails.
+    async fn try_join(
+        &self,
+        room: &Room,
+        user: UserId,
+        request: &MembershipRequest,
+    ) -> Result<Option<Item>, StoreError> {
+        let more = format!(", entry = :request, since = :began, seen = :day{ASKED}");
+        let update = self.membership_update(room, user, Membership::Join, &more);
         let joined = request
             .in_update(update)
             .condition_expression(format!(
@@ -184,19 +227,11 @@ impl Store {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
-        let Err(error) = joined else { return Ok(Joined::Now) };
-        let Some(member) = item_that_failed_condition(&error) else {
-            return Err(StoreError::from_sdk("UpdateItem", &error));
-        };
-        if has_text(&member, "entry", ELSEWHERE) && self.claim_join(room, user, request).await? {
-            return Ok(Joined::Now);
+        let Err(error) = joined else { return Ok(None) };
+        match item_that_failed_condition(&error) {
+            Some(member) => Ok(Some(member)),
+            None => Err(StoreError::from_sdk("UpdateItem", &error)),
         }
-        // The condition also fails if a newer homeserver event has changed the membership, for example to
-        // `leave`. The join still succeeded, because the homeserver accepted it. The stored membership is
-        // not overwritten: the homeserver sends its events in order, so the newest event has the correct value.
-        let joined_before = has_text(&member, "membership", Membership::Join.as_str())
-            && !has_text(&member, "entry", &request.id);
-        Ok(if joined_before { Joined::Already } else { Joined::Now })
     }
 
     /// Makes a request the cause of a stored join that an event reported. Only one request can claim a join. Returns
@@ -211,9 +246,9 @@ impl Store {
         let update = self.member_update(keys::member(&room.room_id, room.shards, user));
         let claimed = request
             .in_update(update)
-            .update_expression("SET entry = :request, since = :began, seen = :day, asked = :request")
+            .update_expression(format!("SET entry = :request, since = :began, seen = :day{ASKED}"))
             .condition_expression(
-                "entry = :elsewhere AND since >= :told AND (attribute_not_exists(asked) OR asked < :latest)",
+                "entry = :elsewhere AND since >= :told AND (attribute_not_exists(asked) OR asked < :request)",
             )
             .expression_attribute_values(":day", number(Day::of(request.began).0))
             .expression_attribute_values(":elsewhere", text(ELSEWHERE))
@@ -229,7 +264,7 @@ impl Store {
         user: UserId,
         request: &MembershipRequest,
     ) -> Result<bool, StoreError> {
-        let update = self.membership_update(room, user, Membership::Invite, ", asked = :request");
+        let update = self.membership_update(room, user, Membership::Invite, ASKED);
         let invited = request
             .in_update(update)
             .condition_expression(format!(
@@ -253,7 +288,7 @@ impl Store {
         user: UserId,
         request: &MembershipRequest,
     ) -> Result<(), StoreError> {
-        let update = self.membership_update(room, user, Membership::Leave, ", asked = :request");
+        let update = self.membership_update(room, user, Membership::Leave, ASKED);
         let left = request
             .in_update(update)
             .condition_expression(format!("membership IN (:join, :invite) AND ({NO_NEWER_CHANGE})"))

@@ -166,6 +166,42 @@ async fn a_repeated_join_does_not_undo_a_leave_on_a_homeserver_whose_clock_is_be
     }
 }
 
+/// As above, but the user leaves with another request, within a second.
+#[tokio::test]
+async fn a_repeated_join_does_not_undo_a_leave_within_the_same_second() {
+    let (app, [alice, bob, _]) = app().await;
+    let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
+    let (store, began, user) = (&app.store, app.clock.now(), UserId(bob.id));
+    let room = store.room(&id).await.unwrap().unwrap();
+    let join = MembershipRequest::new(began, 1);
+    store.join(&room, user, &join).await.unwrap();
+    store.leave(&room, user, &MembershipRequest::new(began + TimeDelta::milliseconds(300), 2)).await.unwrap();
+    let left = began - TimeDelta::seconds(1);
+    store.apply_homeserver_membership(&room, user, Membership::Leave, left).await.unwrap();
+    store.join(&room, user, &join).await.unwrap();
+    let member = store.member(&room, user, Reads::Consistent).await.unwrap().unwrap();
+    assert_eq!(member.membership, Membership::Leave);
+}
+
+/// The clocks of two environments differ by up to a second.
+#[tokio::test]
+async fn a_later_request_counts_although_its_clock_is_behind() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Corner").await.room_id();
+    let membership = || async {
+        let id = RoomId::parse(&room).unwrap();
+        let room = app.store.room(&id).await.unwrap().unwrap();
+        app.store.member(&room, UserId(bob.id), Reads::Consistent).await.unwrap().unwrap().membership
+    };
+    bob.joins(&room).await.expect(200);
+    app.clock.advance(-TimeDelta::milliseconds(400));
+    bob.leaves(&room).await.expect(200);
+    assert_eq!(membership().await, Membership::Leave);
+    app.clock.advance(-TimeDelta::milliseconds(400));
+    bob.joins(&room).await.expect(200);
+    assert_eq!(membership().await, Membership::Join);
+}
+
 #[tokio::test]
 async fn an_invitation_does_not_replace_a_membership_that_began_meanwhile() {
     let (app, [alice, bob, _]) = app().await;

@@ -31,7 +31,7 @@ use lag::Lag;
 
 use crate::costs::Units;
 use crate::dice::Dice;
-use crate::fault::{Fault, Faults};
+use crate::fault::{Fault, Faults, reads_predictions};
 use crate::limits::Limits;
 use crate::process::Process;
 use crate::signal::Signal;
@@ -160,7 +160,7 @@ impl DynamoDb {
             body.insert("ReturnConsumedCapacity".into(), "TOTAL".into());
         }
         tokio::time::sleep(self.0.dice.millis(0, 4)).await;
-        let fault = self.0.faults.draw(&operation, &process);
+        let fault = self.0.faults.draw(&operation, &body, &process);
         if let Some(rewrite) = self.0.rewrite.get() {
             rewrite(&operation, fault, &mut body);
         }
@@ -179,8 +179,12 @@ impl DynamoDb {
                 self.trace(&process, &operation, &body, fault, Some(&response));
                 return Err(lost());
             }
-            Some(Fault::Late) => {
-                let delay = Delay::new(&self.0.dice, 2_000, 6_000);
+            Some(Fault::Late | Fault::LatePrediction) => {
+                let delay = if fault == Some(Fault::Late) {
+                    Delay::new(&self.0.dice, 2_000, 6_000)
+                } else {
+                    Delay::UntilPointsRead
+                };
                 let store = self.clone();
                 self.trace(&process, &operation, &body, fault, None);
                 process.stop_counting();
@@ -205,10 +209,14 @@ impl DynamoDb {
                 });
                 response
             }
-            Some(Fault::Throttle) if operation == "TransactWriteItems" && self.0.dice.once_in(2) => {
+            Some(Fault::Throttle | Fault::HotTable)
+                if operation == "TransactWriteItems" && self.0.dice.once_in(2) =>
+            {
                 cancelled("ThrottlingError", &body, &self.0.dice)
             }
-            Some(Fault::Throttle) => error(400, "ProvisionedThroughputExceededException", Value::Null),
+            Some(Fault::Throttle | Fault::HotTable) => {
+                error(400, "ProvisionedThroughputExceededException", Value::Null)
+            }
             Some(Fault::Conflict) if operation == "TransactWriteItems" => {
                 cancelled("TransactionConflict", &body, &self.0.dice)
             }
@@ -224,6 +232,11 @@ impl DynamoDb {
                 process.freeze(self.0.dice.millis(500, longest));
                 response
             }
+            Some(Fault::FreezePoints) => {
+                let response = self.execute_in(&process, &operation, &body).await;
+                process.freeze(self.0.dice.millis(40_000, 120_000));
+                response
+            }
             Some(Fault::Partial) => self.execute_part(&operation, body.clone()),
             Some(Fault::CrashBefore | Fault::CrashAfter) => {
                 let response = (fault == Some(Fault::CrashAfter)).then(|| self.execute(&operation, &body));
@@ -232,7 +245,7 @@ impl DynamoDb {
             }
         };
         self.trace(&process, &operation, &body, fault, Some(&response));
-        if operation == "Query" && process.name.starts_with("points/") {
+        if process.name.starts_with("points/") && reads_predictions(&operation, &body) {
             self.0.points_read.change();
         }
         if fault.is_none() && response.status().is_success() {
