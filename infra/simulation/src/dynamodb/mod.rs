@@ -226,15 +226,9 @@ impl DynamoDb {
                 self.execute(&operation, &body);
                 error(500, "InternalServerError", Value::Null)
             }
-            Some(Fault::Freeze) => {
+            Some(Fault::Freeze | Fault::FreezePoints) => {
                 let response = self.execute_in(&process, &operation, &body).await;
-                let longest = if self.0.dice.once_in(2) { 240_000 } else { 10_000 };
-                process.freeze(self.0.dice.millis(500, longest));
-                response
-            }
-            Some(Fault::FreezePoints) => {
-                let response = self.execute_in(&process, &operation, &body).await;
-                process.freeze(self.0.dice.millis(40_000, 120_000));
+                process.freeze(self.freeze_time(fault == Some(Fault::FreezePoints)));
                 response
             }
             Some(Fault::Partial) => self.execute_part(&operation, body.clone()),
@@ -255,6 +249,16 @@ impl DynamoDb {
         }
         tokio::time::sleep(self.0.dice.millis(0, 3)).await;
         Ok(response)
+    }
+
+    /// Draws how long a process freezes: long enough for another run of `points`, or any time.
+    fn freeze_time(&self, is_points: bool) -> Duration {
+        let dice = &self.0.dice;
+        match (is_points, dice.once_in(2)) {
+            (true, _) => dice.millis(40_000, 120_000),
+            (false, true) => dice.millis(500, 240_000),
+            (false, false) => dice.millis(500, 10_000),
+        }
     }
 
     /// Waits before a delayed call.
