@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use touchline_stack::template::Template;
 use touchline_stack::{TEMPLATE, yaml};
 
 fn resources() -> Map<String, Value> {
@@ -98,13 +99,26 @@ fn every_table_can_be_restored_and_outlives_the_stack() {
             properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true,
             "{id}"
         );
-        assert_eq!(properties["DeletionProtectionEnabled"], true, "{id}");
+        let protection = &properties["DeletionProtectionEnabled"]["Fn::If"];
+        assert_eq!(protection, &json!(["ProtectsTables", true, false]), "{id}");
         assert_eq!(properties["SSESpecification"]["SSEEnabled"], true, "{id}");
         assert_eq!(
             (&resource["DeletionPolicy"], &resource["UpdateReplacePolicy"]),
-            (&"Retain".into(), &"Retain".into())
+            (&"RetainExceptOnCreate".into(), &"Retain".into())
         );
     }
+}
+
+/// A new account may run only ten executions at once, and Lambda lets nobody reserve the last ones. A table with
+/// deletion protection would stay behind if the first deployment fails.
+#[test]
+fn the_default_parameters_suit_an_empty_account() {
+    let parameters = BTreeMap::from([("AWS::StackName".to_owned(), "mine".to_owned())]);
+    let stack = Template::parse(TEMPLATE).unwrap().resolve(&parameters).unwrap();
+    for function in &stack.functions {
+        assert_eq!(function.reserved_concurrency, None, "{}", function.name);
+    }
+    assert_eq!(yaml::parse(TEMPLATE).unwrap()["Parameters"]["ProtectTables"]["Default"], "no");
 }
 
 #[test]
