@@ -54,7 +54,7 @@ pub enum Moment {
     EarlyResult,
     /// A result is about to be corrected: the next run of `points` freezes.
     Correction,
-    /// A run of `points` is frozen: some of the runs after it crash.
+    /// A run of `points` is frozen: the next runs crash.
     FrozenPoints,
 }
 
@@ -114,6 +114,8 @@ pub struct Faults {
     unlucky: Option<&'static str>,
     /// The current moment, and when it ends.
     moment: Mutex<Option<(Moment, Instant)>>,
+    /// The environment of the run of `points` that was frozen last.
+    frozen: Mutex<String>,
     /// The table whose writes are throttled, and until when.
     hot: Mutex<Option<(String, Instant)>>,
     /// Changes when a run of `points` freezes.
@@ -139,6 +141,7 @@ impl Faults {
             excluded: vec![Fault::Freeze, Fault::HotTable],
             unlucky: None,
             moment: Mutex::default(),
+            frozen: Mutex::default(),
             hot: Mutex::default(),
             points_frozen: Signal::default(),
             have_stopped: AtomicBool::new(false),
@@ -176,8 +179,7 @@ impl Faults {
     /// Draws the fault of a call to the store. `None` means that the call has no fault.
     pub fn draw(&self, operation: &str, body: &Value, process: &Process) -> Option<Fault> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let function = process.name.split('/').next();
-        if let Some(fault) = self.draw_of_moment(operation, body, function) {
+        if let Some(fault) = self.draw_of_moment(operation, body, process) {
             self.count(&format!("{fault:?}"));
             return Some(fault);
         }
@@ -185,7 +187,7 @@ impl Faults {
             self.count("Throttle");
             return Some(Fault::Throttle);
         }
-        let more = if self.unlucky.is_some() && self.unlucky == function { MORE } else { 1 };
+        let more = if self.unlucky == Some(process.function()) { MORE } else { 1 };
         if self.have_stopped() || !self.dice.per_mille(self.per_mille * more) {
             return None;
         }
@@ -216,22 +218,27 @@ impl Faults {
     }
 
     /// Draws a fault that belongs to the current moment.
-    fn draw_of_moment(&self, operation: &str, body: &Value, function: Option<&str>) -> Option<Fault> {
+    fn draw_of_moment(&self, operation: &str, body: &Value, process: &Process) -> Option<Fault> {
         let (moment, end) = (*self.moment.lock().expect("no holder of the lock panics"))?;
         if self.have_stopped() || self.per_mille == 0 || Instant::now() > end {
             return None;
         }
-        match (moment, function?) {
+        match (moment, process.function()) {
             (Moment::EarlyResult, "predictions") if operation == "UpdateItem" && self.dice.once_in(2) => {
                 Some(Fault::LatePrediction)
             }
             (Moment::Correction, "points") if reads_predictions(operation, body) => {
-                self.begin(Moment::FrozenPoints, Duration::from_mins(2));
+                // In half of the cases, the next runs succeed before this one goes on. In the others, they crash, and
+                // this one goes on first.
+                let time = if self.dice.once_in(2) { Duration::from_secs(90) } else { Duration::ZERO };
+                self.begin(Moment::FrozenPoints, time);
+                process.name.clone_into(&mut self.frozen.lock().expect("no holder of the lock panics"));
                 self.points_frozen.change();
                 Some(Fault::FreezePoints)
             }
             (Moment::FrozenPoints, "points")
-                if operation == "BatchExecuteStatement" && self.dice.once_in(2) =>
+                if operation == "BatchExecuteStatement"
+                    && process.name != *self.frozen.lock().expect("no holder of the lock panics") =>
             {
                 Some(Fault::CrashBefore)
             }

@@ -51,6 +51,8 @@ struct RoomState {
     is_private: bool,
     /// The membership of each user: `join`, `invite` or `leave`.
     members: BTreeMap<String, &'static str>,
+    /// When the membership of each user changed.
+    changes: BTreeMap<String, Vec<Instant>>,
 }
 
 impl Homeserver {
@@ -67,6 +69,15 @@ impl Homeserver {
             of.members.iter().map(move |(user, membership)| ((room.clone(), user.clone()), *membership))
         });
         members.collect()
+    }
+
+    /// Returns the membership of a user and when it changed, earliest first.
+    #[must_use]
+    pub fn membership(&self, room: &str, username: &str) -> (&'static str, Vec<Instant>) {
+        let state = self.state.lock().expect("no holder of the lock panics");
+        let Some(of) = state.rooms.get(room) else { return ("leave", Vec::new()) };
+        let changes = of.changes.get(username).cloned().unwrap_or_default();
+        (of.members.get(username).copied().unwrap_or("leave"), changes)
     }
 
     /// Returns whether every event is pushed.
@@ -104,6 +115,7 @@ impl Homeserver {
     fn set_membership(&self, state: &mut State, room: &str, by: &str, whom: &str, to: &'static str) {
         if let Some(of) = state.rooms.get_mut(room) {
             of.members.insert(whom.to_owned(), to);
+            of.changes.entry(whom.to_owned()).or_default().push(Instant::now());
         }
         let event = json!({
             "type": "m.room.member",
@@ -131,6 +143,10 @@ impl Homeserver {
         // The transactions that were accepted, in order.
         let mut accepted: Vec<Vec<Value>> = Vec::new();
         loop {
+            // Sometimes events wait, and the next transaction contains several.
+            if self.faults.occurs("SlowPush", 100) {
+                tokio::time::sleep(self.faults.dice().millis(0, 10_000)).await;
+            }
             let events: Vec<Value> = {
                 let mut state = self.state.lock().expect("no holder of the lock panics");
                 let count = state.outbox.len().min(1 + self.faults.dice().below(10) as usize);

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde_json::Value;
+use tokio::time::Instant;
 use touchline::domain::MAX_CLOCK_DIFFERENCE;
 use touchline::domain::catalog::Score;
 use touchline::domain::prediction::Pick;
 use touchline_testing::{Api as _, Persona, Request, Response, User};
 
 use crate::dice::Dice;
+use crate::dynamodb::DynamoDb;
 use crate::gateway::Gateway;
 use crate::homeserver::{ClientAction, Homeserver};
 use crate::season::{Season, TEAMS, TrueMatch};
@@ -23,6 +25,9 @@ const CATALOG_DELAY: TimeDelta = TimeDelta::seconds(10);
 
 /// The longest time for which a person waits for a kick-off.
 const LONGEST_PAUSE: Duration = Duration::from_hours(72);
+
+/// How long before a request a membership must not have changed on the homeserver, so that the request decides.
+const EVENT_TIME: Duration = Duration::from_secs(10);
 
 /// The longest time that a function may take for a request.
 const FUNCTION_TIME: TimeDelta = TimeDelta::minutes(1);
@@ -37,6 +42,8 @@ pub struct Shared {
     pub rooms: Mutex<Vec<String>>,
     /// The username of each person who has logged in.
     pub usernames: Mutex<BTreeMap<u32, String>>,
+    pub dynamodb: DynamoDb,
+    pub rooms_table: String,
     /// Descriptions of what must never happen, but did.
     pub violations: Mutex<Vec<String>>,
 }
@@ -45,6 +52,16 @@ impl Shared {
     pub fn violation(&self, what: String) {
         self.gateway.trace.line(format_args!("VIOLATION {what}"));
         self.violations.lock().expect("no holder of the lock panics").push(what);
+    }
+
+    /// Returns the stored membership of a user: `join`, `invite` or `leave`.
+    fn stored_membership(&self, room: &str, user: u32) -> String {
+        let id = user.to_string();
+        let items = self.dynamodb.items(&self.rooms_table);
+        let member = items.iter().find(|item| {
+            item["room_id"]["S"] == room && item["user_id"]["N"] == *id && !item["membership"].is_null()
+        });
+        member.and_then(|member| member["membership"]["S"].as_str()).unwrap_or("leave").to_owned()
     }
 }
 
@@ -531,7 +548,7 @@ impl Person {
 
     async fn join(&mut self, user: &User<Gateway>) {
         let room = self.any_room();
-        self.insist(user.joins(&room)).await;
+        self.change_membership(user, &room, user.joins(&room)).await;
         // Some change their mind within seconds, some of them twice.
         for again in [false, true] {
             if !self.dice.once_in(2) {
@@ -539,16 +556,33 @@ impl Person {
             }
             tokio::time::sleep(self.dice.millis(0, 5_000)).await;
             if again {
-                self.insist(user.joins(&room)).await;
+                self.change_membership(user, &room, user.joins(&room)).await;
             } else {
-                self.insist(user.leaves(&room)).await;
+                self.change_membership(user, &room, user.leaves(&room)).await;
             }
         }
     }
 
     async fn leave(&mut self, user: &User<Gateway>) {
         let room = self.any_room();
-        self.insist(user.leaves(&room)).await;
+        self.change_membership(user, &room, user.leaves(&room)).await;
+    }
+
+    /// Sends a join or a leave. After it is acknowledged, the stored membership must be the homeserver's, even before
+    /// the homeserver's event arrives. Skips memberships that had another change recently, because its event may
+    /// still be on the way.
+    async fn change_membership<V>(&self, user: &User<Gateway>, room: &str, request: Request<Gateway, V>) {
+        let began = Instant::now();
+        let (response, _) = self.insist(request).await;
+        let (on_homeserver, changes) = self.shared.homeserver.membership(room, &user.username);
+        let recent = changes.iter().filter(|change| **change + EVENT_TIME > began).count();
+        let stored = self.shared.stored_membership(room, user.id);
+        if response.status == 200 && recent <= 1 && stored != on_homeserver {
+            self.shared.violation(format!(
+                "{} is 200, but {} is {stored} and on the homeserver {on_homeserver}",
+                response.request, user.username
+            ));
+        }
     }
 
     fn any_username(&self) -> Option<String> {

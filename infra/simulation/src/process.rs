@@ -75,6 +75,12 @@ impl Process {
         }
     }
 
+    /// Returns the name of the function, which is the first part of the environment's name.
+    #[must_use]
+    pub fn function(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+
     fn frozen_until(&self) -> Option<Instant> {
         let mut until = self.frozen_until.lock().expect("no holder of the lock panics");
         *until = until.filter(|until| *until > Instant::now());

@@ -299,12 +299,13 @@ impl Season {
     /// Corrects some results, some more than once, some within seconds, some while `points` runs.
     async fn correct(&self, index: usize, dice: &Dice) {
         for _ in 0..dice.below(4) {
-            match dice.below(4) {
-                0 => {
+            let interrupts = dice.once_in(4);
+            match dice.below(3) {
+                _ if interrupts => {
                     self.faults.begin(Moment::Correction, LONGEST_WAIT);
                     self.sleep_until(&self.faults.points_frozen).await;
                 }
-                1 => {
+                0 => {
                     self.sleep_until(&self.points_run).await;
                     tokio::time::sleep(dice.millis(0, 400)).await;
                 }
@@ -320,6 +321,10 @@ impl Season {
                     if is_abandoned { ("abandoned", one.score) } else { ("finished", Some(score)) };
             })
             .await;
+            // A later correction would repair what the interrupted run does wrong.
+            if interrupts && dice.once_in(2) {
+                return;
+            }
         }
     }
 

@@ -205,6 +205,8 @@ impl World {
             season,
             rooms: std::sync::Mutex::default(),
             usernames: std::sync::Mutex::default(),
+            dynamodb: dynamodb.clone(),
+            rooms_table: config.tables.rooms.clone(),
             violations: std::sync::Mutex::default(),
         });
         Self { plan, config, dynamodb, store, streams, mappings, faults, trace, shared }

@@ -239,7 +239,7 @@ impl DynamoDb {
             }
         };
         self.trace(&process, &operation, &body, fault, Some(&response));
-        if process.name.starts_with("points/") && reads_predictions(&operation, &body) {
+        if process.function() == "points" && reads_predictions(&operation, &body) {
             self.0.points_read.change();
         }
         if fault.is_none() && response.status().is_success() {
@@ -255,7 +255,7 @@ impl DynamoDb {
     fn freeze_time(&self, is_points: bool) -> Duration {
         let dice = &self.0.dice;
         match (is_points, dice.once_in(2)) {
-            (true, _) => dice.millis(40_000, 120_000),
+            (true, _) => dice.millis(60_000, 150_000),
             (false, true) => dice.millis(500, 240_000),
             (false, false) => dice.millis(500, 10_000),
         }
