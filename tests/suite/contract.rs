@@ -159,7 +159,6 @@ fn every_table_can_be_recovered_and_every_table_except_wallets_has_a_time_to_liv
         assert_eq!(properties["KeySchema"][0]["AttributeName"], "pk", "{}", table.name);
         assert_eq!(properties["KeySchema"][1]["AttributeName"], "sk", "{}", table.name);
         assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST");
-        assert_eq!(properties["DeletionProtectionEnabled"], true);
         assert_eq!(properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
         // Items of wallets must never expire.
         let expires = table.logical_id != "WalletsTable";

@@ -109,7 +109,7 @@ fn every_table_can_be_restored_and_outlives_the_stack() {
     }
 }
 
-/// A new account may run only ten executions at once, and Lambda lets nobody reserve the last ones. A table with
+/// A new account may run only about ten executions at once, and Lambda keeps that many unreserved. A table with
 /// deletion protection would stay behind if the first deployment fails.
 #[test]
 fn the_default_parameters_suit_an_empty_account() {

@@ -20,16 +20,16 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     if !member.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::NotAMember);
     }
-    let member = app.store.member(&room, invitee.id, Reads::Consistent).await?;
-    if member.as_ref().is_some_and(Member::has_joined) {
+    let before = app.store.member(&room, invitee.id, Reads::Consistent).await?;
+    if before.as_ref().is_some_and(Member::has_joined) {
         return Err(Error::AlreadyAMember);
     }
     // The homeserver knows an invitation by the username. Under another name, the user could not accept it.
     rooms::lock_username(&app, &invitee).await?;
     app.chat.invite(&room.room_id, &caller.username, &invitee.username).await?;
-    let asked = member.as_ref().and_then(|member| member.asked.as_deref());
-    let request = MembershipRequest::new(began, app.random.number()).after(asked);
-    if !app.store.invite(&room, invitee.id, &request).await? {
+    let nonce = app.random.number();
+    let request = MembershipRequest::new(&room, invitee.id, before.as_ref(), began, nonce);
+    if !app.store.invite(&request).await? {
         return Err(Error::AlreadyAMember);
     }
     let data = InvitationView { room_id: room.room_id, user_id: invitee.id, membership: Membership::Invite };

@@ -16,18 +16,18 @@ pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<Memb
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);
     let (room, user) = try_join(room, lookup::caller(&app, call.caller.user)).await?;
-    let is_invited = if room.is_private {
-        match app.store.member(&room, user.id, Reads::Consistent).await?.map(|member| member.membership) {
-            Some(Membership::Join) => return Err(Error::AlreadyAMember),
-            other => other == Some(Membership::Invite),
-        }
-    } else {
-        true
+    // In a public room, most users join for the first time, so reading their membership would be wasted.
+    let before =
+        if room.is_private { app.store.member(&room, user.id, Reads::Consistent).await? } else { None };
+    let is_invited = match before.as_ref().map(|member| member.membership) {
+        Some(Membership::Join) => return Err(Error::AlreadyAMember),
+        membership => !room.is_private || membership == Some(Membership::Invite),
     };
     rooms::lock_username(&app, &user).await?;
     app.chat.join(&room, &user.username, is_invited).await?;
-    let request = MembershipRequest::new(began, app.random.number());
-    match app.store.join(&room, user.id, &request).await? {
+    let nonce = app.random.number();
+    let request = MembershipRequest::new(&room, user.id, before.as_ref(), began, nonce);
+    match app.store.join(&request).await? {
         Joined::Now => {
             let data = MembershipView { room_id: room.room_id, membership: Membership::Join };
             Ok(Message { message: "You joined the room.".into(), data }.into())

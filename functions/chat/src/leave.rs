@@ -15,22 +15,20 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);
     let (room, user) = try_join(room, lookup::caller(&app, call.caller.user)).await?;
-    let member = app.store.member(&room, user.id, Reads::Consistent).await?;
-    match member.as_ref().map(|member| member.membership) {
-        Some(Membership::Join | Membership::Invite) => {
-            match app.chat.leave(&room.room_id, &user.username).await {
-                // Both errors mean that there is nothing to leave: the user is not in the room, or the homeserver
-                // has no such room.
-                Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let asked = member.as_ref().and_then(|member| member.asked.as_deref());
-            let request = MembershipRequest::new(began, app.random.number()).after(asked);
-            app.store.leave(&room, user.id, &request).await?;
-        }
-        None if room.is_private => return Err(Error::NotAMember),
-        Some(Membership::Leave) | None => {}
+    let before = app.store.member(&room, user.id, Reads::Consistent).await?;
+    if before.is_none() && room.is_private {
+        return Err(Error::NotAMember);
     }
+    // The homeserver decides, even if no membership is stored: the event of a join may still be on the way.
+    match app.chat.leave(&room.room_id, &user.username).await {
+        // Both errors mean that there is nothing to leave: the user is not in the room, or the homeserver has no such
+        // room.
+        Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let nonce = app.random.number();
+    let request = MembershipRequest::new(&room, user.id, before.as_ref(), began, nonce);
+    app.store.leave(&request).await?;
     let data = MembershipView { room_id: room.room_id, membership: Membership::Leave };
     Ok(Message { message: "You left the room.".into(), data }.into())
 }

@@ -25,7 +25,7 @@ pub enum Fault {
     /// The network delivers the request twice, the second time late.
     DeliverTwice,
     Throttle,
-    /// The store throttles most writes to the table for some seconds.
+    /// The store throttles most single writes to the table for some seconds.
     HotTable,
     /// Another transaction or write holds an item of this request.
     Conflict,
@@ -91,8 +91,13 @@ impl Fault {
         faults.retain(|fault| can_crash || !fault.is_crash());
         let is_batch = operation.starts_with("Batch");
         if !is_read(operation) {
-            let single = [Self::Conflict, Self::HotTable];
-            faults.extend(Self::WRITES.into_iter().filter(|fault| !is_batch || !single.contains(fault)));
+            faults.extend(Self::WRITES);
+            faults.retain(|fault| match fault {
+                Self::Conflict => !is_batch,
+                // Transactions and batches can write to several tables.
+                Self::HotTable => !is_batch && !operation.starts_with("Transact"),
+                _ => true,
+            });
         }
         if is_batch {
             // AWS often processes only a part of a batch, so this fault is more likely than the others.

@@ -40,7 +40,7 @@ pub fn outside(window: TimeDelta, now: DateTime<Utc>) -> String {
     format!("{:013}~", (now - window).timestamp_millis())
 }
 
-pub(crate) fn time_of(id: &str) -> Option<DateTime<Utc>> {
+pub(super) fn time_of(id: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp_millis(id.get(..13)?.parse().ok()?)
 }
 

@@ -214,9 +214,12 @@ pub struct Member {
     /// The last day on which the member joined, sent a message, or predicted the room's match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Day>,
-    /// The id of the last request that changed the membership.
+    /// The id of the last request of our API that changed the membership.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
+    /// The time of the last homeserver event that changed the membership, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<i64>,
 }
 
 impl Member {

@@ -4,7 +4,7 @@
 //! these copies, the members of a room are counted and ranked.
 //!
 //! A membership changes through homeserver events and through requests to our API. The attribute `told` is the
-//! time of the latest change, in milliseconds since 1970. A homeserver event supersedes all older changes.
+//! time of the latest event, in milliseconds since 1970, and `asked` the id of the latest request.
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
@@ -13,6 +13,7 @@ use futures_util::future::try_join_all;
 use serde::Deserialize;
 
 use super::condition::{condition_held, item_that_failed_condition};
+use super::conflict_retry::Retry;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
@@ -21,7 +22,7 @@ use super::store::{Reads, Store, every_item};
 use super::tallies::VersionedStats;
 use crate::domain::room::{Day, Member, Membership, Room, RoomId};
 use crate::domain::tally::UserStats;
-use crate::domain::{MAX_CLOCK_DIFFERENCE, Prediction, UserId, limit};
+use crate::domain::{Prediction, UserId, limit};
 
 /// The index of memberships by user and room.
 const BY_USER: &str = "by_user";
@@ -38,55 +39,70 @@ const ELSEWHERE: &str = "elsewhere";
 pub const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
 /// A request of our API to change a membership.
-#[derive(Debug, Clone)]
-pub struct MembershipRequest {
-    /// The id begins with a time: when the request began, or shortly after the previous request.
+///
+/// The homeserver carries a request out and then reports it as an event, so the events always have the last word. The
+/// write of the request only shows the change earlier. It must not hide an event, so it is applied only if the
+/// membership is still as it was before the homeserver was called.
+#[derive(Debug)]
+pub struct MembershipRequest<'a> {
     id: String,
-    nonce: u32,
+    room: &'a Room,
+    user: UserId,
+    before: Option<&'a Member>,
     began: DateTime<Utc>,
 }
 
-impl MembershipRequest {
+impl<'a> MembershipRequest<'a> {
+    /// `before` is the membership before the homeserver was called, read strongly consistent. If it was not read, or there
+    /// is none, the request is stored unless an event has created or changed the membership.
     #[must_use]
-    pub fn new(began: DateTime<Utc>, nonce: u32) -> Self {
-        Self { id: limit::request_id(began, nonce), nonce, began }
-    }
-
-    /// Returns the request with an id that sorts after `asked`, the id of the last request that changed the membership.
-    /// The clock of that request may have been up to a second ahead. If `asked` is newer than that, the id stays.
-    #[must_use]
-    pub fn after(self, asked: Option<&str>) -> Self {
-        let latest = limit::outside(-MAX_CLOCK_DIFFERENCE, self.began);
-        let ahead = asked.filter(|asked| **asked > *self.id && **asked <= *latest);
-        let Some(time) = ahead.and_then(limit::time_of) else { return self };
-        Self { id: limit::request_id(time + TimeDelta::milliseconds(1), self.nonce), ..self }
-    }
-
-    /// Adds the values of [`NO_NEWER_CHANGE`], and `:told`, to an update.
-    fn in_update(&self, update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
-        // The homeserver event that results from the request must have a later time than `:told`, so the difference of
-        // the clocks is subtracted.
-        let told = self.began - CLOCK_SKEW;
-        update
-            .expression_attribute_values(":request", text(&self.id))
-            .expression_attribute_values(":began", number(self.began.timestamp_millis()))
-            .expression_attribute_values(":told", number(told.timestamp_millis()))
+    pub fn new(
+        room: &'a Room,
+        user: UserId,
+        before: Option<&'a Member>,
+        began: DateTime<Utc>,
+        nonce: u32,
+    ) -> Self {
+        Self { id: limit::request_id(began, nonce), room, user, before, began }
     }
 }
 
-/// A condition that holds if no newer change of the membership is stored than the API request.
-///
-/// A newer homeserver event either supersedes the request or results from it. In both cases the request must not
-/// overwrite the event's change.
-///
-/// The homeserver's clock may be behind ours. Then a write that reaches the store late or twice could undo an event that
-/// arrived in between. So `asked` stores the id of the last request that changed the membership, and only requests with
-/// later ids are applied.
-const NO_NEWER_CHANGE: &str = "(attribute_not_exists(told) OR told < :began) \
-                               AND (attribute_not_exists(asked) OR asked < :request)";
+/// The state of a membership: the last request and the last event that changed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Version {
+    asked: Option<String>,
+    told: Option<i64>,
+}
 
-/// The assignments that store the id of a request, and keep the id of the request before it.
-const ASKED: &str = ", asked = :request, asked_before = if_not_exists(asked, :request)";
+impl Version {
+    fn of(member: &Member) -> Self {
+        Self { asked: member.asked.clone(), told: member.told }
+    }
+
+    /// Adds the condition that the stored membership has this version.
+    fn in_condition(&self, mut update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
+        let mut condition = Vec::new();
+        let asked = self.asked.as_ref().map(text);
+        for (name, value) in [("asked", asked), ("told", self.told.map(number))] {
+            if let Some(value) = value {
+                condition.push(format!("{name} = :{name}_before"));
+                update = update.expression_attribute_values(format!(":{name}_before"), value);
+            } else {
+                condition.push(format!("attribute_not_exists({name})"));
+            }
+        }
+        update.condition_expression(condition.join(" AND "))
+    }
+}
+
+/// Returns whether a request can change a membership.
+fn can_change(from: Option<Membership>, to: Membership) -> bool {
+    match to {
+        Membership::Join => from != Some(Membership::Join),
+        Membership::Invite => !matches!(from, Some(Membership::Join | Membership::Invite)),
+        Membership::Leave => matches!(from, Some(Membership::Join | Membership::Invite)),
+    }
+}
 
 fn has_text(item: &Item, attribute: &str, expected: &str) -> bool {
     item.get(attribute).and_then(|value| value.as_s().ok()).is_some_and(|value| value == expected)
@@ -142,8 +158,8 @@ impl Store {
         self.get(&self.tables.rooms, keys::member(&room.room_id, room.shards, user), reads).await
     }
 
-    /// Builds an update that sets the attribute `membership` to `to`, and also sets the room, the user and
-    /// `told`. `more` contains further `SET` assignments. The caller must add the value of `:told`.
+    /// Builds an update that sets the attribute `membership` to `to`, and also sets the room and the user. `more`
+    /// contains further `SET` assignments.
     fn membership_update(
         &self,
         room: &Room,
@@ -151,12 +167,9 @@ impl Store {
         to: Membership,
         more: &str,
     ) -> UpdateItemFluentBuilder {
-        let mut set = format!("SET room_id = :room, user_id = :user, membership = :to, told = :told{more}");
+        let mut set = format!("SET room_id = :room, user_id = :user, membership = :to{more}");
         let mut update = self
-            .client
-            .update_item()
-            .table_name(&self.tables.rooms)
-            .set_key(Some(keys::member(&room.room_id, room.shards, user).into()))
+            .member_update(keys::member(&room.room_id, room.shards, user))
             .expression_attribute_values(":room", text(room.room_id.as_str()))
             .expression_attribute_values(":user", number(user))
             .expression_attribute_values(":to", text(to.as_str()));
@@ -175,82 +188,38 @@ impl Store {
         update.update_expression(set)
     }
 
-    /// Joins a user to a room. A retry of the same request returns [`Joined::Now`] again.
+    /// Joins a user to a room.
     ///
     /// The homeserver also reports this join as an event. If the event is applied before this write, the stored
     /// join looks like a join with a Matrix client: `entry` is `ELSEWHERE`. So if such a join is newer than this
     /// request, the request claims it and returns [`Joined::Now`].
-    pub async fn join(
-        &self,
-        room: &Room,
-        user: UserId,
-        request: &MembershipRequest,
-    ) -> Result<Joined, StoreError> {
-        let mut request = request.clone();
-        let member = loop {
-            let Some(member) = self.try_join(room, user, &request).await? else { return Ok(Joined::Now) };
-            // A join does not read the membership first. Only the failed condition shows the id of the previous request.
-            let asked = member.get("asked").and_then(|asked| asked.as_s().ok());
-            let later = request.clone().after(asked.map(String::as_str));
-            // If this is a retry of a write that was applied, another request may have changed the membership since.
-            if later.id == request.id || has_text(&member, "asked_before", &request.id) {
-                break member;
-            }
-            request = later;
-        };
-        if has_text(&member, "entry", ELSEWHERE) && self.claim_join(room, user, &request).await? {
+    pub async fn join(&self, request: &MembershipRequest<'_>) -> Result<Joined, StoreError> {
+        let Some(found) = self.request(request, Membership::Join).await? else { return Ok(Joined::Now) };
+        let is_joined = has_text(&found, "membership", Membership::Join.as_str());
+        // If the user is not joined, the homeserver accepted the join, and its event follows.
+        if !is_joined || self.claim_join(request, &found).await? {
             return Ok(Joined::Now);
         }
-        // The condition also fails if a newer homeserver event has changed the membership, for example to
-        // `leave`. The join still succeeded, because the homeserver accepted it. The stored membership is
-        // not overwritten: the homeserver sends its events in order, so the newest event has the correct value.
-        let joined_before = has_text(&member, "membership", Membership::Join.as_str())
-            && !has_text(&member, "entry", &request.id);
-        Ok(if joined_before { Joined::Already } else { Joined::Now })
-    }
-
-    /// Stores a join. Returns the stored membership if the condition fails.
-    async fn try_join(
-        &self,
-        room: &Room,
-        user: UserId,
-        request: &MembershipRequest,
-    ) -> Result<Option<Item>, StoreError> {
-        let more = format!(", entry = :request, since = :began, seen = :day{ASKED}");
-        let update = self.membership_update(room, user, Membership::Join, &more);
-        let joined = request
-            .in_update(update)
-            .condition_expression(format!(
-                "attribute_not_exists(membership) OR (membership <> :to AND ({NO_NEWER_CHANGE}))"
-            ))
-            .expression_attribute_values(":day", number(Day::of(request.began).0))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
-            .await;
-        let Err(error) = joined else { return Ok(None) };
-        match item_that_failed_condition(&error) {
-            Some(member) => Ok(Some(member)),
-            None => Err(StoreError::from_sdk("UpdateItem", &error)),
-        }
+        Ok(Joined::Already)
     }
 
     /// Makes a request the cause of a stored join that an event reported. Only one request can claim a join. Returns
-    /// false if the join is older than the request, or another request claimed it. Keeps `told`, the time of the event,
-    /// so that older events cannot undo the join.
-    async fn claim_join(
-        &self,
-        room: &Room,
-        user: UserId,
-        request: &MembershipRequest,
-    ) -> Result<bool, StoreError> {
-        let update = self.member_update(keys::member(&room.room_id, room.shards, user));
-        let claimed = request
-            .in_update(update)
-            .update_expression(format!("SET entry = :request, since = :began, seen = :day{ASKED}"))
+    /// false if the join is older than the request, or another request claimed it.
+    async fn claim_join(&self, request: &MembershipRequest<'_>, found: &Item) -> Result<bool, StoreError> {
+        let Some(told) = found.get("told").filter(|_| has_text(found, "entry", ELSEWHERE)) else {
+            return Ok(false);
+        };
+        let claimed = self
+            .member_update(keys::member(&request.room.room_id, request.room.shards, request.user))
+            .update_expression("SET entry = :request, since = :began, seen = :day, asked = :request")
             .condition_expression(
-                "entry = :elsewhere AND since >= :told AND (attribute_not_exists(asked) OR asked < :request)",
+                "told = :told AND (entry = :request OR (entry = :elsewhere AND since >= :earliest))",
             )
+            .expression_attribute_values(":request", text(&request.id))
+            .expression_attribute_values(":began", number(request.began.timestamp_millis()))
             .expression_attribute_values(":day", number(Day::of(request.began).0))
+            .expression_attribute_values(":told", told.clone())
+            .expression_attribute_values(":earliest", number((request.began - CLOCK_SKEW).timestamp_millis()))
             .expression_attribute_values(":elsewhere", text(ELSEWHERE))
             .send()
             .await;
@@ -258,48 +227,80 @@ impl Store {
     }
 
     /// Invites a user. Returns false if the user has joined already.
-    pub async fn invite(
-        &self,
-        room: &Room,
-        user: UserId,
-        request: &MembershipRequest,
-    ) -> Result<bool, StoreError> {
-        let update = self.membership_update(room, user, Membership::Invite, ASKED);
-        let invited = request
-            .in_update(update)
-            .condition_expression(format!(
-                "attribute_not_exists(membership) OR (membership <> :join AND ({NO_NEWER_CHANGE}))"
-            ))
-            .expression_attribute_values(":join", text(Membership::Join.as_str()))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
-            .await;
-        let Err(error) = invited else { return Ok(true) };
-        let Some(member) = item_that_failed_condition(&error) else {
-            return Err(StoreError::from_sdk("UpdateItem", &error));
-        };
-        Ok(!has_text(&member, "membership", Membership::Join.as_str()))
+    pub async fn invite(&self, request: &MembershipRequest<'_>) -> Result<bool, StoreError> {
+        let found = self.request(request, Membership::Invite).await?;
+        Ok(!found.is_some_and(|found| has_text(&found, "membership", Membership::Join.as_str())))
     }
 
     /// Ends a membership or declines an invitation. Does nothing if the user is neither joined nor invited.
-    pub async fn leave(
-        &self,
-        room: &Room,
-        user: UserId,
-        request: &MembershipRequest,
-    ) -> Result<(), StoreError> {
-        let update = self.membership_update(room, user, Membership::Leave, ASKED);
-        let left = request
-            .in_update(update)
-            .condition_expression(format!("membership IN (:join, :invite) AND ({NO_NEWER_CHANGE})"))
-            .expression_attribute_values(":join", text(Membership::Join.as_str()))
-            .expression_attribute_values(":invite", text(Membership::Invite.as_str()))
-            .send()
-            .await;
-        condition_held("UpdateItem", left).map(|_| ())
+    pub async fn leave(&self, request: &MembershipRequest<'_>) -> Result<(), StoreError> {
+        self.request(request, Membership::Leave).await.map(|_| ())
     }
 
-    /// Applies a membership event of the homeserver, unless a newer change of the membership is stored.
+    /// Stores the membership that a request asks for. Returns the stored membership if the request is not applied,
+    /// because there is nothing to change or because an event may have changed the membership since.
+    async fn request(
+        &self,
+        request: &MembershipRequest<'_>,
+        to: Membership,
+    ) -> Result<Option<Item>, StoreError> {
+        let before = request.before.map(|member| (member.membership, Version::of(member)));
+        let told = before.as_ref().and_then(|(_, version)| version.told);
+        let (mut from, mut version) = before.unzip();
+        let mut retry = Retry::immediate("a membership", 5);
+        let mut found = None;
+        while can_change(from, to) {
+            found = self.try_request(request, to, version.as_ref()).await?;
+            let Some(item) = &found else { return Ok(None) };
+            let member: Member = from_item(item.clone())?;
+            if member.asked.as_ref() == Some(&request.id) {
+                // The write succeeded, but its response was lost and the SDK retried the write.
+                return Ok(None);
+            }
+            if member.told != told {
+                return Ok(found);
+            }
+            // Only another request has changed the membership. Apply this one after it.
+            (from, version) = (Some(member.membership), Some(Version::of(&member)));
+            retry.again().await?;
+        }
+        Ok(found)
+    }
+
+    /// Stores a membership if the stored one has this version, or does not exist if there is no version. Returns the
+    /// stored membership if the condition fails.
+    async fn try_request(
+        &self,
+        request: &MembershipRequest<'_>,
+        to: Membership,
+        version: Option<&Version>,
+    ) -> Result<Option<Item>, StoreError> {
+        let MembershipRequest { room, user, id, began, .. } = request;
+        let mut update = if to == Membership::Join {
+            let more = ", asked = :request, entry = :request, since = :began, seen = :day";
+            self.membership_update(room, *user, to, more)
+                .expression_attribute_values(":began", number(began.timestamp_millis()))
+                .expression_attribute_values(":day", number(Day::of(*began).0))
+        } else {
+            self.membership_update(room, *user, to, ", asked = :request")
+        };
+        update = match version {
+            Some(version) => version.in_condition(update),
+            None => update.condition_expression("attribute_not_exists(membership)"),
+        };
+        let stored = update
+            .expression_attribute_values(":request", text(id))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .send()
+            .await;
+        let Err(error) = stored else { return Ok(None) };
+        match item_that_failed_condition(&error) {
+            Some(found) => Ok(Some(found)),
+            None => Err(StoreError::from_sdk("UpdateItem", &error)),
+        }
+    }
+
+    /// Applies a membership event of the homeserver, unless a newer event was applied.
     pub async fn apply_homeserver_membership(
         &self,
         room: &Room,
@@ -310,13 +311,13 @@ impl Store {
         let update = if to == Membership::Join {
             // If the user joined through our API, `entry` and `since` keep the id and the time of the join
             // request.
-            let more = ", entry = if_not_exists(entry, :elsewhere), since = if_not_exists(since, :told), \
-                        seen = :day";
+            let more = ", told = :told, entry = if_not_exists(entry, :elsewhere), \
+                        since = if_not_exists(since, :told), seen = :day";
             self.membership_update(room, user, to, more)
                 .expression_attribute_values(":elsewhere", text(ELSEWHERE))
                 .expression_attribute_values(":day", number(Day::of(at).0))
         } else {
-            self.membership_update(room, user, to, "")
+            self.membership_update(room, user, to, ", told = :told")
         };
         let applied = update
             .condition_expression("attribute_not_exists(told) OR told <= :told")

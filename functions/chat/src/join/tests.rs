@@ -1,10 +1,10 @@
 use chrono::TimeDelta;
 use serde_json::json;
-use touchline::domain::room::Membership;
-use touchline::domain::{RoomId, UserId};
+use touchline::domain::UserId;
+use touchline::domain::room::{Member, Membership, Room, RoomId};
 use touchline::storage::Reads;
 use touchline::storage::members::{Joined, MembershipRequest};
-use touchline_testing::{Fault, concurrently};
+use touchline_testing::{Fault, TestApp, concurrently};
 
 use crate::testing::{app, builder, listed, membership_event, process_changes};
 
@@ -97,138 +97,123 @@ async fn new_users_can_use_new_rooms_although_eventually_consistent_reads_miss_b
     bob.requests_chat_credentials().await.expect(200);
 }
 
-/// The homeserver can push a join event before the request that caused the event has stored the membership.
-#[tokio::test]
-async fn a_join_succeeds_although_the_homeserver_pushed_the_join_event_first() {
-    let (app, [alice, bob, carol]) = app().await;
-    let room = alice.creates_room("Corner").await.room_id();
-    app.homeserver().pushes("1", [membership_event(&app, &room, bob.chat_id(), "join", 1)]).await.expect(200);
-    bob.joins(&room).await.expect(200);
-    bob.joins(&room).await.expect_error(409, "already_a_member");
-    // The creator is a member from the creation on. A later join event does not let the creator join again.
-    app.homeserver()
-        .pushes("m", [membership_event(&app, &room, alice.chat_id(), "join", 1)])
-        .await
-        .expect(200);
-    alice.joins(&room).await.expect_error(409, "already_a_member");
-    // Carol joined through the homeserver a minute before her request, so her request is a second join.
-    app.homeserver()
-        .pushes("2", [membership_event(&app, &room, carol.chat_id(), "join", -60)])
-        .await
-        .expect(200);
-    carol.joins(&room).await.expect_error(409, "already_a_member");
-    process_changes(&app).await;
-    assert_eq!(listed(&carol, &room).await.unwrap()["member_count"], 3);
+/// A room, and a request of Bob whose homeserver call is done but whose write is not.
+struct Pending {
+    app: TestApp,
+    room: Room,
+    bob: UserId,
 }
 
-#[tokio::test]
-async fn homeserver_events_supersede_only_older_requests() {
-    let (app, [alice, bob, _]) = app().await;
-    let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
-    let (store, began) = (&app.store, app.clock.now());
-    let room = store.room(&id).await.unwrap().unwrap();
-    let user = UserId(bob.id);
-    let later = began + TimeDelta::seconds(1);
-    store.apply_homeserver_membership(&room, user, Membership::Leave, later).await.unwrap();
-    assert_eq!(store.join(&room, user, &MembershipRequest::new(began, 1)).await.unwrap(), Joined::Now);
-    let member = store.member(&room, user, Reads::Eventual).await.unwrap().unwrap();
-    assert_eq!(member.membership, Membership::Leave);
-    // An older invite event does not undo a join. A newer join event supersedes a leave request.
-    app.clock.advance(TimeDelta::minutes(1));
-    bob.joins(id.as_str()).await.expect(200);
-    let began = app.clock.now();
-    let (earlier, later) = (began - TimeDelta::seconds(30), began + TimeDelta::seconds(1));
-    store.apply_homeserver_membership(&room, user, Membership::Invite, earlier).await.unwrap();
-    assert!(store.member(&room, user, Reads::Eventual).await.unwrap().unwrap().has_joined());
-    store.apply_homeserver_membership(&room, user, Membership::Join, later).await.unwrap();
-    store.leave(&room, user, &MembershipRequest::new(began, 9)).await.unwrap();
-    assert!(store.member(&room, user, Reads::Eventual).await.unwrap().unwrap().has_joined());
-}
+impl Pending {
+    async fn new() -> Self {
+        let (app, [alice, bob, _]) = app().await;
+        let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
+        let room = app.store.room(&id).await.unwrap().unwrap();
+        Self { app, room, bob: UserId(bob.id) }
+    }
 
-/// A write can reach the store twice. The homeserver's clock is behind ours, so its leave looks older than the request.
-#[tokio::test]
-async fn a_repeated_join_does_not_undo_a_leave_on_a_homeserver_whose_clock_is_behind() {
-    let (app, [alice, bob, carol]) = app().await;
-    let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
-    let (store, began) = (&app.store, app.clock.now());
-    let room = store.room(&id).await.unwrap().unwrap();
-    let request = MembershipRequest::new(began, 1);
-    for (user, is_event_first) in [(UserId(bob.id), false), (UserId(carol.id), true)] {
-        let (joined, left) = (began - TimeDelta::seconds(2), began - TimeDelta::seconds(1));
-        if is_event_first {
-            store.apply_homeserver_membership(&room, user, Membership::Join, joined).await.unwrap();
-        }
-        assert_eq!(store.join(&room, user, &request).await.unwrap(), Joined::Now);
-        store.apply_homeserver_membership(&room, user, Membership::Leave, left).await.unwrap();
-        assert_eq!(store.join(&room, user, &request).await.unwrap(), Joined::Now);
-        let member = store.member(&room, user, Reads::Consistent).await.unwrap().unwrap();
-        assert_eq!(member.membership, Membership::Leave, "event first: {is_event_first}");
+    async fn member(&self) -> Option<Member> {
+        self.app.store.member(&self.room, self.bob, Reads::Consistent).await.unwrap()
+    }
+
+    async fn membership(&self) -> Option<Membership> {
+        self.member().await.map(|member| member.membership)
+    }
+
+    fn request<'a>(&'a self, before: Option<&'a Member>, nonce: u32) -> MembershipRequest<'a> {
+        MembershipRequest::new(&self.room, self.bob, before, self.app.clock.now(), nonce)
+    }
+
+    /// Applies an event of the homeserver, whose clock is behind ours.
+    async fn event(&self, to: Membership, seconds: i64) {
+        let at = self.app.clock.now() + TimeDelta::seconds(seconds - 5);
+        self.app.store.apply_homeserver_membership(&self.room, self.bob, to, at).await.unwrap();
     }
 }
 
-/// As above, but the user leaves with another request, within a second.
+/// The homeserver can push a join event before the request that caused the event has stored the membership.
 #[tokio::test]
-async fn a_repeated_join_does_not_undo_a_leave_within_the_same_second() {
-    let (app, [alice, bob, _]) = app().await;
-    let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
-    let (store, began, user) = (&app.store, app.clock.now(), UserId(bob.id));
-    let room = store.room(&id).await.unwrap().unwrap();
-    let join = MembershipRequest::new(began, 1);
-    store.join(&room, user, &join).await.unwrap();
-    store.leave(&room, user, &MembershipRequest::new(began + TimeDelta::milliseconds(300), 2)).await.unwrap();
-    let left = began - TimeDelta::seconds(1);
-    store.apply_homeserver_membership(&room, user, Membership::Leave, left).await.unwrap();
-    store.join(&room, user, &join).await.unwrap();
-    let member = store.member(&room, user, Reads::Consistent).await.unwrap().unwrap();
-    assert_eq!(member.membership, Membership::Leave);
+async fn a_join_succeeds_although_its_event_arrives_first() {
+    let pending = Pending::new().await;
+    let (store, request) = (&pending.app.store, pending.request(None, 1));
+    pending.event(Membership::Join, 1).await;
+    assert_eq!(store.join(&request).await.unwrap(), Joined::Now);
+    assert_eq!(store.join(&request).await.unwrap(), Joined::Now, "a retry");
+    // Another request cannot claim the same join.
+    assert_eq!(store.join(&pending.request(None, 2)).await.unwrap(), Joined::Already);
 }
 
-/// The clocks of two environments differ by up to a second.
 #[tokio::test]
-async fn a_later_request_counts_although_its_clock_is_behind() {
+async fn a_user_who_joined_with_a_matrix_client_cannot_join_again() {
     let (app, [alice, bob, _]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();
-    let membership = || async {
-        let id = RoomId::parse(&room).unwrap();
-        let room = app.store.room(&id).await.unwrap().unwrap();
-        app.store.member(&room, UserId(bob.id), Reads::Consistent).await.unwrap().unwrap().membership
-    };
-    bob.joins(&room).await.expect(200);
-    app.clock.advance(-TimeDelta::milliseconds(400));
-    bob.leaves(&room).await.expect(200);
-    assert_eq!(membership().await, Membership::Leave);
-    app.clock.advance(-TimeDelta::milliseconds(400));
-    bob.joins(&room).await.expect(200);
-    assert_eq!(membership().await, Membership::Join);
+    // The creator is a member from the creation on. An event of the join does not let the creator join again.
+    for user in [&alice, &bob] {
+        let event = membership_event(&app, &room, user.chat_id(), "join", -60);
+        app.homeserver().pushes(&user.id.to_string(), [event]).await.expect(200);
+        user.joins(&room).await.expect_error(409, "already_a_member");
+    }
+    process_changes(&app).await;
+    assert_eq!(listed(&bob, &room).await.unwrap()["member_count"], 2);
 }
 
+/// A write can reach the store late or twice. Events in between have the last word, whatever the clocks say.
 #[tokio::test]
-async fn an_invitation_does_not_replace_a_membership_that_began_meanwhile() {
-    let (app, [alice, bob, _]) = app().await;
-    let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
-    bob.joins(id.as_str()).await.expect(200);
-    app.clock.advance(TimeDelta::minutes(1));
-    let (room, user) = (app.store.room(&id).await.unwrap().unwrap(), UserId(bob.id));
-    assert!(!app.store.invite(&room, user, &MembershipRequest::new(app.clock.now(), 9)).await.unwrap());
-    assert!(app.store.member(&room, user, Reads::Consistent).await.unwrap().unwrap().has_joined());
+async fn a_late_write_does_not_undo_an_event() {
+    let pending = Pending::new().await;
+    let store = &pending.app.store;
+    // The user joins, and leaves with a Matrix client.
+    pending.event(Membership::Join, 1).await;
+    pending.event(Membership::Leave, 2).await;
+    assert_eq!(store.join(&pending.request(None, 1)).await.unwrap(), Joined::Now);
+    assert_eq!(pending.membership().await, Some(Membership::Leave));
+    // The user leaves, and joins again with a Matrix client.
+    let before = pending.member().await;
+    store.join(&pending.request(before.as_ref(), 2)).await.unwrap();
+    let before = pending.member().await;
+    let leave = pending.request(before.as_ref(), 3);
+    store.leave(&leave).await.unwrap();
+    pending.event(Membership::Leave, 3).await;
+    pending.event(Membership::Join, 4).await;
+    store.leave(&leave).await.unwrap();
+    assert_eq!(pending.membership().await, Some(Membership::Join));
+}
+
+/// The network can deliver the write of a request again after later requests.
+#[tokio::test]
+async fn a_repeated_join_does_not_undo_later_requests() {
+    let pending = Pending::new().await;
+    let store = &pending.app.store;
+    let join = pending.request(None, 1);
+    assert_eq!(store.join(&join).await.unwrap(), Joined::Now);
+    let joined = pending.member().await;
+    store.leave(&pending.request(joined.as_ref(), 2)).await.unwrap();
+    pending.event(Membership::Join, 1).await;
+    pending.event(Membership::Leave, 2).await;
+    store.join(&join).await.unwrap();
+    assert_eq!(pending.membership().await, Some(Membership::Leave));
+}
+
+/// Without a homeserver there are no events, so both requests must be stored.
+#[tokio::test]
+async fn a_request_is_applied_after_a_concurrent_request() {
+    let pending = Pending::new().await;
+    let store = &pending.app.store;
+    assert!(store.invite(&pending.request(None, 1)).await.unwrap());
+    assert_eq!(store.join(&pending.request(None, 2)).await.unwrap(), Joined::Now);
+    assert_eq!(pending.membership().await, Some(Membership::Join));
+    // An invitation does not replace the membership that began meanwhile.
+    assert!(!store.invite(&pending.request(None, 3)).await.unwrap());
+    assert_eq!(pending.membership().await, Some(Membership::Join));
 }
 
 #[tokio::test]
 async fn an_older_event_does_not_undo_a_join_that_a_request_claimed() {
-    let (app, [alice, bob, _]) = app().await;
-    let id = RoomId::parse(&alice.creates_room("Corner").await.room_id()).unwrap();
-    let (store, began) = (&app.store, app.clock.now());
-    let room = store.room(&id).await.unwrap().unwrap();
-    let user = UserId(bob.id);
-    let joined = began + TimeDelta::milliseconds(100);
-    store.apply_homeserver_membership(&room, user, Membership::Join, joined).await.unwrap();
-    let (request, another) = (MembershipRequest::new(began, 1), MembershipRequest::new(began, 2));
-    assert_eq!(store.join(&room, user, &request).await.unwrap(), Joined::Now);
-    assert_eq!(store.join(&room, user, &request).await.unwrap(), Joined::Now, "a retry");
-    assert_eq!(store.join(&room, user, &another).await.unwrap(), Joined::Already);
-    let earlier = began - TimeDelta::seconds(3);
-    store.apply_homeserver_membership(&room, user, Membership::Leave, earlier).await.unwrap();
-    assert!(store.member(&room, user, Reads::Consistent).await.unwrap().unwrap().has_joined());
+    let pending = Pending::new().await;
+    pending.event(Membership::Join, 4).await;
+    pending.app.store.join(&pending.request(None, 1)).await.unwrap();
+    pending.event(Membership::Leave, 1).await;
+    assert_eq!(pending.membership().await, Some(Membership::Join));
 }
 
 #[tokio::test]

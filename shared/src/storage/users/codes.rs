@@ -11,7 +11,7 @@ use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserI
 use crate::storage::condition::{condition_held, item_that_failed_condition};
 use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
-use crate::storage::item::{from_item, number, text};
+use crate::storage::item::{Item, from_item, number, text};
 use crate::storage::keys;
 use crate::storage::rate_limit::{self, Shift};
 use crate::storage::store::Store;
@@ -93,6 +93,12 @@ impl Codes {
     }
 }
 
+/// Returns whether a phone's `codes` item has a code with which a user verifies the phone.
+pub(super) fn is_verifying(item: Item, user: UserId) -> Result<bool, StoreError> {
+    let code = from_item::<Codes>(item)?.of(Purpose::Verify);
+    Ok(code.is_some_and(|code| code.user_id == Some(user)))
+}
+
 /// A condition that holds if no newer code replaced the code since it was read, and no other request spent it.
 /// It also holds if this request already spent the code, so that the SDK's retry after a lost response succeeds.
 pub(super) const SPENDABLE: &str =
@@ -103,7 +109,8 @@ impl Store {
     /// allow another message.
     pub async fn issue_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), IssueError> {
         let Shift { set, mut condition, values } = rate_limit::admit(issue.limits, issue.id, now);
-        // A write that reaches the store late must not replace the code of a newer request.
+        // A write that reaches the store late must not replace the code of a newer request. The clocks of two requests
+        // differ by up to a second.
         condition.push_str(" AND (attribute_not_exists(#code) OR #code.issue <= :latest)");
         let purpose = issue.request.purpose();
         let code = StoredCode {

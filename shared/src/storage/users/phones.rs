@@ -1,14 +1,16 @@
 //! Owners of phones, and changes of a user's phone.
 
-use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+};
 use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::codes::{ReserveError, SPENDABLE, StoredCode};
+use super::codes::{self, ReserveError, SPENDABLE, StoredCode};
 use crate::domain::code::{VerificationError, WrongCode};
 use crate::domain::{MAX_CLOCK_DIFFERENCE, Phone, Purpose, User, UserId, Username, limit};
-use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
+use crate::storage::condition::{item_that_failed_condition, item_that_failed_in_transaction};
 use crate::storage::error::StoreError;
 use crate::storage::item::{number, text, to_item};
 use crate::storage::keys;
@@ -53,14 +55,15 @@ impl Store {
     }
 
     /// Cancels a user's pending verifications of these phones. A retry after a crash completes the
-    /// cancellation. A verification that starts after `now` is not cancelled, because a write can reach the store
-    /// late.
+    /// cancellation. A verification that starts more than a second after `now` is not cancelled, because a write can
+    /// reach the store late.
     pub async fn cancel_verifications(
         &self,
         user: UserId,
         phones: &[&Phone],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
+        let mut ended = Vec::new();
         for phone in phones {
             let cancelled = self
                 .client
@@ -72,17 +75,24 @@ impl Store {
                 .expression_attribute_names("#code", Purpose::Verify.as_str())
                 .expression_attribute_values(":user", number(user))
                 .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
                 .send()
                 .await;
-            // The condition fails if the user has no pending verification of this phone. Then there is nothing
-            // to cancel.
-            condition_held("UpdateItem", cancelled)?;
+            let is_newer = match cancelled {
+                Ok(_) => false,
+                Err(error) => match item_that_failed_condition(&error) {
+                    Some(item) => codes::is_verifying(item, user)?,
+                    None => return Err(StoreError::from_sdk("UpdateItem", &error)),
+                },
+            };
+            if !is_newer {
+                ended.push(phone.as_str().to_owned());
+            }
         }
-        if phones.is_empty() {
+        if ended.is_empty() {
             return Ok(());
         }
-        let phones = phones.iter().map(|phone| phone.as_str().to_owned()).collect();
-        self.update_pending_phones(user, "DELETE", phones).await
+        self.update_pending_phones(user, "DELETE", ended).await
     }
 
     async fn update_pending_phones(
