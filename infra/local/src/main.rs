@@ -54,6 +54,14 @@ fn report_usage(error: &clap::Error) -> ExitCode {
 async fn run(options: &Options) -> ExitCode {
     // The gateway prints a line for each request, so the log contains only warnings and errors.
     touchline::telemetry::start(tracing::Level::WARN);
+    // Listen before the address is printed. Whoever reads the address can stop the stack at once.
+    let mut signals = match StopSignals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            eprintln!("touchline: cannot listen for Ctrl-C: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let mut stack = match LocalStack::start(options).await {
         Ok(stack) => stack,
         Err(error) => {
@@ -68,14 +76,14 @@ async fn run(options: &Options) -> ExitCode {
     };
     tokio::select! {
         () = until_stopped => {}
-        () = stop_signal() => {}
+        () = signals.next() => {}
     }
     output::line(format_args!(
         "Stopping after the requests in progress. Press Ctrl-C again to stop immediately."
     ));
     tokio::select! {
         () = stack.stop() => {}
-        () = stop_signal() => {}
+        () = signals.next() => {}
         () = tokio::time::sleep(STOP_TIMEOUT) => {}
     }
     ExitCode::SUCCESS
@@ -127,18 +135,39 @@ async fn report_demo_league(stack: &mut LocalStack) {
     }
 }
 
-/// Waits for Ctrl-C or SIGTERM.
-async fn stop_signal() {
-    #[cfg(unix)]
-    {
+/// Ctrl-C and SIGTERM. A signal that arrives while nobody waits for it is kept.
+#[cfg(unix)]
+struct StopSignals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl StopSignals {
+    fn listen() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
-    let _ = tokio::signal::ctrl_c().await;
+}
+
+/// Ctrl-C.
+#[cfg(windows)]
+struct StopSignals(tokio::signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl StopSignals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self(tokio::signal::windows::ctrl_c()?))
+    }
+
+    async fn next(&mut self) {
+        self.0.recv().await;
+    }
 }
