@@ -257,10 +257,12 @@ impl Store {
                 // The write succeeded, but its response was lost and the SDK retried the write.
                 return Ok(None);
             }
-            if member.told != told {
+            // An event has changed the membership since. A user who joins may still be invited: then the event is the
+            // invitation's, from before the join.
+            if member.told != told && (to, member.membership) != (Membership::Join, Membership::Invite) {
                 return Ok(found);
             }
-            // Only another request has changed the membership. Apply this one after it.
+            // Only requests have changed the membership. Apply this one after them.
             (from, version) = (Some(member.membership), Some(Version::of(&member)));
             retry.again().await?;
         }

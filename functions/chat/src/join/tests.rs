@@ -207,6 +207,18 @@ async fn a_request_is_applied_after_a_concurrent_request() {
     assert_eq!(pending.membership().await, Some(Membership::Join));
 }
 
+/// The event of an invitation can arrive while the user accepts it.
+#[tokio::test]
+async fn an_invitation_does_not_hold_up_the_join() {
+    let pending = Pending::new().await;
+    let store = &pending.app.store;
+    store.invite(&pending.request(None, 1)).await.unwrap();
+    let invited = pending.member().await;
+    pending.event(Membership::Invite, 1).await;
+    assert_eq!(store.join(&pending.request(invited.as_ref(), 2)).await.unwrap(), Joined::Now);
+    assert_eq!(pending.membership().await, Some(Membership::Join));
+}
+
 #[tokio::test]
 async fn an_older_event_does_not_undo_a_join_that_a_request_claimed() {
     let pending = Pending::new().await;
