@@ -41,8 +41,8 @@ struct Ceiling {
     units: Units,
 }
 
-/// The units that auth adds: it reads the session, twice if a replica does not have it yet, and once a day it renews the
-/// session.
+/// The most units that the check of a token adds. It reads the session, and reads it again if a replica does not have it
+/// yet. Once a day it also renews the session.
 const AUTH: Units = Units { reads: 1.5, writes: 1.0 };
 
 /// The units that a new environment adds: it loads the catalog, twice if a replica does not have all of it yet.

@@ -47,7 +47,7 @@ pub enum Fault {
     FreezePoints,
 }
 
-/// A moment in which some faults do much more harm than in others. The season announces it.
+/// A time of the season in which some faults do more harm than at other times. They occur more often then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// The result of a match arrives while people predict the match: many predictions are late.
@@ -123,7 +123,7 @@ pub struct Faults {
     frozen: Mutex<String>,
     /// The table whose writes are throttled, and until when.
     hot: Mutex<Option<(String, Instant)>>,
-    /// Changes when a run of `points` freezes.
+    /// Signals that a run of `points` has frozen.
     pub points_frozen: Signal,
     have_stopped: AtomicBool,
     counts: Mutex<BTreeMap<String, u64>>,
@@ -222,7 +222,7 @@ impl Faults {
             && !self.dice.once_in(10)
     }
 
-    /// Draws a fault that belongs to the current moment.
+    /// Draws one of the faults that the current [`Moment`] causes.
     fn draw_of_moment(&self, operation: &str, body: &Value, process: &Process) -> Option<Fault> {
         let (moment, end) = (*self.moment.lock().expect("no holder of the lock panics"))?;
         if self.have_stopped() || self.per_mille == 0 || Instant::now() > end {

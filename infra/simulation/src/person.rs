@@ -26,7 +26,8 @@ const CATALOG_DELAY: TimeDelta = TimeDelta::seconds(10);
 /// The longest time for which a person waits for a kick-off.
 const LONGEST_PAUSE: Duration = Duration::from_hours(72);
 
-/// How long before a request a membership must not have changed on the homeserver, so that the request decides.
+/// A join or leave is not checked if the membership changed on the homeserver within this time before the request. The
+/// event of that change may not have arrived yet.
 const EVENT_TIME: Duration = Duration::from_secs(10);
 
 /// The longest time that a function may take for a request.
@@ -569,16 +570,15 @@ impl Person {
     }
 
     /// Sends a join or a leave. After it is acknowledged, the stored membership must be the homeserver's, even before
-    /// the homeserver's event arrives. Skips memberships that had another change recently, because its event may
-    /// still be on the way. Skips users who join again: the service may wait for the event.
+    /// the homeserver's event arrives. Does not check users who join again: the service may wait for the event.
     async fn change_membership<V>(&self, user: &User<Gateway>, room: &str, request: Request<Gateway, V>) {
         let began = Instant::now();
         let (response, _) = self.insist(request).await;
         let (on_homeserver, changes) = self.shared.homeserver.membership(room, &user.username);
         let recent = changes.iter().filter(|change| **change + EVENT_TIME > began).count();
         let stored = self.shared.stored_membership(room, user.id);
-        let decides = recent <= 1 && (on_homeserver == "leave" || changes.len() == 1);
-        if response.status == 200 && decides && stored != on_homeserver {
+        let is_checked = recent <= 1 && (on_homeserver == "leave" || changes.len() == 1);
+        if response.status == 200 && is_checked && stored != on_homeserver {
             self.shared.violation(format!(
                 "{} is 200, but {} is {stored} and on the homeserver {on_homeserver}",
                 response.request, user.username

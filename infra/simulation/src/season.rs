@@ -252,7 +252,7 @@ impl Season {
                 let score = random_score(&dice);
                 self.change_at_once(index, |one| (one.status, one.score) = ("finished", Some(score))).await;
                 if dice.once_in(2) {
-                    // The schedule of `points` runs at any time, for example right after the import.
+                    // The scheduled run of `points` can begin at any time, for example right after the import.
                     tokio::time::sleep(dice.millis(0, 2_000)).await;
                     let result = self.lambda.invoke("points", json!({})).await;
                     self.trace.line(format_args!("points -> {result:?}"));

@@ -67,7 +67,7 @@ impl<'a> MembershipRequest<'a> {
     }
 }
 
-/// The state of a membership: the last request and the last event that changed it.
+/// The version of a membership: the last request and the last event that changed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Version {
     asked: Option<String>,

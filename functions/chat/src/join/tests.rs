@@ -209,7 +209,7 @@ async fn a_request_is_applied_after_a_concurrent_request() {
 
 /// The event of an invitation can arrive while the user accepts it.
 #[tokio::test]
-async fn an_invitation_does_not_hold_up_the_join() {
+async fn a_join_is_stored_although_the_event_of_the_invitation_arrives_first() {
     let pending = Pending::new().await;
     let store = &pending.app.store;
     store.invite(&pending.request(None, 1)).await.unwrap();

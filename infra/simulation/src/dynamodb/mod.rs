@@ -209,9 +209,7 @@ impl DynamoDb {
                 });
                 response
             }
-            Some(Fault::Throttle | Fault::HotTable)
-                if operation == "TransactWriteItems" && self.0.dice.once_in(2) =>
-            {
+            Some(Fault::Throttle) if operation == "TransactWriteItems" && self.0.dice.once_in(2) => {
                 cancelled("ThrottlingError", &body, &self.0.dice)
             }
             Some(Fault::Throttle | Fault::HotTable) => {
@@ -251,7 +249,7 @@ impl DynamoDb {
         Ok(response)
     }
 
-    /// Draws how long a process freezes: long enough for another run of `points`, or any time.
+    /// Draws how long a process freezes. A run of `points` freezes for so long that the next runs begin meanwhile.
     fn freeze_time(&self, is_points: bool) -> Duration {
         let dice = &self.0.dice;
         match (is_points, dice.once_in(2)) {
