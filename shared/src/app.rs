@@ -71,6 +71,13 @@ impl App {
         Ok(catalog.ok_or(CatalogMissing)?)
     }
 
+    /// Returns the catalog, at most [`Config::catalog_max_age`] old. Fails while the store fails.
+    pub async fn checked_catalog(&self) -> Result<Arc<Catalog>, Error> {
+        let (now, max_age) = (self.clock.now(), self.config.catalog_max_age);
+        let catalog = self.catalog_cache.get_checked(&self.store, now, max_age).await?;
+        Ok(catalog.ok_or(CatalogMissing)?)
+    }
+
     /// Returns the latest catalog with its head and index, for publishing the next snapshot. Returns `None`
     /// before the first snapshot.
     pub async fn latest_catalog(&self) -> Result<Option<Loaded>, StoreError> {

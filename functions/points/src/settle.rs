@@ -128,7 +128,7 @@ async fn settle_shard(
 }
 
 /// Awards points to the predictions of one page.
-async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), StoreError> {
+pub async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), StoreError> {
     let mut open = rows;
     // If the result arrives before kick-off, a user can change a prediction between our read and our write.
     // The points of the changed prediction are then calculated again.

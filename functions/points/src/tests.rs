@@ -5,7 +5,7 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline::App;
 use touchline::domain::UserId;
-use touchline::domain::catalog::Score;
+use touchline::domain::catalog::{Match, Score};
 use touchline::domain::points::RULES;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::domain::tally::UserStats;
@@ -15,6 +15,7 @@ use touchline::storage::settlements::{Award, Due, Progress};
 use touchline_testing::{Fault, TestApp, concurrently};
 
 use crate::PointsError;
+use crate::settle::award;
 
 const EVENT: u32 = 9;
 const SHARDS: u8 = 4;
@@ -419,6 +420,17 @@ async fn an_award_for_an_outdated_prediction_is_not_written() {
     let changed = store.award(SHARDS, 1, &[stale]).await.unwrap();
     assert_eq!((changed[0].points, changed[0].revision), (None, 0));
     run_for_match(&app).await;
+    assert_eq!(points(&app).await[7], Some(4));
+}
+
+#[tokio::test]
+async fn a_prediction_that_changes_while_its_points_are_written_gets_the_points_of_the_change() {
+    let app = app().await;
+    change_match(&app, "finished", Some((2, 1))).await;
+    let read = app.store.prediction(EVENT, SHARDS, UserId(8), Reads::Consistent).await.unwrap().unwrap();
+    predict(&app, 8, (Pick::Home, Some((2, 1)))).await;
+    let event = app.store.catalog_rows::<Match>(&[EVENT]).await.unwrap().remove(&EVENT).unwrap();
+    award(&app, &event, vec![read]).await.unwrap();
     assert_eq!(points(&app).await[7], Some(4));
 }
 

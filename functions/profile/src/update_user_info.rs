@@ -31,7 +31,8 @@ async fn rename(app: &App, id: UserId, wanted: &Username) -> Result<(), Error> {
     if user.username == *wanted {
         return Ok(());
     }
-    if user.username_locked_at.is_some() {
+    // A user who has joined a room in a Matrix client keeps the username, even before the homeserver has told us.
+    if user.username_locked_at.is_some() || app.chat.has_rooms(&user.username).await? {
         return Err(RenameError::Locked.into());
     }
     if app.store.rename_user(&user, wanted).await? == Renamed::Now {

@@ -18,7 +18,7 @@ use touchline_testing::{Persona, SignIn};
 use crate::bank::check_ledger;
 use crate::dynamodb::DynamoDb;
 use crate::gateway::Gateway;
-use crate::person::{Attempt, Claim, Guess, History, Outcome, Shared, rows};
+use crate::person::{Attempt, Claim, Guess, History, Outcome, Shared, WELCOME, WELCOME_COINS, rows};
 use crate::season::TrueMatch;
 
 /// No item of a world is larger than this, in bytes of DynamoDB's JSON format. The largest are those with counters: they
@@ -352,8 +352,8 @@ impl Settled<'_> {
                 .filter_map(|item| Some((text(item, "sk").strip_prefix("entry#")?, number(item, "amount")?)))
                 .collect();
             for deduction in &history.deductions {
-                let entry = entries.get(format!("reference#{}", deduction.reference).as_str()).copied();
-                let expected = -i64::from(deduction.amount);
+                let entry = entries.get(format!("reference#{}", deduction.order.reference).as_str()).copied();
+                let expected = -i64::from(deduction.order.amount);
                 let is_right = match deduction.outcome {
                     Outcome::Acknowledged => entry == Some(expected),
                     Outcome::Unknown => entry.is_none_or(|amount| amount == expected),
@@ -364,6 +364,10 @@ impl Settled<'_> {
                 }
             }
             check_claims(user, &history.claims, &entries, wrong);
+            let welcome = entries.get(format!("grant#{WELCOME}").as_str()).copied();
+            if welcome != history.is_welcomed.then_some(WELCOME_COINS) {
+                wrong.push(format!("user {user}: the grant is {welcome:?} in the ledger"));
+            }
             let statement = self.store.statement(UserId(user)).await.expect("the store has no faults");
             let (wallet, mut movements) = statement.expect("the wallet does not change any more");
             if let Err(problem) = check_ledger(wallet.balance, &mut movements) {

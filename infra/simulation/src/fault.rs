@@ -50,12 +50,17 @@ pub enum Fault {
 /// A time of the season in which some faults do more harm than at other times. They occur more often then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// The result of a match arrives while people predict the match: many predictions are late.
+    /// The result of a match arrives while people predict the match: many predictions are late, and many counters are not
+    /// written.
     EarlyResult,
     /// A result is about to be corrected: the next run of `points` freezes.
     Correction,
     /// A run of `points` is frozen: the next runs crash.
     FrozenPoints,
+    /// A result is imported: many imports crash, and many of their writes are late.
+    Result,
+    /// A user changes the profile several times: many of the writes are late.
+    Edits,
 }
 
 impl Fault {
@@ -231,6 +236,15 @@ impl Faults {
         match (moment, process.function()) {
             (Moment::EarlyResult, "predictions") if operation == "UpdateItem" && self.dice.once_in(2) => {
                 Some(Fault::LatePrediction)
+            }
+            (Moment::EarlyResult, "tally") if operation == "UpdateItem" && !self.dice.once_in(4) => {
+                Some(Fault::Throttle)
+            }
+            (Moment::Result, "feed") if !is_read(operation) && self.dice.once_in(4) => {
+                Some(*self.dice.choose(&[Fault::CrashBefore, Fault::CrashAfter, Fault::Late]))
+            }
+            (Moment::Edits, "profile") if operation == "UpdateItem" && self.dice.once_in(3) => {
+                Some(Fault::Late)
             }
             (Moment::Correction, "points") if reads_predictions(operation, body) => {
                 // In half of the cases, the next runs succeed before this one goes on. In the others, they crash, and

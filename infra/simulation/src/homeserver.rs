@@ -258,6 +258,13 @@ impl Chat for Homeserver {
         Box::pin(self.call(|_| Ok(())))
     }
 
+    fn has_rooms<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
+        Box::pin(self.call(move |state| {
+            let mut memberships = state.rooms.values().filter_map(|room| room.members.get(username.as_str()));
+            Ok(memberships.any(|membership| *membership == "join"))
+        }))
+    }
+
     fn ensure_user<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
         Box::pin(self.call(|_| Ok(())))
     }

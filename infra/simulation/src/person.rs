@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
+use touchline::config::Tables;
 use touchline::domain::MAX_CLOCK_DIFFERENCE;
 use touchline::domain::catalog::Score;
 use touchline::domain::prediction::Pick;
@@ -16,6 +17,7 @@ use touchline_testing::{Api as _, Persona, Request, Response, User};
 
 use crate::dice::Dice;
 use crate::dynamodb::DynamoDb;
+use crate::fault::Moment;
 use crate::gateway::Gateway;
 use crate::homeserver::{ClientAction, Homeserver};
 use crate::season::{Season, TEAMS, TrueMatch};
@@ -33,6 +35,10 @@ const EVENT_TIME: Duration = Duration::from_secs(10);
 /// The longest time that a function may take for a request.
 const FUNCTION_TIME: TimeDelta = TimeDelta::minutes(1);
 
+/// The coins that an operator grants to some new users, and the reference of the grant.
+pub const WELCOME_COINS: i64 = 5;
+pub const WELCOME: &str = "welcome";
+
 /// What all people of a world share.
 #[derive(Debug)]
 pub struct Shared {
@@ -44,7 +50,7 @@ pub struct Shared {
     /// The username of each person who has logged in.
     pub usernames: Mutex<BTreeMap<u32, String>>,
     pub dynamodb: DynamoDb,
-    pub rooms_table: String,
+    pub tables: Tables,
     /// Descriptions of what must never happen, but did.
     pub violations: Mutex<Vec<String>>,
 }
@@ -58,11 +64,17 @@ impl Shared {
     /// Returns the stored membership of a user: `join`, `invite` or `leave`.
     fn stored_membership(&self, room: &str, user: u32) -> String {
         let id = user.to_string();
-        let items = self.dynamodb.items(&self.rooms_table);
+        let items = self.dynamodb.items(&self.tables.rooms);
         let member = items.iter().find(|item| {
             item["room_id"]["S"] == room && item["user_id"]["N"] == *id && !item["membership"].is_null()
         });
         member.and_then(|member| member["membership"]["S"].as_str()).unwrap_or("leave").to_owned()
+    }
+
+    /// Returns whether the ledger has an order of a user.
+    fn is_stored(&self, user: u32, order: &Order) -> bool {
+        let sk = format!("entry#reference#{}", order.reference);
+        self.dynamodb.item(&self.tables.wallets, &format!("user#{user}"), &sk).is_some()
     }
 }
 
@@ -81,6 +93,8 @@ pub struct History {
     pub names: Vec<Attempt<String>>,
     pub deductions: Vec<Deduction>,
     pub claims: Vec<Claim>,
+    /// Whether an operator has granted [`WELCOME_COINS`].
+    pub is_welcomed: bool,
     /// How many sessions each code opened.
     pub sessions: BTreeMap<String, u32>,
 }
@@ -129,11 +143,17 @@ pub struct Claim {
     pub outcome: Outcome,
 }
 
+/// An order to deduct coins.
+#[derive(Debug, Clone)]
+pub struct Order {
+    pub reference: String,
+    pub amount: u32,
+}
+
 /// A deduction of coins. A person can send several requests for one deduction.
 #[derive(Debug, Clone)]
 pub struct Deduction {
-    pub reference: String,
-    pub amount: u32,
+    pub order: Order,
     pub outcome: Outcome,
 }
 
@@ -284,6 +304,7 @@ impl Person {
         } else {
             vec![request.await]
         };
+        let was_known = self.history.user_id.is_some();
         for response in responses {
             if response.status != 200 {
                 continue;
@@ -301,6 +322,38 @@ impl Person {
             self.history.user_id = Some(user.id);
             self.history.user = Some(user);
             self.has_logged_out = false;
+        }
+        if let (false, Some(user)) = (was_known, self.history.user.clone()) {
+            self.begin(&user).await;
+        }
+    }
+
+    /// Does what a new user does: the app shows the profile at once, some join a room at once, and some claim coins while
+    /// an operator grants coins, too.
+    async fn begin(&mut self, user: &User<Gateway>) {
+        if self.dice.once_in(2) {
+            let event = self.dice.choose(&self.shared.season.matches()).id;
+            let room = match_room(event);
+            self.shared.gateway.trace.line(format_args!("person {} joins {room}", self.number));
+            self.shared.homeserver.act(&room, &user.username, ClientAction::Join);
+        }
+        if self.dice.once_in(2) {
+            self.insist(user.views_profile()).await;
+        }
+        if self.dice.once_in(2) {
+            let shared = Arc::clone(&self.shared);
+            let grant = json!({ "grant": {
+                "user_id": user.id, "amount": WELCOME_COINS, "reason": "welcome", "reference_id": WELCOME,
+            } });
+            let granted = async {
+                // Operators repeat a failed grant.
+                while let Err(failed) = shared.gateway.lambda.invoke("treasury", grant.clone()).await {
+                    shared.gateway.trace.line(format_args!("grant -> {failed:?}"));
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            };
+            futures_util::future::join(granted, self.claim(user)).await;
+            self.history.is_welcomed = true;
         }
     }
 
@@ -330,6 +383,9 @@ impl Person {
                 }
             }
             81 | 82 => {
+                if self.dice.once_in(2) {
+                    self.shared.gateway.faults.begin(Moment::Edits, Duration::from_secs(10));
+                }
                 for _ in 0..=self.dice.below(2) {
                     let name = format!("Name {}", self.dice.below(100));
                     let request = user.updates_profile().name(&name);
@@ -503,19 +559,53 @@ impl Person {
     }
 
     async fn spend(&mut self, user: &User<Gateway>) {
-        self.orders += 1;
-        let reference = format!("order-{}", self.orders);
-        let amount = 1 + self.dice.below(15);
-        let request = user.deducts(amount).reference(&reference);
-        // Sometimes two devices send the same order concurrently.
-        let outcome = if self.dice.once_in(5) {
-            let (one, other) =
-                futures_util::future::join(self.insist(request.clone()), self.insist(request)).await;
-            one.1.min(other.1)
-        } else {
-            self.insist(request).await.1
+        let (one, other) = (self.new_order(), self.new_order());
+        // Sometimes two devices send the same order or different orders concurrently.
+        let deductions = match self.dice.below(5) {
+            0 => {
+                let (first, second) =
+                    futures_util::future::join(self.send_order(user, &one), self.send_order(user, &one)).await;
+                vec![Deduction { order: one, outcome: first.min(second) }]
+            }
+            1 => {
+                let (first, second) =
+                    futures_util::future::join(self.send_order(user, &one), self.send_order(user, &other))
+                        .await;
+                vec![Deduction { order: one, outcome: first }, Deduction { order: other, outcome: second }]
+            }
+            _ => {
+                let outcome = self.send_order(user, &one).await;
+                vec![Deduction { order: one, outcome }]
+            }
         };
-        self.history.deductions.push(Deduction { reference, amount, outcome });
+        self.history.deductions.extend(deductions);
+    }
+
+    fn new_order(&mut self) -> Order {
+        self.orders += 1;
+        Order { reference: format!("order-{}", self.orders), amount: 1 + self.dice.below(15) }
+    }
+
+    /// Sends an order, up to four times. An order that is in the ledger already must not be rejected.
+    async fn send_order(&self, user: &User<Gateway>, order: &Order) -> Outcome {
+        let request = user.deducts(order.amount).reference(&order.reference).from_address(&self.address());
+        let mut outcome = Outcome::Rejected;
+        for _ in 0..=self.dice.below(4) {
+            let was_stored = self.shared.is_stored(user.id, order);
+            let response = request.clone().await;
+            self.check(&response);
+            let latest = Outcome::of(&response);
+            let is_limited = matches!(response.status.as_u16(), 401 | 429);
+            if was_stored && latest == Outcome::Rejected && !is_limited {
+                self.shared.violation(format!("{order:?} is in the ledger and was rejected: {}", response.body));
+            }
+            outcome = outcome.min(latest);
+            if latest != Outcome::Unknown {
+                break;
+            }
+            tokio::time::sleep(self.dice.millis(50, 3_000)).await;
+        }
+        outcome
     }
 
     async fn create_room(&mut self, user: &User<Gateway>) {
@@ -542,7 +632,7 @@ impl Person {
         let rooms = self.shared.rooms.lock().expect("no holder of the lock panics");
         if rooms.is_empty() || self.dice.once_in(3) {
             let event = self.dice.choose(&self.shared.season.matches()).id;
-            return format!("!match{event}:touchline.local");
+            return match_room(event);
         }
         self.dice.choose(&rooms).clone()
     }
@@ -635,6 +725,11 @@ impl Person {
             self.shared.violation(format!("person {} has a balance of {balance}", self.number));
         }
     }
+}
+
+/// Returns the id of the room of a match.
+fn match_room(event: u32) -> String {
+    format!("!match{event}:touchline.local")
 }
 
 /// Returns the list in the `data` of a response.

@@ -9,7 +9,9 @@ use touchline::domain::catalog::Score;
 
 use crate::clock::VirtualClock;
 use crate::dice::Dice;
+use crate::dynamodb::DynamoDb;
 use crate::fault::{Faults, Moment};
+use crate::gateway::Gateway;
 use crate::lambda::{Failed, Lambda};
 use crate::signal::Signal;
 use crate::trace::Trace;
@@ -45,17 +47,21 @@ pub struct Season {
     sent: Mutex<Vec<Value>>,
     /// The imports that succeeded: the time of the document, and the time at which the import ended.
     imports: Mutex<Vec<(DateTime<Utc>, DateTime<Utc>)>>,
+    /// Descriptions of stored matches that were older than the document of an import that had succeeded.
+    pub outdated: Mutex<Vec<String>>,
     /// The match that all people predict next, because its result is about to arrive.
     closing: Mutex<Option<u32>>,
     /// Wakes all people when `closing` changes.
     pub last_call: Signal,
     /// Changes when `points` begins a run.
     pub points_run: Signal,
-    clock: VirtualClock,
     dice: Dice,
+    clock: VirtualClock,
     lambda: Arc<Lambda>,
     faults: Arc<Faults>,
     trace: Arc<Trace>,
+    dynamodb: DynamoDb,
+    catalog_table: String,
 }
 
 /// If a world has several matches, the last one begins this much later, after the end of the world. So people predict a
@@ -73,11 +79,11 @@ impl Season {
     pub fn new(
         count: u32,
         dice: Dice,
-        clock: VirtualClock,
-        lambda: Arc<Lambda>,
-        faults: Arc<Faults>,
-        trace: Arc<Trace>,
+        gateway: &Gateway,
+        dynamodb: DynamoDb,
+        catalog_table: String,
     ) -> Self {
+        let Gateway { clock, lambda, faults, trace, .. } = gateway.clone();
         let begin = clock.time();
         // Some seasons last so long that sessions, positions in streams and expired items become old.
         let hours = if dice.once_in(4) { 72 } else { 24 };
@@ -104,14 +110,17 @@ impl Season {
             matches,
             sent: Mutex::default(),
             imports: Mutex::default(),
+            outdated: Mutex::default(),
             closing: Mutex::default(),
             last_call: Signal::default(),
             points_run: Signal::default(),
-            clock,
             dice,
+            clock,
             lambda,
             faults,
             trace,
+            dynamodb,
+            catalog_table,
         }
     }
 
@@ -177,6 +186,7 @@ impl Season {
 
     /// Imports the season as it is now. Retries until an import succeeds completely.
     pub async fn import(&self) {
+        self.check_stored();
         loop {
             let as_of = self.clock.time();
             let document = self.document();
@@ -185,13 +195,28 @@ impl Season {
             self.trace.line(format_args!("feed -> {imported:?}"));
             match imported {
                 Ok(report) if report["rejected"] == 0 => {
-                    let mut imports = self.imports.lock().expect("no holder of the lock panics");
-                    imports.push((as_of, self.clock.time()));
-                    return;
+                    let import = (as_of, self.clock.time());
+                    self.imports.lock().expect("no holder of the lock panics").push(import);
+                    return self.check_stored();
                 }
                 Ok(_) | Err(Failed::Error(_) | Failed::Crashed | Failed::TimedOut | Failed::Throttled) => {
                     tokio::time::sleep(self.dice.millis(1_000, 60_000)).await;
                 }
+            }
+        }
+    }
+
+    /// Checks that no stored match is older than the document of an import that has succeeded.
+    fn check_stored(&self) {
+        let imports = self.imports.lock().expect("no holder of the lock panics");
+        let Some(latest) = imports.iter().map(|(as_of, _)| as_of.timestamp_millis()).max() else { return };
+        for one in self.matches() {
+            let stored = self.dynamodb.item(&self.catalog_table, &format!("event#{}", one.id), "row");
+            let as_of = stored.as_ref().and_then(|row| row["as_of"]["N"].as_str()?.parse::<i64>().ok());
+            if as_of.is_none_or(|as_of| as_of < latest) {
+                let what = format!("an import of {latest} has succeeded, but match {} is {stored:?}", one.id);
+                self.trace.line(format_args!("VIOLATION {what}"));
+                self.outdated.lock().expect("no holder of the lock panics").push(what);
             }
         }
     }
@@ -257,7 +282,11 @@ impl Season {
                     let result = self.lambda.invoke("points", json!({})).await;
                     self.trace.line(format_args!("points -> {result:?}"));
                 }
-                return self.correct(index, &dice).await;
+                // A correction would repair what goes wrong here.
+                if dice.once_in(2) {
+                    self.correct(index, &dice).await;
+                }
+                return;
             }
             _ => {}
         }
@@ -283,6 +312,7 @@ impl Season {
             self.change(index, |one| (one.status, one.score) = ("live", score)).await;
         }
         tokio::time::sleep(dice.millis(600_000, 2_400_000)).await;
+        self.maybe_disturb_import(&dice);
         match dice.below(10) {
             0 => self.change(index, |one| one.status = "abandoned").await,
             1 => {
@@ -315,16 +345,36 @@ impl Season {
             let is_abandoned = dice.once_in(5);
             // Some matches began earlier than the feed said.
             let earlier = if dice.once_in(4) { i64::from(dice.below(120)) } else { 0 };
-            self.change_at_once(index, |one| {
+            if !interrupts {
+                self.maybe_disturb_import(dice);
+            }
+            let correct = |one: &mut TrueMatch| {
                 one.start -= TimeDelta::minutes(earlier);
                 (one.status, one.score) =
                     if is_abandoned { ("abandoned", one.score) } else { ("finished", Some(score)) };
-            })
-            .await;
+            };
+            if dice.once_in(3) {
+                // Another correction follows while the first one is imported.
+                let next = random_score(dice);
+                futures_util::future::join(self.change_at_once(index, correct), async {
+                    tokio::time::sleep(dice.millis(0, 60)).await;
+                    self.change_at_once(index, |one| one.score = Some(next)).await;
+                })
+                .await;
+            } else {
+                self.change_at_once(index, correct).await;
+            }
             // A later correction would repair what the interrupted run does wrong.
             if interrupts && dice.once_in(2) {
                 return;
             }
+        }
+    }
+
+    /// Makes the next import fail more often than others, in half of the cases.
+    fn maybe_disturb_import(&self, dice: &Dice) {
+        if dice.once_in(2) {
+            self.faults.begin(Moment::Result, Duration::from_secs(30));
         }
     }
 

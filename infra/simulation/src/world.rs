@@ -181,7 +181,7 @@ impl World {
         let lambda =
             Arc::new(deploy(Lambda::new(Box::new(new_app), Arc::clone(&faults), Arc::clone(&trace)), stack));
         let gateway = Gateway {
-            lambda: Arc::clone(&lambda),
+            lambda,
             clock,
             texts,
             faults: Arc::clone(&faults),
@@ -191,22 +191,21 @@ impl World {
             suspicious: Arc::default(),
             limits: None,
         };
-        let season = Arc::new(Season::new(
+        let season = Season::new(
             plan.matches,
             dice("season"),
-            clock,
-            lambda,
-            Arc::clone(&faults),
-            Arc::clone(&trace),
-        ));
+            &gateway,
+            dynamodb.clone(),
+            config.tables.catalog.clone(),
+        );
         let shared = Arc::new(Shared {
             gateway,
             homeserver,
-            season,
+            season: Arc::new(season),
             rooms: std::sync::Mutex::default(),
             usernames: std::sync::Mutex::default(),
             dynamodb: dynamodb.clone(),
-            rooms_table: config.tables.rooms.clone(),
+            tables: config.tables.clone(),
             violations: std::sync::Mutex::default(),
         });
         Self { plan, config, dynamodb, store, streams, mappings, faults, trace, shared }
@@ -265,10 +264,10 @@ impl World {
             };
             violations.extend(settled.check().await);
         }
-        violations.splice(
-            0..0,
-            std::mem::take(&mut *shared.violations.lock().expect("no holder of the lock panics")),
-        );
+        for seen in [&shared.violations, &shared.season.outdated] {
+            let seen = std::mem::take(&mut *seen.lock().expect("no holder of the lock panics"));
+            violations.splice(0..0, seen);
+        }
         for violation in &violations {
             self.trace.line(format_args!("VIOLATION {violation}"));
         }

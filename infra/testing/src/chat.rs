@@ -25,6 +25,10 @@ impl Chat for NoChat {
         down()
     }
 
+    fn has_rooms<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
+        down()
+    }
+
     fn ensure_user<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
         down()
     }

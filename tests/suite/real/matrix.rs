@@ -61,6 +61,22 @@ async fn a_former_username_stays_reserved_and_its_chat_logins_end() {
 
 #[tokio::test]
 #[ignore = "needs Synapse: run tests/real-components"]
+async fn the_homeserver_knows_who_has_joined_a_room_in_a_matrix_client() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let chat = chat(&variable("TOUCHLINE_TEST_HOMESERVER"));
+    let username = Username::parse(&alice.username).unwrap();
+    assert_eq!(chat.has_rooms(&username).await, Ok(false));
+    let events = alice.lists_events().per_page(1).await.expect_data(200);
+    let room = events[0]["chat_room_id"].as_str().unwrap();
+    MatrixClient(&alice).post(&format!("join/{room}"), &json!({})).await.expect(200);
+    assert_eq!(chat.has_rooms(&username).await, Ok(true));
+    alice.updates_profile().username(&unique_name()).await.expect_error(409, "username_locked");
+    let stranger = Username::parse(&unique_name()).unwrap();
+    assert_eq!(chat.has_rooms(&stranger).await, Ok(false));
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
 async fn a_message_in_the_room_of_a_match_reaches_the_other_members() {
     let (alice, bob) = two_users().await;
     let events = alice.lists_events().per_page(1).await.expect_data(200);

@@ -152,6 +152,15 @@ async fn a_username_can_change_at_most_ten_times() {
 }
 
 #[tokio::test]
+async fn a_username_cannot_change_while_the_homeserver_is_down() {
+    let app = TestApp::serving(&[crate::router]).with_chat_down().start().await;
+    let alice = app.user("alice").await;
+    alice.updates_profile().username("ada").await.expect_error(503, "chat_unavailable");
+    assert_eq!(alice.views_profile().await.expect_data(200)["username"], "alice");
+    alice.updates_profile().name("Ada").await.expect(200);
+}
+
+#[tokio::test]
 async fn a_username_cannot_change_after_the_user_joins_a_chat_room() {
     let (app, alice) = alice().await;
     app.client()

@@ -46,7 +46,7 @@ impl DynamoDb {
             .into_iter()
             .map(|access| {
                 let weight = limits.weight(function, &access);
-                let old = if access.kind == Kind::Write { self.item(&access) } else { None };
+                let old = if access.kind == Kind::Write { self.item_of(&access) } else { None };
                 Part { access, weight, old }
             })
             .collect();
@@ -90,10 +90,8 @@ impl DynamoDb {
         response
     }
 
-    fn item(&self, access: &Access) -> Option<Value> {
-        let ItemKey { pk, sk } = access.key.clone();
-        let items = self.0.items.lock().expect("no holder of the lock panics");
-        items.get(&Written { table: access.table.clone(), pk, sk }).cloned()
+    fn item_of(&self, access: &Access) -> Option<Value> {
+        self.item(&access.table, &access.key.pk, &access.key.sk)
     }
 
     fn charge(&self, limits: &Limits, operation: &str, parts: &[Part], response: &HttpResponse) {
@@ -105,7 +103,7 @@ impl DynamoDb {
             return;
         }
         for Part { access, weight, old } in parts {
-            let new = self.item(access);
+            let new = self.item_of(access);
             match access.kind {
                 // Charge every batch read as eventually consistent. Only the import and usernames that the first read
                 // does not find are read strongly consistent.

@@ -125,6 +125,13 @@ impl DynamoDb {
         SharedHttpClient::new(self.clone())
     }
 
+    /// Returns one item.
+    #[must_use]
+    pub fn item(&self, table: &str, pk: &str, sk: &str) -> Option<Value> {
+        let key = Written { table: table.to_owned(), pk: pk.to_owned(), sk: sk.to_owned() };
+        self.0.items.lock().expect("no holder of the lock panics").get(&key).cloned()
+    }
+
     /// Returns every item of a table, sorted by key.
     #[must_use]
     pub fn items(&self, table: &str) -> Vec<Value> {
@@ -359,11 +366,11 @@ impl DynamoDb {
         if body.get("IndexName").is_some() {
             return self.read_behind(&self.0.indexes, operation, body);
         }
-        // Of the other eventually consistent reads, one in three goes to a replica that may lag.
+        // A table has three replicas. One of them has all changes, and the other two may lag.
         if self.0.dice.once_in(3) {
-            return self.read_behind(&self.0.replica, operation, body);
+            return self.read_engine(operation, body);
         }
-        self.read_engine(operation, body)
+        self.read_behind(&self.0.replica, operation, body)
     }
 
     fn read_engine(&self, operation: &str, body: &Value) -> HttpResponse {

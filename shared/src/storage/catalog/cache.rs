@@ -46,8 +46,24 @@ struct Entry {
 
 impl Cache {
     /// Returns the catalog. Checks for a newer one if the last check was at least `max_age` ago. Returns
-    /// `None` before the first snapshot. Returns an error only if the store fails and no catalog is cached.
+    /// `None` before the first snapshot. If the check fails, returns the cached catalog, however old it is.
     pub async fn get(
+        &self,
+        store: &Store,
+        now: DateTime<Utc>,
+        max_age: TimeDelta,
+    ) -> Result<Option<Arc<Catalog>>, StoreError> {
+        let error = match self.get_checked(store, now, max_age).await {
+            Ok(catalog) => return Ok(catalog),
+            Err(error) => error,
+        };
+        let Some(Entry { loaded, .. }) = &*self.0.lock().await else { return Err(error) };
+        tracing::warn!(%error, "cannot check for a newer catalog; using the cached one");
+        Ok(Some(Arc::clone(&loaded.catalog)))
+    }
+
+    /// Does the same as [`Self::get`], but returns an error if the check fails.
+    pub async fn get_checked(
         &self,
         store: &Store,
         now: DateTime<Utc>,
@@ -59,22 +75,12 @@ impl Cache {
         {
             return Ok(Some(Arc::clone(&loaded.catalog)));
         }
-        let cached = entry.as_ref().map(|entry| &entry.loaded);
-        match load(store, cached).await {
-            Ok(Some(loaded)) => {
-                let catalog = Arc::clone(&loaded.catalog);
-                *entry = Some(Entry { checked_at: now, loaded });
-                Ok(Some(catalog))
-            }
-            Ok(None) => Ok(None),
-            Err(error) => match cached {
-                Some(loaded) => {
-                    tracing::warn!(%error, "cannot check for a newer catalog; using the cached one");
-                    Ok(Some(Arc::clone(&loaded.catalog)))
-                }
-                None => Err(error),
-            },
+        let loaded = load(store, entry.as_ref().map(|entry| &entry.loaded)).await?;
+        let catalog = loaded.as_ref().map(|loaded| Arc::clone(&loaded.catalog));
+        if let Some(loaded) = loaded {
+            *entry = Some(Entry { checked_at: now, loaded });
         }
+        Ok(catalog)
     }
 
     /// Loads the latest catalog with strongly consistent reads. Returns `None` before the first snapshot.
