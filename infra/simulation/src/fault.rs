@@ -43,8 +43,10 @@ pub enum Fault {
     CrashAfter,
     /// A prediction reaches the store right after `points` has read the predictions of a match.
     LatePrediction,
-    /// A run of `points` pauses for a minute or two after it has read the predictions of a match.
+    /// A run of `points` pauses for a minute or two after it has read predictions or written points.
     FreezePoints,
+    /// The progress of a run of `points` reaches the store once more, when the next run has begun.
+    LateProgress,
 }
 
 /// A time of the season in which some faults do more harm than at other times. They occur more often then.
@@ -53,10 +55,10 @@ pub enum Moment {
     /// The result of a match arrives while people predict the match: many predictions are late, and many counters are not
     /// written.
     EarlyResult,
-    /// A result is about to be corrected: the next run of `points` freezes.
+    /// A result is about to be corrected: the next run of `points` freezes, or its progress is late.
     Correction,
-    /// A run of `points` is frozen: the next runs crash.
-    FrozenPoints,
+    /// A run of `points` is frozen, or its progress is late: the next runs crash.
+    CrashingPoints,
     /// A result is imported: many imports crash, and many of their writes are late.
     Result,
     /// A user changes the profile several times: many of the writes are late.
@@ -128,7 +130,7 @@ pub struct Faults {
     frozen: Mutex<String>,
     /// The table whose writes are throttled, and until when.
     hot: Mutex<Option<(String, Instant)>>,
-    /// Signals that a run of `points` has frozen.
+    /// Signals that a run of `points` has frozen, or that its progress is late.
     pub points_frozen: Signal,
     have_stopped: AtomicBool,
     counts: Mutex<BTreeMap<String, u64>>,
@@ -237,7 +239,7 @@ impl Faults {
             (Moment::EarlyResult, "predictions") if operation == "UpdateItem" && self.dice.once_in(2) => {
                 Some(Fault::LatePrediction)
             }
-            (Moment::EarlyResult, "tally") if operation == "UpdateItem" && !self.dice.once_in(4) => {
+            (Moment::EarlyResult, "tally") if operation == "UpdateItem" && !self.dice.once_in(10) => {
                 Some(Fault::Throttle)
             }
             (Moment::Result, "feed") if !is_read(operation) && self.dice.once_in(4) => {
@@ -246,16 +248,25 @@ impl Faults {
             (Moment::Edits, "profile") if operation == "UpdateItem" && self.dice.once_in(3) => {
                 Some(Fault::Late)
             }
-            (Moment::Correction, "points") if reads_predictions(operation, body) => {
+            (Moment::Correction, "points") if operation == "UpdateItem" => {
+                self.begin(Moment::CrashingPoints, Duration::from_secs(90));
+                self.frozen.lock().expect("no holder of the lock panics").clear();
+                self.points_frozen.change();
+                Some(Fault::LateProgress)
+            }
+            (Moment::Correction, "points")
+                if (operation == "BatchExecuteStatement" && self.dice.once_in(2))
+                    || (reads_predictions(operation, body) && self.dice.once_in(8)) =>
+            {
                 // In half of the cases, the next runs succeed before this one goes on. In the others, they crash, and
                 // this one goes on first.
                 let time = if self.dice.once_in(2) { Duration::from_secs(90) } else { Duration::ZERO };
-                self.begin(Moment::FrozenPoints, time);
+                self.begin(Moment::CrashingPoints, time);
                 process.name.clone_into(&mut self.frozen.lock().expect("no holder of the lock panics"));
                 self.points_frozen.change();
                 Some(Fault::FreezePoints)
             }
-            (Moment::FrozenPoints, "points")
+            (Moment::CrashingPoints, "points")
                 if operation == "BatchExecuteStatement"
                     && process.name != *self.frozen.lock().expect("no holder of the lock panics") =>
             {

@@ -564,7 +564,8 @@ impl Person {
         let deductions = match self.dice.below(5) {
             0 => {
                 let (first, second) =
-                    futures_util::future::join(self.send_order(user, &one), self.send_order(user, &one)).await;
+                    futures_util::future::join(self.send_order(user, &one), self.send_order(user, &one))
+                        .await;
                 vec![Deduction { order: one, outcome: first.min(second) }]
             }
             1 => {
@@ -597,7 +598,8 @@ impl Person {
             let latest = Outcome::of(&response);
             let is_limited = matches!(response.status.as_u16(), 401 | 429);
             if was_stored && latest == Outcome::Rejected && !is_limited {
-                self.shared.violation(format!("{order:?} is in the ledger and was rejected: {}", response.body));
+                self.shared
+                    .violation(format!("{order:?} is in the ledger and was rejected: {}", response.body));
             }
             outcome = outcome.min(latest);
             if latest != Outcome::Unknown {

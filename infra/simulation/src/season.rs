@@ -1,15 +1,16 @@
 //! The matches of a world: what really happens, and the feed that reports it late, twice, or out of date.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use serde_json::{Value, json};
-use touchline::domain::catalog::Score;
+use touchline::domain::catalog::{Match, Score};
+use touchline::storage::{Store, catalog};
 
 use crate::clock::VirtualClock;
 use crate::dice::Dice;
-use crate::dynamodb::DynamoDb;
 use crate::fault::{Faults, Moment};
 use crate::gateway::Gateway;
 use crate::lambda::{Failed, Lambda};
@@ -47,8 +48,8 @@ pub struct Season {
     sent: Mutex<Vec<Value>>,
     /// The imports that succeeded: the time of the document, and the time at which the import ended.
     imports: Mutex<Vec<(DateTime<Utc>, DateTime<Utc>)>>,
-    /// Descriptions of stored matches that were older than the document of an import that had succeeded.
-    pub outdated: Mutex<Vec<String>>,
+    /// Descriptions of what must never happen, but did.
+    pub violations: Mutex<Vec<String>>,
     /// The match that all people predict next, because its result is about to arrive.
     closing: Mutex<Option<u32>>,
     /// Wakes all people when `closing` changes.
@@ -60,8 +61,8 @@ pub struct Season {
     lambda: Arc<Lambda>,
     faults: Arc<Faults>,
     trace: Arc<Trace>,
-    dynamodb: DynamoDb,
-    catalog_table: String,
+    /// A store without faults.
+    store: Store,
 }
 
 /// If a world has several matches, the last one begins this much later, after the end of the world. So people predict a
@@ -76,13 +77,7 @@ pub const TEAMS: u32 = 6;
 
 impl Season {
     #[must_use]
-    pub fn new(
-        count: u32,
-        dice: Dice,
-        gateway: &Gateway,
-        dynamodb: DynamoDb,
-        catalog_table: String,
-    ) -> Self {
+    pub fn new(count: u32, dice: Dice, gateway: &Gateway, store: Store) -> Self {
         let Gateway { clock, lambda, faults, trace, .. } = gateway.clone();
         let begin = clock.time();
         // Some seasons last so long that sessions, positions in streams and expired items become old.
@@ -110,7 +105,7 @@ impl Season {
             matches,
             sent: Mutex::default(),
             imports: Mutex::default(),
-            outdated: Mutex::default(),
+            violations: Mutex::default(),
             closing: Mutex::default(),
             last_call: Signal::default(),
             points_run: Signal::default(),
@@ -119,8 +114,7 @@ impl Season {
             lambda,
             faults,
             trace,
-            dynamodb,
-            catalog_table,
+            store,
         }
     }
 
@@ -186,7 +180,7 @@ impl Season {
 
     /// Imports the season as it is now. Retries until an import succeeds completely.
     pub async fn import(&self) {
-        self.check_stored();
+        self.check_stored().await;
         loop {
             let as_of = self.clock.time();
             let document = self.document();
@@ -197,7 +191,8 @@ impl Season {
                 Ok(report) if report["rejected"] == 0 => {
                     let import = (as_of, self.clock.time());
                     self.imports.lock().expect("no holder of the lock panics").push(import);
-                    return self.check_stored();
+                    self.check_published(as_of).await;
+                    return self.check_stored().await;
                 }
                 Ok(_) | Err(Failed::Error(_) | Failed::Crashed | Failed::TimedOut | Failed::Throttled) => {
                     tokio::time::sleep(self.dice.millis(1_000, 60_000)).await;
@@ -207,18 +202,48 @@ impl Season {
     }
 
     /// Checks that no stored match is older than the document of an import that has succeeded.
-    fn check_stored(&self) {
-        let imports = self.imports.lock().expect("no holder of the lock panics");
-        let Some(latest) = imports.iter().map(|(as_of, _)| as_of.timestamp_millis()).max() else { return };
+    async fn check_stored(&self) {
+        let latest = {
+            let imports = self.imports.lock().expect("no holder of the lock panics");
+            imports.iter().map(|(as_of, _)| as_of.timestamp_millis()).max()
+        };
+        let Some(latest) = latest else { return };
+        let rows = self.stored_matches().await;
         for one in self.matches() {
-            let stored = self.dynamodb.item(&self.catalog_table, &format!("event#{}", one.id), "row");
-            let as_of = stored.as_ref().and_then(|row| row["as_of"]["N"].as_str()?.parse::<i64>().ok());
-            if as_of.is_none_or(|as_of| as_of < latest) {
-                let what = format!("an import of {latest} has succeeded, but match {} is {stored:?}", one.id);
-                self.trace.line(format_args!("VIOLATION {what}"));
-                self.outdated.lock().expect("no holder of the lock panics").push(what);
+            let row = rows.get(&one.id);
+            if row.is_none_or(|row| row.as_of.timestamp_millis() < latest) {
+                self.violation(format!(
+                    "an import of {latest} has succeeded, but match {} is {row:?}",
+                    one.id
+                ));
             }
         }
+    }
+
+    /// Checks that people see the matches of a document after its import has succeeded.
+    async fn check_published(&self, as_of: DateTime<Utc>) {
+        // Load the catalog before the rows: a concurrent import stores a row first and publishes it later.
+        let catalog = catalog::Cache::default().get_latest(&self.store, self.clock.time()).await;
+        let catalog = catalog.expect("the store has no faults").expect("an import has succeeded").catalog;
+        for (id, row) in self.stored_matches().await {
+            let shown = catalog.event(id);
+            let is_same = shown.is_some_and(|shown| {
+                (shown.status, shown.start, shown.score) == (row.status, row.start, row.score)
+            });
+            if row.as_of.timestamp_millis() == as_of.timestamp_millis() && !is_same {
+                self.violation(format!("{row:?} is imported, but the catalog has {shown:?}"));
+            }
+        }
+    }
+
+    async fn stored_matches(&self) -> BTreeMap<u32, Match> {
+        let ids: Vec<u32> = self.matches().iter().map(|one| one.id).collect();
+        self.store.catalog_rows(&ids).await.expect("the store has no faults")
+    }
+
+    fn violation(&self, what: String) {
+        self.trace.line(format_args!("VIOLATION {what}"));
+        self.violations.lock().expect("no holder of the lock panics").push(what);
     }
 
     /// Imports an old document again, as can happen with a feed that has several servers.
@@ -270,18 +295,22 @@ impl Season {
                 // The kick-off in the feed was wrong. The result arrives while people still predict the match.
                 self.sleep_until_before(index, &dice).await;
                 if dice.once_in(2) {
-                    self.faults.begin(Moment::EarlyResult, Duration::from_secs(20));
+                    self.faults.begin(Moment::EarlyResult, Duration::from_secs(90));
                 }
                 self.call_for_predictions(index);
                 tokio::time::sleep(dice.millis(0, 4_000)).await;
                 let score = random_score(&dice);
-                self.change_at_once(index, |one| (one.status, one.score) = ("finished", Some(score))).await;
-                if dice.once_in(2) {
-                    // The scheduled run of `points` can begin at any time, for example right after the import.
-                    tokio::time::sleep(dice.millis(0, 2_000)).await;
-                    let result = self.lambda.invoke("points", json!({})).await;
-                    self.trace.line(format_args!("points -> {result:?}"));
-                }
+                let change =
+                    self.change_at_once(index, |one| (one.status, one.score) = ("finished", Some(score)));
+                // The scheduled run of `points` can begin at any time, for example during the import.
+                let run = async {
+                    for _ in 0..dice.below(3) {
+                        tokio::time::sleep(dice.millis(0, 800)).await;
+                        let result = self.lambda.invoke("points", json!({})).await;
+                        self.trace.line(format_args!("points -> {result:?}"));
+                    }
+                };
+                futures_util::future::join(change, run).await;
                 // A correction would repair what goes wrong here.
                 if dice.once_in(2) {
                     self.correct(index, &dice).await;

@@ -191,13 +191,7 @@ impl World {
             suspicious: Arc::default(),
             limits: None,
         };
-        let season = Season::new(
-            plan.matches,
-            dice("season"),
-            &gateway,
-            dynamodb.clone(),
-            config.tables.catalog.clone(),
-        );
+        let season = Season::new(plan.matches, dice("season"), &gateway, store.clone());
         let shared = Arc::new(Shared {
             gateway,
             homeserver,
@@ -264,7 +258,7 @@ impl World {
             };
             violations.extend(settled.check().await);
         }
-        for seen in [&shared.violations, &shared.season.outdated] {
+        for seen in [&shared.violations, &shared.season.violations] {
             let seen = std::mem::take(&mut *seen.lock().expect("no holder of the lock panics"));
             violations.splice(0..0, seen);
         }

@@ -186,11 +186,12 @@ impl DynamoDb {
                 self.trace(&process, &operation, &body, fault, Some(&response));
                 return Err(lost());
             }
-            Some(Fault::Late | Fault::LatePrediction) => {
-                let delay = if fault == Some(Fault::Late) {
-                    Delay::new(&self.0.dice, 2_000, 6_000)
-                } else {
-                    Delay::UntilPointsRead
+            Some(late @ (Fault::Late | Fault::LatePrediction | Fault::LateProgress)) => {
+                let dice = &self.0.dice;
+                let delay = match late {
+                    Fault::LatePrediction => Delay::UntilPointsRead,
+                    Fault::LateProgress => Delay::For(dice.millis(60_500, 115_000)),
+                    _ => Delay::new(dice, 2_000, 6_000),
                 };
                 let store = self.clone();
                 self.trace(&process, &operation, &body, fault, None);

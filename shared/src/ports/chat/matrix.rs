@@ -329,7 +329,9 @@ impl Chat for MatrixChat {
     fn has_rooms<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
         Box::pin(async move {
             match self.request(Method::GET, "joined_rooms", Some(username), Value::Null).await? {
-                Ok(response) => Ok(response["joined_rooms"].as_array().is_some_and(|rooms| !rooms.is_empty())),
+                Ok(response) => {
+                    Ok(response["joined_rooms"].as_array().is_some_and(|rooms| !rooms.is_empty()))
+                }
                 Err(error) if error.may_mean_unknown_user() => Ok(false),
                 Err(error) => Err(error.into()),
             }
