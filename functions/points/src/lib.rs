@@ -42,10 +42,14 @@ pub enum PointsError {
     Store(#[from] StoreError),
 }
 
-/// A scheduled run settles a match when the match has been queued for this long plus the maximum age of a
+/// A scheduled run settles a match when its result has been published for this long plus the maximum age of a
 /// cached catalog. Before that, a request with an old catalog may still store a prediction. The 20 seconds
-/// cover the publication of the new catalog, which takes seconds, and a request, which ends within 10 seconds.
+/// cover a request, which ends within 10 seconds, and clocks that differ.
 const SETTLING: TimeDelta = TimeDelta::seconds(20);
+
+/// If an import crashes before it publishes a result, the next import publishes it. If none does so for this long, the
+/// match is settled without it.
+const UNPUBLISHED: TimeDelta = TimeDelta::hours(1);
 
 /// A run starts no new work during this time before its deadline, so that work in progress can finish.
 const RESERVE: TimeDelta = TimeDelta::seconds(20);
@@ -68,6 +72,10 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
                 let now = app.clock.now();
                 if now >= until {
                     break;
+                }
+                if !due.is_published && due.since + UNPUBLISHED > now {
+                    tracing::warn!(event = due.event_id, "the catalog with the result is not published yet");
+                    continue;
                 }
                 if due.since + settling > now {
                     continue;

@@ -53,7 +53,7 @@ pub async fn settle(
     }
     if restart {
         // If this run does not finish, the next scheduled run finds this entry and resumes the settlement.
-        let due = Due { event_id: event, revision, since: app.clock.now() };
+        let due = Due { event_id: event, revision, since: app.clock.now(), is_published: true };
         app.store.put_due(&due).await?;
     }
     let settlement = app.store.begin_settlement(event, revision, RULES.version, restart).await?;

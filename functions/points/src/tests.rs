@@ -439,11 +439,25 @@ async fn a_queued_match_that_is_not_stored_does_not_block_other_settlements() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     // Match 7 is queued, but the store has no match 7.
-    let due = Due { event_id: 7, revision: 1, since: app.clock.now() - TimeDelta::hours(1) };
+    let since = app.clock.now() - TimeDelta::hours(1);
+    let due = Due { event_id: 7, revision: 1, since, is_published: true };
     app.store.put_due(&due).await.unwrap();
     app.clock.advance(TimeDelta::seconds(21));
     assert_eq!(run(&app).await, settled(1));
     assert_eq!(app.store.due().await.unwrap(), [due]);
+}
+
+#[tokio::test]
+async fn a_result_is_not_settled_before_its_catalog_is_published() {
+    let app = app().await;
+    change_match(&app, "finished", Some((2, 1))).await;
+    let [due] = app.store.due().await.unwrap().try_into().unwrap();
+    app.store.put_due(&Due { is_published: false, ..due }).await.unwrap();
+    app.clock.advance(TimeDelta::minutes(59));
+    assert_eq!(run(&app).await, json!({ "matches": [] }));
+    // No import publishes the result. It is settled after an hour.
+    app.clock.advance(TimeDelta::minutes(1));
+    assert_eq!(run(&app).await, settled(1));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
     let id = call.path.event.0;
     let (input, caller) = (call.input, call.caller.user);
     let counts = async { app.store.event_counts(id).await.map_err(Error::from) };
-    let (catalog, counts) = try_join(app.catalog(), counts).await?;
+    let (catalog, counts) = try_join(app.checked_catalog(), counts).await?;
     let event = catalog.event(id).ok_or(Error::EventNotFound)?;
     let after = input.cursor.map(|cursor| cursor.position_in(id)).transpose()?.map(|after| after.0);
 

@@ -11,8 +11,8 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
         Ok(forecast) => forecast,
         Err(contradiction) => return Err(explain(&app, input.event_id.0, contradiction).await.into()),
     };
-    // An old catalog may not know that the match has begun. A prediction that is stored after the points were awarded
-    // would never get points.
+    // With an old catalog, the function could reject a prediction for a match that was moved to a later time. Or it could
+    // store one after the points were awarded, which would never get points.
     let catalog = app.checked_catalog().await?;
     let event = catalog.event(input.event_id.0).ok_or(Error::EventNotFound)?;
     let now = app.clock.now();

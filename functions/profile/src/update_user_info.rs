@@ -31,7 +31,7 @@ async fn rename(app: &App, id: UserId, wanted: &Username) -> Result<(), Error> {
     if user.username == *wanted {
         return Ok(());
     }
-    // A user who has joined a room in a Matrix client keeps the username, even before the homeserver has told us.
+    // A user who has joined a room in a Matrix client keeps the username, even before the event of the join arrives.
     if user.username_locked_at.is_some() || app.chat.has_rooms(&user.username).await? {
         return Err(RenameError::Locked.into());
     }

@@ -52,12 +52,12 @@ pub enum Fault {
 /// A time of the season in which some faults do more harm than at other times. They occur more often then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// The result of a match arrives while people predict the match: many predictions are late, and many counters are not
-    /// written.
+    /// The result of a match arrives while people predict the match: many predictions are late, and most writes of `tally`
+    /// are throttled.
     EarlyResult,
     /// A result is about to be corrected: the next run of `points` freezes, or its progress is late.
     Correction,
-    /// A run of `points` is frozen, or its progress is late: the next runs crash.
+    /// A run of `points` is frozen, or its progress is late: all runs crash, except the frozen one.
     CrashingPoints,
     /// A result is imported: many imports crash, and many of their writes are late.
     Result,
@@ -126,7 +126,7 @@ pub struct Faults {
     unlucky: Option<&'static str>,
     /// The current moment, and when it ends.
     moment: Mutex<Option<(Moment, Instant)>>,
-    /// The environment of the run of `points` that was frozen last.
+    /// The environment of the run of `points` that was frozen last. Empty if the progress of a run is late.
     frozen: Mutex<String>,
     /// The table whose writes are throttled, and until when.
     hot: Mutex<Option<(String, Instant)>>,

@@ -16,7 +16,7 @@ use touchline::domain::prediction::Pick;
 use touchline_testing::{Api as _, Persona, Request, Response, User};
 
 use crate::dice::Dice;
-use crate::dynamodb::DynamoDb;
+use crate::dynamodb::{DynamoDb, LONGEST_DELAY};
 use crate::fault::Moment;
 use crate::gateway::Gateway;
 use crate::homeserver::{ClientAction, Homeserver};
@@ -328,8 +328,8 @@ impl Person {
         }
     }
 
-    /// Does what a new user does: the app shows the profile at once, some join a room at once, and some claim coins while
-    /// an operator grants coins, too.
+    /// Does what a new user does immediately: some look at their profile, some join a room, and some claim coins while an
+    /// operator grants coins, too.
     async fn begin(&mut self, user: &User<Gateway>) {
         if self.dice.once_in(2) {
             let event = self.dice.choose(&self.shared.season.matches()).id;
@@ -418,7 +418,8 @@ impl Person {
             let mut usernames = self.shared.usernames.lock().expect("no holder of the lock panics");
             usernames.insert(self.number, username);
         } else if outcome == Outcome::Unknown {
-            // The person acts under this name, so it must be the right one.
+            // The person acts under this name, so it must be the right one. The request may still be running.
+            tokio::time::sleep(LONGEST_DELAY).await;
             self.learn_username(user).await;
         }
     }

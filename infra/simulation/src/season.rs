@@ -311,7 +311,7 @@ impl Season {
                     }
                 };
                 futures_util::future::join(change, run).await;
-                // A correction would repair what goes wrong here.
+                // A correction would repair what goes wrong here, so only half of these results are corrected.
                 if dice.once_in(2) {
                     self.correct(index, &dice).await;
                 }
@@ -386,7 +386,7 @@ impl Season {
                 // Another correction follows while the first one is imported.
                 let next = random_score(dice);
                 futures_util::future::join(self.change_at_once(index, correct), async {
-                    tokio::time::sleep(dice.millis(0, 60)).await;
+                    tokio::time::sleep(dice.millis(1, 60)).await;
                     self.change_at_once(index, |one| one.score = Some(next)).await;
                 })
                 .await;

@@ -23,7 +23,7 @@ endpoint! {
     ///
     /// Absent fields keep their values. The username can change until the user joins or is invited to their first chat room.
     UpdateUserInfo: POST "/api/auth/update-user-info", in "profile", by SignedIn, UserInfoInput => Message<UpdatedUser>,
-        errors [UsernameTaken, UsernameLocked]
+        errors [UsernameTaken, UsernameLocked, ChatUnavailable]
 }
 
 endpoint! {

@@ -27,8 +27,17 @@ pub struct Due {
     pub event_id: u32,
     /// The revision of the match's result.
     pub revision: u32,
+    /// When the match was queued or, after the publication, when `feed` noted the publication.
     #[serde(with = "ts_milliseconds")]
     pub since: DateTime<Utc>,
+    /// Whether the catalog with the result is published. Before that, people may still predict the match. Earlier versions
+    /// did not store this.
+    #[serde(default = "published")]
+    pub is_published: bool,
+}
+
+fn published() -> bool {
+    true
 }
 
 /// The progress of a match's settlement.
@@ -113,14 +122,19 @@ pub struct Award {
 pub const MAX_AWARDS: usize = 25;
 
 impl Store {
-    /// Stores that a match result waits for settlement, unless a later revision of it waits already.
+    /// Stores that a match result waits for settlement, unless a later revision of it waits already. A result that is not
+    /// published does not replace the same result that is.
     pub async fn put_due(&self, due: &Due) -> Result<(), StoreError> {
         let put = self
             .client
             .put_item()
             .table_name(&self.tables.predictions)
             .set_item(Some(to_item(keys::due(due.event_id), due)?))
-            .condition_expression("attribute_not_exists(pk) OR revision <= :revision")
+            .condition_expression(if due.is_published {
+                "attribute_not_exists(pk) OR revision <= :revision"
+            } else {
+                "attribute_not_exists(pk) OR revision < :revision"
+            })
             .expression_attribute_values(":revision", number(due.revision))
             .send()
             .await;

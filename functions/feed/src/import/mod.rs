@@ -69,7 +69,9 @@ pub async fn import(app: &App, document: Document) -> Result<Report, FeedError> 
     import.rename_rooms().await?;
 
     let Import { rows, report, .. } = import;
+    let matches = rows.events.clone();
     publish::publish(app, base, rows).await?;
+    rows::note_publication(app, &matches).await?;
     Ok(report)
 }
 

@@ -47,19 +47,24 @@ async fn predictions_are_open_until_the_last_millisecond_before_kick_off() {
 
 #[tokio::test]
 async fn a_prediction_is_not_stored_or_rejected_with_an_old_catalog() {
-    let (app, alice) = app().await;
-    alice.predicts(1).away().await.expect(201);
-    change_match(&app, json!({ "start_time": "2026-11-15T12:30:00Z" })).await;
-    app.clock.advance(TimeDelta::hours(1));
-    // The session is read first. The check for a newer catalog fails.
-    let mut reads = 0;
-    app.faults.set(move |attempt| {
-        reads += u32::from(attempt.operation == "GetItem" && attempt.number == 1);
-        if attempt.operation == "GetItem" && reads > 1 { Fault::Throttle } else { Fault::None }
-    });
-    alice.predicts(1).home().await.expect_error(503, "busy");
-    app.faults.set(|_| Fault::None);
-    alice.predicts(1).home().await.expect_error(400, "event_started");
+    // The match begins earlier than the old catalog says, or later. The request comes in between.
+    for (start, allowed) in [("2026-11-15T12:30:00Z", 400), ("2026-11-15T20:00:00Z", 200)] {
+        let (app, alice) = app().await;
+        alice.predicts(1).away().await.expect(201);
+        change_match(&app, json!({ "start_time": start })).await;
+        app.clock.advance(TimeDelta::hours(if allowed == 400 { 1 } else { 4 }));
+        // The session is read first. The check for a newer catalog fails.
+        let mut reads = 0;
+        app.faults.set(move |attempt| {
+            reads += u32::from(attempt.operation == "GetItem" && attempt.number == 1);
+            if attempt.operation == "GetItem" && reads > 1 { Fault::Throttle } else { Fault::None }
+        });
+        alice.predicts(1).home().await.expect_error(503, "busy");
+        app.faults.set(|_| Fault::None);
+        let own = alice.lists_own_predictions().await.expect_data(200);
+        assert_eq!(own[0]["prediction"], "away");
+        assert_eq!(alice.predicts(1).home().await.status, allowed);
+    }
 }
 
 #[tokio::test]

@@ -367,7 +367,7 @@ impl DynamoDb {
         if body.get("IndexName").is_some() {
             return self.read_behind(&self.0.indexes, operation, body);
         }
-        // A table has three replicas. One of them has all changes, and the other two may lag.
+        // Two in three of the other eventually consistent reads go to a replica that may lag, which is stricter than AWS.
         if self.0.dice.once_in(3) {
             return self.read_engine(operation, body);
         }

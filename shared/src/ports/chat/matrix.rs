@@ -330,7 +330,9 @@ impl Chat for MatrixChat {
         Box::pin(async move {
             match self.request(Method::GET, "joined_rooms", Some(username), Value::Null).await? {
                 Ok(response) => {
-                    Ok(response["joined_rooms"].as_array().is_some_and(|rooms| !rooms.is_empty()))
+                    let rooms = response["joined_rooms"].as_array();
+                    let missing = || ChatError::Unavailable("the response has no joined_rooms".into());
+                    rooms.map(|rooms| !rooms.is_empty()).ok_or_else(missing)
                 }
                 Err(error) if error.may_mean_unknown_user() => Ok(false),
                 Err(error) => Err(error.into()),

@@ -64,7 +64,7 @@ pub trait Chat: Debug + Send + Sync {
     /// Deletes all chat devices of a username, after its owner chose another username.
     fn log_out_everywhere<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Returns whether a user is a member of a room on the homeserver.
+    /// Returns whether a user is a member of any room on the homeserver.
     fn has_rooms<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>>;
 
     /// Creates a user on the homeserver, unless they exist already, so that others can invite them.

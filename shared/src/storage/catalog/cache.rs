@@ -46,7 +46,8 @@ struct Entry {
 
 impl Cache {
     /// Returns the catalog. Checks for a newer one if the last check was at least `max_age` ago. Returns
-    /// `None` before the first snapshot. If the check fails, returns the cached catalog, however old it is.
+    /// `None` before the first snapshot. If the check fails, returns the cached catalog, however old it is. Fails if
+    /// there is none.
     pub async fn get(
         &self,
         store: &Store,

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use touchline::App;
 use touchline::storage::Store;
 use touchline::storage::catalog::load_latest;
@@ -48,6 +48,45 @@ async fn a_crash_after_any_write_leaves_a_consistent_catalog() {
         steps += 1;
     }
     assert!(steps > 15, "{steps} writes");
+}
+
+/// `feed` crashes after each of its writes in turn. `points` may settle a result only after its publication, and the next
+/// import makes up for both.
+#[tokio::test]
+async fn a_result_can_be_settled_only_after_its_publication() {
+    let one_match = |result: Value| {
+        let mut event = json!({
+            "id": 50, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
+            "start_time": "2027-03-01T15:00:00Z", "status": "scheduled",
+        });
+        event.as_object_mut().unwrap().extend(result.as_object().unwrap().clone());
+        json!({ "format": "touchline", "events": [event] })
+    };
+    let result = one_match(json!({ "status": "finished", "home_score": 2, "away_score": 1 }));
+    let mut steps = 0;
+    loop {
+        let app = app().await;
+        run(&app, &sample()).await;
+        run(&app, &one_match(json!({}))).await;
+        let writes = AtomicU32::new(0);
+        app.faults.set(move |attempt| {
+            let is_write = matches!(attempt.operation, "PutItem" | "UpdateItem");
+            let fails = is_write && writes.fetch_add(1, Ordering::Relaxed) >= steps;
+            if fails { Fault::LoseRequest } else { Fault::None }
+        });
+        let finished = app.try_invoke(crate::handle, result.clone()).await.is_ok();
+        app.faults.clear();
+        let can_be_settled = async || app.store.due().await.unwrap().iter().any(|due| due.is_published);
+        let is_published = catalog(&app).await.event(50).unwrap().revision == 1;
+        assert!(is_published || !can_be_settled().await, "after {steps} writes");
+        run(&app, &result).await;
+        assert!(can_be_settled().await, "after {steps} writes and another import");
+        if finished {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps > 4, "{steps} writes");
 }
 
 /// The response to the first attempt of every call is lost, so the SDK sends every write twice.
