@@ -452,6 +452,7 @@ async fn a_result_is_not_settled_before_its_catalog_is_published() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
     let [due] = app.store.due().await.unwrap().try_into().unwrap();
+    app.store.remove_due(EVENT, due.revision).await.unwrap();
     app.store.put_due(&Due { is_published: false, ..due }).await.unwrap();
     app.clock.advance(TimeDelta::minutes(59));
     assert_eq!(run(&app).await, json!({ "matches": [] }));

@@ -71,7 +71,7 @@ pub async fn import(app: &App, document: Document) -> Result<Report, FeedError> 
     let Import { rows, report, .. } = import;
     let matches = rows.events.clone();
     publish::publish(app, base, rows).await?;
-    rows::note_publication(app, &matches).await?;
+    publish::note_publication(app, &matches).await?;
     Ok(report)
 }
 

@@ -1,7 +1,10 @@
+use std::collections::BTreeMap;
+
 use chrono::TimeDelta;
 use touchline::App;
-use touchline::domain::catalog::Catalog;
+use touchline::domain::catalog::{Catalog, Match};
 use touchline::storage::catalog::{Replacement, Written};
+use touchline::storage::settlements::Due;
 use touchline::storage::{Retry, StoreError};
 
 use super::base::Base;
@@ -60,6 +63,22 @@ pub async fn publish(app: &App, mut base: Base, mut rows: Rows) -> Result<(), St
         rows = rows.reload(app).await?;
         retry.again().await?;
     }
+}
+
+/// Notes that results of `matches` are published, so that `points` can settle them. Every import does this for all matches
+/// of its document. So it also completes an import that crashed after the publication.
+pub async fn note_publication(app: &App, matches: &BTreeMap<u32, Match>) -> Result<(), StoreError> {
+    // At revision 0, a match never had a result.
+    if matches.values().all(|row| row.revision == 0) {
+        return Ok(());
+    }
+    for due in app.store.due().await? {
+        let is_ours = matches.get(&due.event_id).is_some_and(|row| row.revision >= due.revision);
+        if is_ours && !due.is_published {
+            app.store.put_due(&Due { since: app.clock.now(), is_published: true, ..due }).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes the slugs of teams unique. Concurrent imports can give two teams the same slug, and the import that

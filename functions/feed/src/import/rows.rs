@@ -1,7 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use touchline::App;
-use touchline::domain::catalog::Match;
 use touchline::storage::catalog::{Replacement, Row, Written};
 use touchline::storage::settlements::Due;
 use touchline::storage::{Retry, StoreError};
@@ -105,22 +103,6 @@ impl Import<'_> {
         }
         Ok(())
     }
-}
-
-/// Notes that results of `matches` are published, so that `points` can settle them. Every import does this for all matches
-/// of its document. So it also completes an import that crashed after the publication.
-pub async fn note_publication(app: &App, matches: &BTreeMap<u32, Match>) -> Result<(), StoreError> {
-    // At revision 0, a match never had a result.
-    if matches.values().all(|row| row.revision == 0) {
-        return Ok(());
-    }
-    for due in app.store.due().await? {
-        let is_ours = matches.get(&due.event_id).is_some_and(|row| row.revision >= due.revision);
-        if is_ours && !due.is_published {
-            app.store.put_due(&Due { since: app.clock.now(), is_published: true, ..due }).await?;
-        }
-    }
-    Ok(())
 }
 
 fn decide<T: Row>(
