@@ -47,9 +47,9 @@ pub enum PointsError {
 /// cover a request, which ends within 10 seconds, and clocks that differ.
 const SETTLING: TimeDelta = TimeDelta::seconds(20);
 
-/// If an import crashes before it publishes a result, the next import publishes it. If none does so for this long, the
-/// match is settled without it.
-const UNPUBLISHED: TimeDelta = TimeDelta::hours(1);
+/// If an import crashes before it stores or publishes a result, the next import does it. If none does so for this long, the
+/// match is settled as it is stored. No import runs for so long.
+const UNPUBLISHED: TimeDelta = TimeDelta::minutes(30);
 
 /// A run starts no new work during this time before its deadline, so that work in progress can finish.
 const RESERVE: TimeDelta = TimeDelta::seconds(20);
@@ -82,8 +82,10 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
                 }
                 match settle(&app, due.event_id, false, until).await {
                     Ok(Some(settled)) if settled.revision >= due.revision => report.matches.push(settled),
-                    // The import queues a match before it stores the result. This import crashed in between,
-                    // or it is still running.
+                    // The import queues a match before it stores the result. It crashed in between, or it is still
+                    // running, or a concurrent import stored a newer document. An import that stores the result
+                    // queues it again.
+                    Ok(Some(_)) if due.since + UNPUBLISHED < now => app.store.withdraw_due(&due).await?,
                     Ok(_) => tracing::warn!(event = due.event_id, "the result is not stored yet"),
                     // If one match fails, the run continues with the next match.
                     Err(error) => {

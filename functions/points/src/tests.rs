@@ -454,11 +454,27 @@ async fn a_result_is_not_settled_before_its_catalog_is_published() {
     let [due] = app.store.due().await.unwrap().try_into().unwrap();
     app.store.remove_due(EVENT, due.revision).await.unwrap();
     app.store.put_due(&Due { is_published: false, ..due }).await.unwrap();
-    app.clock.advance(TimeDelta::minutes(59));
+    app.clock.advance(TimeDelta::minutes(29));
     assert_eq!(run(&app).await, json!({ "matches": [] }));
-    // No import publishes the result. It is settled after an hour.
+    // No import publishes the result. It is settled after half an hour.
     app.clock.advance(TimeDelta::minutes(1));
     assert_eq!(run(&app).await, settled(1));
+}
+
+#[tokio::test]
+async fn a_result_that_is_queued_but_never_stored_is_withdrawn() {
+    let app = app().await;
+    change_match(&app, "finished", Some((2, 1))).await;
+    let since = app.clock.now();
+    let due = Due { event_id: EVENT, revision: 2, since, is_published: false };
+    app.store.put_due(&due).await.unwrap();
+    app.clock.advance(TimeDelta::minutes(29));
+    run(&app).await;
+    assert_eq!(app.store.due().await.unwrap(), [due]);
+    app.clock.advance(TimeDelta::minutes(2));
+    run(&app).await;
+    assert_eq!(app.store.due().await.unwrap(), []);
+    assert_eq!(points(&app).await[0], Some(4));
 }
 
 #[tokio::test]

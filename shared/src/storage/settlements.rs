@@ -130,12 +130,13 @@ impl Store {
             .put_item()
             .table_name(&self.tables.predictions)
             .set_item(Some(to_item(keys::due(due.event_id), due)?))
-            .condition_expression(if due.is_published {
-                "attribute_not_exists(pk) OR revision <= :revision"
-            } else {
-                "attribute_not_exists(pk) OR revision < :revision"
-            })
+            .condition_expression(
+                "attribute_not_exists(pk) OR revision < :revision \
+                 OR (revision = :revision AND (is_published = :no OR is_published = :is_published))",
+            )
             .expression_attribute_values(":revision", number(due.revision))
+            .expression_attribute_values(":is_published", AttributeValue::Bool(due.is_published))
+            .expression_attribute_values(":no", AttributeValue::Bool(false))
             .send()
             .await;
         condition_held("PutItem", put).map(|_| ())
@@ -165,6 +166,21 @@ impl Store {
             .set_key(Some(keys::due(event).into()))
             .condition_expression("attribute_not_exists(pk) OR revision <= :revision")
             .expression_attribute_values(":revision", number(revision))
+            .send()
+            .await;
+        condition_held("DeleteItem", removed).map(|_| ())
+    }
+
+    /// Removes a match result from the results that wait for settlement, unless it has changed since it was read.
+    pub async fn withdraw_due(&self, due: &Due) -> Result<(), StoreError> {
+        let removed = self
+            .client
+            .delete_item()
+            .table_name(&self.tables.predictions)
+            .set_key(Some(keys::due(due.event_id).into()))
+            .condition_expression("revision = :revision AND since = :since")
+            .expression_attribute_values(":revision", number(due.revision))
+            .expression_attribute_values(":since", number(due.since.timestamp_millis()))
             .send()
             .await;
         condition_held("DeleteItem", removed).map(|_| ())
