@@ -397,7 +397,6 @@ async fn a_superseded_run_does_not_overwrite_newer_points() {
     assert_points(&app, FOR_ONE_ONE).await;
 }
 
-/// The user changes the prediction after a run read it. The next run awards points for the changed prediction.
 #[tokio::test]
 async fn the_progress_of_a_superseded_run_is_not_stored() {
     let app = app().await;
@@ -409,6 +408,7 @@ async fn the_progress_of_a_superseded_run_is_not_stored() {
     assert!(begin().await.progress.contains_key(&0));
 }
 
+/// The user changes the prediction after a run read it. The next run awards points for the changed prediction.
 #[tokio::test]
 async fn an_award_for_an_outdated_prediction_is_not_written() {
     let app = app().await;
@@ -445,6 +445,18 @@ async fn a_queued_match_that_is_not_stored_does_not_block_other_settlements() {
     app.clock.advance(TimeDelta::seconds(21));
     assert_eq!(run(&app).await, settled(1));
     assert_eq!(app.store.due().await.unwrap(), [due]);
+}
+
+#[tokio::test]
+async fn a_correction_stays_queued_when_the_settlement_of_the_old_result_ends() {
+    let app = app().await;
+    change_match(&app, "finished", Some((2, 1))).await;
+    let [first] = app.store.due().await.unwrap().try_into().unwrap();
+    change_match(&app, "finished", Some((1, 1))).await;
+    app.store.remove_due(EVENT, first.revision).await.unwrap();
+    app.clock.advance(TimeDelta::seconds(21));
+    assert_eq!(run(&app).await, settled(2));
+    assert_points(&app, FOR_ONE_ONE).await;
 }
 
 #[tokio::test]

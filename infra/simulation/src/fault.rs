@@ -248,7 +248,9 @@ impl Faults {
             (Moment::Edits, "profile") if operation == "UpdateItem" && self.dice.once_in(3) => {
                 Some(Fault::Late)
             }
-            (Moment::Correction, "points") if operation == "UpdateItem" => {
+            (Moment::Correction, "points")
+                if operation == "UpdateItem" && !ends_settlement(body) && !self.dice.once_in(3) =>
+            {
                 self.begin(Moment::CrashingPoints, Duration::from_secs(90));
                 self.frozen.lock().expect("no holder of the lock panics").clear();
                 self.points_frozen.change();
@@ -256,7 +258,8 @@ impl Faults {
             }
             (Moment::Correction, "points")
                 if (operation == "BatchExecuteStatement" && self.dice.once_in(2))
-                    || (reads_predictions(operation, body) && self.dice.once_in(8)) =>
+                    || (reads_predictions(operation, body) && self.dice.once_in(8))
+                    || ends_settlement(body) =>
             {
                 // In half of the cases, the next runs succeed before this one goes on. In the others, they crash, and
                 // this one goes on first.
@@ -311,4 +314,9 @@ impl Faults {
 #[must_use]
 pub fn reads_predictions(operation: &str, body: &Value) -> bool {
     operation == "Query" && body["ExpressionAttributeValues"].get(":due").is_none()
+}
+
+/// Whether a call of `points` marks the settlement of a match as done.
+fn ends_settlement(body: &Value) -> bool {
+    body["ExpressionAttributeNames"]["#name"] == "done_at"
 }
