@@ -257,6 +257,9 @@ async fn predictions(app: &TestApp, alice: &User, all: &mut Measurements) {
         all.add(endpoint, case, 200, ceiling, response);
     }
     app.clock.advance(CATALOG_CHECK);
+    let response = alice.lists_event_predictions(2).await;
+    all.add(of_event, "none, of a featured match, warm", 200, (1.5, 0.0, 3), response);
+    app.clock.advance(CATALOG_CHECK);
     let response = alice.lists_own_predictions().await;
     all.add("GET /api/auth/predictions", "one, warm", 200, (2.0, 0.0, 3), response);
 }
@@ -308,6 +311,9 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     let response = alice.views_member_stats("!match50:touchline.local").await;
     let stats = "GET /api/auth/chat-rooms/{chatRoom}/member-stats";
     all.add(stats, "200 members, warm", 200, (8.0, 0.0, 4), response);
+    app.clock.advance(CATALOG_CHECK);
+    let response = alice.views_member_stats("!match2:touchline.local").await;
+    all.add(stats, "no members, of a featured match, warm", 200, (2.0, 0.0, 4), response);
     let response = alice.requests_chat_credentials().await;
     all.add("POST /api/auth/chat/credentials", "", 200, (0.5, 0.0, 1), response);
 

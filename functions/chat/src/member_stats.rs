@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use futures_util::future::try_join3;
+use futures_util::future::try_join;
 use touchline::api::Data;
 use touchline::api::chat::{MemberStats, MemberStatsView, PredictorView};
 use touchline::domain::catalog::{Catalog, NEUTRAL, Team, distribution_keys};
@@ -15,11 +15,11 @@ use crate::lookup;
 const MAX_PREDICTORS: usize = 10;
 
 pub async fn handle(app: App, call: Call<MemberStats>) -> Result<Reply<Data<MemberStatsView>>, Error> {
-    let room = lookup::room(&app, &call.path.chat_room).await?;
+    let id = &call.path.chat_room;
+    let counts = async { app.store.room_counts(id).await.map_err(Error::from) };
+    let (room, counts) = try_join(lookup::room(&app, id), counts).await?;
     rooms::require_read_access(&app, &room, call.caller.user).await?;
-    let counts = async { app.store.room_counts(&room.room_id).await.map_err(Error::from) };
-    let (catalog, counts, top_predictors) =
-        try_join3(app.catalog(), counts, top_predictors(&app, &room)).await?;
+    let (catalog, top_predictors) = try_join(app.catalog(), top_predictors(&app, &room, &counts)).await?;
     let data = MemberStatsView {
         total_members: counts.totals.members,
         active_members: counts.active(Day::of(app.clock.now())),
@@ -30,8 +30,9 @@ pub async fn handle(app: App, call: Call<MemberStats>) -> Result<Reply<Data<Memb
     Ok(Data { data }.into())
 }
 
-async fn top_predictors(app: &App, room: &Room) -> Result<Vec<PredictorView>, Error> {
-    let best = app.store.standings(room, MAX_PREDICTORS).await?;
+async fn top_predictors(app: &App, room: &Room, counts: &RoomCounts) -> Result<Vec<PredictorView>, Error> {
+    let used = counts.shards.used(counts.totals.members, room.shards);
+    let best = app.store.standings(room, MAX_PREDICTORS, &used).await?;
     let people = app.store.people(&best.iter().map(|one| one.user_id).collect::<Vec<_>>()).await?;
     let view = |one: touchline::storage::members::Standing| {
         Some(PredictorView {

@@ -4,6 +4,7 @@ use touchline::api::predictions::{
     AfterPredictor, EventPredictionList, EventPredictionMeta, EventPredictions, ListedPrediction,
 };
 use touchline::config::PicksVisible;
+use touchline::domain::tally::EventTally;
 use touchline::storage::Reads;
 use touchline::storage::pages::Page;
 use touchline::storage::predictions::PredictionQuery;
@@ -12,8 +13,8 @@ use touchline::{App, Call, Error, Reply};
 pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<EventPredictionList>, Error> {
     let id = call.path.event.0;
     let (input, caller) = (call.input, call.caller.user);
-    let counts = async { app.store.event_counts(id).await.map_err(Error::from) };
-    let (catalog, counts) = try_join(app.checked_catalog(), counts).await?;
+    let tally = async { app.store.event_tally(id).await.map_err(Error::from) };
+    let (catalog, EventTally { counts, shards }) = try_join(app.checked_catalog(), tally).await?;
     let event = catalog.event(id).ok_or(Error::EventNotFound)?;
     let after = input.cursor.map(|cursor| cursor.position_in(id)).transpose()?.map(|after| after.0);
 
@@ -38,10 +39,10 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
             let query = PredictionQuery {
                 event_id: id,
                 shards: event.shards,
+                used: shards.used(counts.predictions, event.shards),
                 pick: input.prediction,
                 after,
                 limit: input.per_page.0,
-                estimated_total: usize::try_from(counts.predictions).unwrap_or(0),
             };
             app.store.predictions_page(&query).await?
         }

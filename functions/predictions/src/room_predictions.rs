@@ -30,8 +30,8 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
         let member = app.store.member(&room, caller, Reads::Consistent).await?.filter(Member::has_joined);
         (member.filter(|_| after.is_none()).map(|member| member.user_id).into_iter().collect(), None)
     } else {
-        let about = usize::try_from(counts.totals.members).unwrap_or(0);
-        let page = app.store.predictors_page(&room, after, input.per_page.0, about).await?;
+        let used = counts.shards.used(counts.totals.members, room.shards);
+        let page = app.store.predictors_page(&room, after, input.per_page.0, &used).await?;
         (page.rows.iter().map(|member| member.user_id).collect::<Vec<_>>(), page.next)
     };
     let rows = app.store.predictions_of(event.id, event.shards, &users);

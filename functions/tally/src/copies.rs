@@ -70,7 +70,7 @@ async fn copy_rooms(app: &App, records: &[Record]) -> Option<usize> {
 
 async fn copy_change(app: &App, change: &Change) -> Result<(), StoreError> {
     match change {
-        Change::Prediction { old, new: Some(new) } => {
+        Change::Prediction { old, new: Some(new), .. } => {
             let version = |row: &Prediction| (row.edits, row.revision);
             // Only an edit or new points change the version. After new points, the unchanged pick is copied
             // again, because the first copy may have missed a membership: the index of memberships lags behind
@@ -81,7 +81,7 @@ async fn copy_change(app: &App, change: &Change) -> Result<(), StoreError> {
             let is_edit = old.as_ref().is_none_or(|old| old.edits != new.edits);
             copy_prediction(app, new, is_edit).await
         }
-        Change::Member { key, old, new: Some(new) }
+        Change::Member { key, old, new: Some(new), .. }
             if new.has_joined() && !old.as_ref().is_some_and(Member::has_joined) =>
         {
             fill_membership(app, key, new).await

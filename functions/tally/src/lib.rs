@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use touchline::App;
-use touchline::domain::tally::{Counters, EventCounts, RoomCounts, UserStats, difference};
+use touchline::domain::tally::{Counters, EventTally, RoomCounts, UserStats, difference};
 use touchline::storage::StoreError;
 use touchline::storage::exactly_once::Addition;
 use touchline::storage::stream::{Batch, Change, Record};
@@ -45,7 +45,7 @@ pub async fn handle(app: App, event: Value) -> Result<Value, StoreError> {
 /// What a batch adds to counters, grouped by counter item.
 #[derive(Default)]
 struct PendingCounts<'a> {
-    events: Additions<'a, EventCounts>,
+    events: Additions<'a, EventTally>,
     users: Additions<'a, UserStats>,
     rooms: Additions<'a, RoomCounts>,
 }
@@ -60,18 +60,19 @@ impl<'a> PendingCounts<'a> {
         let mut pending = Self::default();
         for (index, record) in records.iter().enumerate() {
             match &record.change {
-                Change::Prediction { old, new } => {
+                Change::Prediction { shard, old, new } => {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };
                     let (old, new) = (old.as_ref(), new.as_ref());
                     let event = Aggregate::Event(row.event_id);
-                    add(&mut pending.events, event, index, record, difference(EventCounts::of, old, new));
+                    let counts = difference(|row| EventTally::of(row, *shard), old, new);
+                    add(&mut pending.events, event, index, record, counts);
                     let user = Aggregate::User(row.user_id);
                     add(&mut pending.users, user, index, record, difference(UserStats::of, old, new));
                 }
-                Change::Member { old, new, .. } => {
+                Change::Member { shard, old, new, .. } => {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };
                     let room = Aggregate::Room(row.room_id.clone());
-                    let counts = difference(RoomCounts::of, old.as_ref(), new.as_ref());
+                    let counts = difference(|row| RoomCounts::of(row, *shard), old.as_ref(), new.as_ref());
                     add(&mut pending.rooms, room, index, record, counts);
                 }
                 Change::Room { .. } | Change::UserStats { .. } | Change::Team { .. } | Change::Other => {}

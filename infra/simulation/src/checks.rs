@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use touchline::config::Tables;
 use touchline::domain::prediction::Pick;
 use touchline::domain::room::RoomId;
-use touchline::domain::tally::{EventCounts, RoomCounts, UserStats};
+use touchline::domain::tally::{EventCounts, EventTally, RoomCounts, ShardRows, UserStats};
 use touchline::domain::{UserId, catalog::Score};
 use touchline::storage::Store;
 use touchline_testing::{Persona, SignIn};
@@ -39,6 +39,8 @@ pub struct Settled<'a> {
 /// A stored prediction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
+    /// The shard of the match that holds the row.
+    shard: u8,
     guess: Guess,
     points: Option<u32>,
     /// When the user last changed the prediction.
@@ -194,19 +196,20 @@ impl Settled<'_> {
     }
 
     async fn check_counts(&self, stored: &BTreeMap<(u32, u32), Row>, wrong: &mut Vec<String>) {
-        let mut events = BTreeMap::<u32, EventCounts>::new();
+        let mut events = BTreeMap::<u32, EventTally>::new();
         for ((event, _), row) in stored {
-            *events.entry(*event).or_default() += EventCounts {
+            let counts = EventCounts {
                 predictions: 1,
                 home: i64::from(row.guess.pick == Pick::Home),
                 draw: i64::from(row.guess.pick == Pick::Draw),
                 away: i64::from(row.guess.pick == Pick::Away),
                 confidence: i64::from(row.guess.confidence),
             };
+            *events.entry(*event).or_default() += EventTally { counts, shards: ShardRows::one(row.shard) };
         }
         for one in self.shared.season.matches() {
-            let counts = self.store.event_counts(one.id).await.expect("the store has no faults");
-            let recount = events.get(&one.id).copied().unwrap_or_default();
+            let counts = self.store.event_tally(one.id).await.expect("the store has no faults");
+            let recount = events.get(&one.id).cloned().unwrap_or_default();
             if counts != recount {
                 wrong.push(format!("match {}: {counts:?}, recount {recount:?}", one.id));
             }
@@ -286,6 +289,7 @@ impl Settled<'_> {
             if text(item, "pick") != pick.map_or("", Pick::as_str) {
                 wrong.push(format!("user {user} in {room}: {item} instead of pick {pick:?}"));
             }
+            *recount.shards.entry(shard_of(item)).or_default() += 1;
             recount.add(pick, team, number(item, "seen"));
             let stats = stats.get(&user).copied().unwrap_or_default();
             let copied = (number(item, "settled").unwrap_or(0), number(item, "correct").unwrap_or(0));
@@ -414,6 +418,8 @@ async fn finds(persona: &Persona<Gateway>, text: &str, room: &str) -> bool {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RoomRecount {
     members: i64,
+    /// Members by shard.
+    shards: BTreeMap<u8, i64>,
     /// Predictions of a home win, a draw, an away win.
     picks: [i64; 3],
     predictions: i64,
@@ -438,9 +444,12 @@ impl RoomRecount {
     }
 
     fn of(counts: RoomCounts) -> Self {
-        let RoomCounts { totals, teams, days } = counts;
+        let RoomCounts { totals, shards, teams, days } = counts;
+        let rows = |(shard, rows)| (shard, i64::try_from(rows).unwrap_or(-1));
         Self {
             members: totals.members,
+            // If the counts by shard did not add up, these would be all shards.
+            shards: shards.used(totals.members, u8::MAX).into_iter().map(rows).collect(),
             picks: [totals.home, totals.draw, totals.away],
             predictions: totals.predictions,
             teams: teams.into_iter().filter(|(_, count)| *count != 0).collect(),
@@ -487,6 +496,7 @@ fn stored_predictions(items: &[Value], wrong: &mut Vec<String>) -> BTreeMap<(u32
         }
         let goals = |name: &str| small(item, name).and_then(|goals| u16::try_from(goals).ok());
         let row = Pick::parse(text(item, "pick")).ok().map(|pick| Row {
+            shard: shard_of(item),
             guess: Guess {
                 pick,
                 score: goals("home").zip(goals("away")).map(|(home, away)| Score { home, away }),
@@ -508,6 +518,12 @@ fn stored_predictions(items: &[Value], wrong: &mut Vec<String>) -> BTreeMap<(u32
         }
     }
     rows
+}
+
+/// Returns the shard of an item, the last part of its partition key.
+fn shard_of(item: &Value) -> u8 {
+    let shard = text(item, "pk").rsplit('#').next().and_then(|shard| shard.parse().ok());
+    shard.expect("a stored row has a shard")
 }
 
 /// Returns the points that docs/points.md promises: 4 for the exact score, 3 for the winner and the goal difference, 2 for

@@ -92,10 +92,93 @@ counters! {
     }
 }
 
-/// Counts of the members of a room: in total, by primary team and by the day they were last seen.
+/// The number of rows in each shard of a match or a room. A reader skips the shards without rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShardRows(BTreeMap<u8, i64>);
+
+impl ShardRows {
+    const SHARD: &str = "in:";
+
+    /// Returns what one row adds to the counters.
+    #[must_use]
+    pub fn one(shard: u8) -> Self {
+        Self(BTreeMap::from([(shard, 1)]))
+    }
+
+    /// Sets the counter that is stored under `name`. Ignores names of other attributes.
+    pub fn set_stored(&mut self, name: &str, count: i64) {
+        if let Some(shard) = name.strip_prefix(Self::SHARD).and_then(|shard| shard.parse().ok()) {
+            self.0.insert(shard, count);
+        }
+    }
+
+    /// Returns the shards that hold rows, with the number of their rows, in order. If the rows do not add up to `total`,
+    /// some were counted by a version without these counters. Then every shard may hold rows, and the numbers are
+    /// estimates.
+    #[must_use]
+    pub fn used(&self, total: i64, shards: u8) -> Vec<(u8, usize)> {
+        let rows = |count: i64| usize::try_from(count).unwrap_or(0);
+        if self.0.values().sum::<i64>() == total {
+            self.0
+                .iter()
+                .map(|(shard, count)| (*shard, rows(*count)))
+                .filter(|(_, count)| *count > 0)
+                .collect()
+        } else {
+            let estimate = rows(total).div_ceil(usize::from(shards)).max(1);
+            (0..shards).map(|shard| (shard, estimate)).collect()
+        }
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (Cow<'static, str>, i64)> {
+        self.0.iter().map(|(shard, count)| (format!("{}{shard}", Self::SHARD).into(), *count))
+    }
+}
+
+/// Counts of the predictions for a match: in total and by shard.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventTally {
+    pub counts: EventCounts,
+    pub shards: ShardRows,
+}
+
+impl EventTally {
+    /// Returns what one prediction adds to the counters.
+    #[must_use]
+    pub fn of(row: &Prediction, shard: u8) -> Self {
+        Self { counts: EventCounts::of(row), shards: ShardRows::one(shard) }
+    }
+}
+
+impl AddAssign for EventTally {
+    fn add_assign(&mut self, other: Self) {
+        self.counts += other.counts;
+        add(&mut self.shards.0, other.shards.0, 1);
+    }
+}
+
+impl Sub for EventTally {
+    type Output = Self;
+
+    fn sub(mut self, other: Self) -> Self {
+        self.counts = self.counts - other.counts;
+        add(&mut self.shards.0, other.shards.0, -1);
+        self
+    }
+}
+
+impl Counters for EventTally {
+    fn fields(&self) -> Vec<(Cow<'static, str>, i64)> {
+        self.counts.fields().into_iter().chain(self.shards.fields()).collect()
+    }
+}
+
+/// Counts of the members of a room: in total, by shard, by primary team and by the day they were last seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoomCounts {
     pub totals: RoomTotals,
+    /// Members by shard.
+    pub shards: ShardRows,
     /// Members by the id of their primary team. Members without a primary team are not included.
     pub teams: BTreeMap<u32, i64>,
     /// Members by the day on which they were last seen.
@@ -108,7 +191,7 @@ impl RoomCounts {
 
     /// Returns what one member adds to the counters.
     #[must_use]
-    pub fn of(member: &Member) -> Self {
+    pub fn of(member: &Member, shard: u8) -> Self {
         if !member.has_joined() {
             return Self::default();
         }
@@ -122,17 +205,20 @@ impl RoomCounts {
         };
         Self {
             totals,
+            shards: ShardRows::one(shard),
             teams: member.team.map(|team| (team, 1)).into_iter().collect(),
             days: member.seen.map(|day| (day, 1)).into_iter().collect(),
         }
     }
 
-    /// Sets the team counter or day counter that is stored under `name`. Ignores names of other attributes.
+    /// Sets the counter that is stored under `name`, except for the totals. Ignores names of other attributes.
     pub fn set_stored(&mut self, name: &str, count: i64) {
         if let Some(team) = name.strip_prefix(Self::TEAM).and_then(|team| team.parse().ok()) {
             self.teams.insert(team, count);
         } else if let Some(day) = name.strip_prefix(Self::DAY).and_then(|day| day.parse().ok()) {
             self.days.insert(Day(day), count);
+        } else {
+            self.shards.set_stored(name, count);
         }
     }
 
@@ -163,6 +249,7 @@ fn add<K: Ord>(to: &mut BTreeMap<K, i64>, from: BTreeMap<K, i64>, sign: i64) {
 impl AddAssign for RoomCounts {
     fn add_assign(&mut self, other: Self) {
         self.totals += other.totals;
+        add(&mut self.shards.0, other.shards.0, 1);
         add(&mut self.teams, other.teams, 1);
         add(&mut self.days, other.days, 1);
     }
@@ -173,6 +260,7 @@ impl Sub for RoomCounts {
 
     fn sub(mut self, other: Self) -> Self {
         self.totals = self.totals - other.totals;
+        add(&mut self.shards.0, other.shards.0, -1);
         add(&mut self.teams, other.teams, -1);
         add(&mut self.days, other.days, -1);
         self
@@ -183,7 +271,7 @@ impl Counters for RoomCounts {
     fn fields(&self) -> Vec<(Cow<'static, str>, i64)> {
         let teams = self.teams.iter().map(|(team, count)| (format!("{}{team}", Self::TEAM).into(), *count));
         let days = self.days.iter().map(|(day, count)| (format!("{}{}", Self::DAY, day.0).into(), *count));
-        self.totals.fields().into_iter().chain(teams).chain(days).collect()
+        self.totals.fields().into_iter().chain(self.shards.fields()).chain(teams).chain(days).collect()
     }
 }
 
@@ -275,6 +363,26 @@ mod tests {
             EventCounts { predictions: 0, home: -1, draw: 1, away: 0, confidence: -50 }
         );
         assert_eq!(difference(UserStats::of, Some(&old), Some(&new)), UserStats::default());
+    }
+
+    #[test]
+    fn an_edit_stays_in_its_shard() {
+        let (old, new) = (row(Pick::Home, 80, None), row(Pick::Draw, 30, None));
+        let edit = difference(|row| EventTally::of(row, 3), Some(&old), Some(&new));
+        assert_eq!(edit.shards, ShardRows::default());
+        let first = difference(|row| EventTally::of(row, 3), None, Some(&new));
+        assert!(first.fields().contains(&("in:3".into(), 1)));
+    }
+
+    #[test]
+    fn only_shards_with_rows_are_used_unless_older_rows_are_not_counted_by_shard() {
+        let mut rows = ShardRows::default();
+        assert_eq!(rows.used(0, 64), []);
+        for (name, count) in [("in:7", 2), ("in:9", 0), ("in:40", 1), ("home", 5)] {
+            rows.set_stored(name, count);
+        }
+        assert_eq!(rows.used(3, 64), [(7, 2), (40, 1)]);
+        assert_eq!(rows.used(5, 4), [(0, 2), (1, 2), (2, 2), (3, 2)]);
     }
 
     #[test]

@@ -162,6 +162,12 @@ pub fn event_shard(event: u32, shard: u8) -> String {
     format!("event#{event}#{shard}")
 }
 
+/// Returns the shard of a prediction or a membership, from its partition key.
+#[must_use]
+pub fn shard_of(pk: &str) -> Option<u8> {
+    pk.rsplit_once('#')?.1.parse().ok()
+}
+
 /// Returns the sort key of a user's prediction.
 #[must_use]
 pub fn predictor(user: UserId) -> String {

@@ -341,15 +341,15 @@ impl Store {
         condition_held("UpdateItem", touched).map(|_| ())
     }
 
-    /// Reads a page of the joined members who have a prediction for the room's match.
+    /// Reads a page of the joined members who have a prediction for the room's match. Reads the shards in `used`.
     pub async fn predictors_page(
         &self,
         room: &Room,
         after: Option<UserId>,
         limit: usize,
-        estimated_total: usize,
+        used: &[(u8, usize)],
     ) -> Result<Page<Member>, StoreError> {
-        let query = PageQuery { shards: room.shards, after, limit, estimated_total, is_filtered: true };
+        let query = PageQuery { shards: room.shards, used, after, limit, is_filtered: true };
         pages::page(
             query,
             |shard, after, limit| self.members_page(room, shard, after, limit),
@@ -372,16 +372,21 @@ impl Store {
         Ok((items.into_iter().map(read_member).collect::<Result<_, _>>()?, has_ended))
     }
 
-    /// Reads up to `limit` joined members with the best statistics, best first.
-    pub async fn standings(&self, room: &Room, limit: usize) -> Result<Vec<Standing>, StoreError> {
-        let shards = (0..room.shards).map(|shard| async move {
+    /// Reads up to `limit` joined members with the best statistics, best first. Reads the shards in `used`.
+    pub async fn standings(
+        &self,
+        room: &Room,
+        limit: usize,
+        used: &[(u8, usize)],
+    ) -> Result<Vec<Standing>, StoreError> {
+        let shards = used.iter().map(|(shard, _)| async move {
             let best = self
                 .client
                 .query()
                 .table_name(&self.tables.rooms)
                 .index_name(BY_STANDING)
                 .key_condition_expression("pk = :shard")
-                .expression_attribute_values(":shard", text(keys::room_shard(&room.room_id, shard)))
+                .expression_attribute_values(":shard", text(keys::room_shard(&room.room_id, *shard)))
                 .scan_index_forward(false)
                 .limit(i32::try_from(limit).unwrap_or(i32::MAX))
                 .send()

@@ -13,12 +13,13 @@ use crate::domain::prediction::shard;
 
 /// Which page to read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PageQuery {
+pub(super) struct PageQuery<'a> {
     pub shards: u8,
+    /// The shards to read, in order, each with its estimated number of rows. The numbers decide how many shards are read
+    /// concurrently.
+    pub used: &'a [(u8, usize)],
     pub after: Option<UserId>,
     pub limit: usize,
-    /// An estimate of the number of rows in all shards. It decides how many shards are read concurrently.
-    pub estimated_total: usize,
     /// Whether the `is_wanted` of [`page`] can reject rows.
     pub is_filtered: bool,
 }
@@ -44,7 +45,7 @@ const MAX_EXAMINED: usize = 1_000;
 /// Reads a page. `read_shard` takes a shard, the user after whom to begin and a maximum number of rows. It
 /// returns rows and whether they reach the end of the shard.
 pub(super) async fn page<T, F>(
-    query: PageQuery,
+    query: PageQuery<'_>,
     read_shard: impl Fn(u8, Option<UserId>, usize) -> F,
     user_of: impl Fn(&T) -> UserId,
     is_wanted: impl Fn(&T) -> bool,
@@ -52,18 +53,23 @@ pub(super) async fn page<T, F>(
 where
     F: Future<Output = Result<(Vec<T>, bool), StoreError>>,
 {
-    let PageQuery { shards, after, limit, estimated_total, is_filtered } = query;
-    // Estimates how many shards together hold `enough` rows, assuming that all shards have the same number.
+    let PageQuery { shards, used, after, limit, is_filtered } = query;
     let enough = if is_filtered { MAX_EXAMINED } else { limit + 1 };
-    let per_shard = estimated_total.div_ceil(usize::from(shards)).max(1);
-    let concurrency = u8::try_from(enough.div_ceil(per_shard)).unwrap_or(shards).clamp(1, shards);
     let first = after.map_or(0, |user| shard(user, shards));
     let mut page = Page { rows: Vec::new(), next: after };
-    let mut begin = first;
+    let mut left = &used[used.partition_point(|(shard, _)| *shard < first)..];
     let mut examined = 0;
-    while begin < shards {
-        let end = shards.min(begin.saturating_add(concurrency));
-        let reads = (begin..end).map(|shard| read_shard(shard, after.filter(|_| shard == first), enough));
+    while !left.is_empty() {
+        // Read as many shards concurrently as together hold enough rows.
+        let mut expected = 0;
+        let count = left.iter().take_while(|(_, rows)| {
+            let is_needed = expected < enough;
+            expected += rows;
+            is_needed
+        });
+        let (next, later) = left.split_at(count.count());
+        let reads =
+            next.iter().map(|(shard, _)| read_shard(*shard, after.filter(|_| *shard == first), enough));
         for (rows, has_ended) in try_join_all(reads).await? {
             for row in rows {
                 if page.rows.len() == limit {
@@ -82,10 +88,10 @@ where
             }
         }
         let is_full = page.rows.len() == limit || (is_filtered && examined >= MAX_EXAMINED);
-        if is_full && end < shards {
+        if is_full && !later.is_empty() {
             return Ok(page);
         }
-        begin = end;
+        left = later;
     }
     Ok(Page { next: None, ..page })
 }

@@ -81,15 +81,15 @@ pub enum Predicted {
 }
 
 /// Which predictions of a match to read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct PredictionQuery {
     pub event_id: u32,
     pub shards: u8,
+    /// The shards that hold predictions, from [`ShardRows::used`](crate::domain::tally::ShardRows::used).
+    pub used: Vec<(u8, usize)>,
     pub pick: Option<Pick>,
     pub after: Option<UserId>,
     pub limit: usize,
-    /// An estimate of how many predictions the match has. It decides how many shards are read concurrently.
-    pub estimated_total: usize,
 }
 
 impl Store {
@@ -189,9 +189,9 @@ impl Store {
 
     /// Reads a page of a match's predictions.
     pub async fn predictions_page(&self, query: &PredictionQuery) -> Result<Page<Prediction>, StoreError> {
-        let PredictionQuery { event_id, shards, pick, after, limit, estimated_total } = *query;
+        let PredictionQuery { event_id, shards, ref used, pick, after, limit } = *query;
         pages::page(
-            PageQuery { shards, after, limit, estimated_total, is_filtered: pick.is_some() },
+            PageQuery { shards, used, after, limit, is_filtered: pick.is_some() },
             |shard, after, limit| self.shard_page(event_id, shard, after, limit),
             |row| row.user_id,
             |row| pick.is_none_or(|pick| row.forecast.pick() == pick),

@@ -2,7 +2,7 @@
 //!
 //! Memberships are in [`super::members`], the search index is in [`super::directory`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{
     Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
@@ -10,7 +10,6 @@ use aws_sdk_dynamodb::types::{
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::condition::{condition_held, item_that_failed_in_transaction};
 use super::error::StoreError;
@@ -19,7 +18,7 @@ use super::keys;
 use super::store::{Reads, Store};
 use crate::domain::UserId;
 use crate::domain::room::{Member, Room, RoomId};
-use crate::domain::tally::{RoomCounts, RoomTotals};
+use crate::domain::tally::RoomCounts;
 
 /// How long a [`RoomCreation`] is stored. Its idempotency key is valid for the same time.
 const IDEMPOTENCY_KEY_KEPT: TimeDelta = TimeDelta::days(7);
@@ -50,15 +49,6 @@ pub struct RoomCreationRequest<'a> {
     /// Whether the request has an idempotency key. Without a key, the item that records this creation is deleted
     /// when the room exists.
     pub has_key: bool,
-}
-
-/// A room's counters as stored. A counter for one team or one day has the team's id or the day in its name.
-#[derive(Deserialize)]
-struct StoredCounts {
-    #[serde(flatten)]
-    totals: RoomTotals,
-    #[serde(flatten)]
-    others: BTreeMap<String, Value>,
 }
 
 impl Store {
@@ -254,14 +244,10 @@ impl Store {
 
     /// Reads the counters of a room, eventually consistent. All are zero if none are stored.
     pub async fn room_counts(&self, room: &RoomId) -> Result<RoomCounts, StoreError> {
-        let stored: Option<StoredCounts> =
-            self.get(&self.tables.rooms, keys::room_tally(room), Reads::Eventual).await?;
-        let Some(StoredCounts { totals, others }) = stored else { return Ok(RoomCounts::default()) };
+        let (totals, others) = self.stored_counts(&self.tables.rooms, keys::room_tally(room)).await?;
         let mut counts = RoomCounts { totals, ..RoomCounts::default() };
         for (name, count) in others {
-            if let Some(count) = count.as_i64() {
-                counts.set_stored(&name, count);
-            }
+            counts.set_stored(&name, count);
         }
         Ok(counts)
     }

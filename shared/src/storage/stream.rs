@@ -31,11 +31,15 @@ pub struct Record {
 #[derive(Debug)]
 pub enum Change {
     Prediction {
+        /// The shard of the match.
+        shard: u8,
         old: Option<Prediction>,
         new: Option<Prediction>,
     },
     Member {
         key: Key,
+        /// The shard of the room.
+        shard: u8,
         old: Option<Member>,
         new: Option<Member>,
     },
@@ -143,10 +147,12 @@ impl Record {
         let (old, new) = (raw.old_image.map(Item::from), raw.new_image.map(Item::from));
         let change = if keys::is_prediction(&pk, &sk) {
             let read = |image: Option<Item>| image.map(predictions::read).transpose();
-            Change::Prediction { old: read(old)?, new: read(new)? }
+            let shard = keys::shard_of(&pk).ok_or_else(unreadable)?;
+            Change::Prediction { shard, old: read(old)?, new: read(new)? }
         } else if keys::is_member(&pk, &sk) {
             let read = |image: Option<Item>| image.map(members::read_member).transpose();
-            Change::Member { key: Key { pk: pk.clone(), sk }, old: read(old)?, new: read(new)? }
+            let shard = keys::shard_of(&pk).ok_or_else(unreadable)?;
+            Change::Member { key: Key { pk: pk.clone(), sk }, shard, old: read(old)?, new: read(new)? }
         } else if keys::is_room(&pk, &sk) {
             let read = |image: Option<Item>| image.map(from_item).transpose();
             Change::Room { old: read(old)?, new: read(new)? }

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
 use super::store::{Reads, Store};
 use crate::config::Tables;
-use crate::domain::tally::{EventCounts, UserStats};
+use crate::domain::tally::{Counters, EventCounts, EventTally, UserStats};
 use crate::domain::{RoomId, UserId};
 
 /// Identifies a set of counters by its owner: a match, a user or a room.
@@ -51,9 +53,37 @@ impl Aggregate {
 
 impl Store {
     /// Reads the counters of a match, eventually consistent. All are zero before the first prediction.
+    pub async fn event_tally(&self, event: u32) -> Result<EventTally, StoreError> {
+        let (counts, others) = self.stored_counts(&self.tables.predictions, keys::event_tally(event)).await?;
+        let mut tally = EventTally { counts, ..EventTally::default() };
+        for (name, count) in others {
+            tally.shards.set_stored(&name, count);
+        }
+        Ok(tally)
+    }
+
+    /// Reads counters, eventually consistent: the totals, and the other attributes with small numbers by name. Most of
+    /// these are counters with an id in their name.
+    pub(super) async fn stored_counts<T: Counters + DeserializeOwned>(
+        &self,
+        table: &str,
+        key: Key,
+    ) -> Result<(T, Vec<(String, i64)>), StoreError> {
+        #[derive(Deserialize)]
+        struct StoredCounts<T> {
+            #[serde(flatten)]
+            totals: T,
+            #[serde(flatten)]
+            others: BTreeMap<String, Value>,
+        }
+        let stored: Option<StoredCounts<T>> = self.get(table, key, Reads::Eventual).await?;
+        let Some(StoredCounts { totals, others }) = stored else { return Ok((T::default(), Vec::new())) };
+        Ok((totals, others.into_iter().filter_map(|(name, count)| Some((name, count.as_i64()?))).collect()))
+    }
+
+    /// Reads the totals of a match, eventually consistent. All are zero before the first prediction.
     pub async fn event_counts(&self, event: u32) -> Result<EventCounts, StoreError> {
-        let counts = self.get(&self.tables.predictions, keys::event_tally(event), Reads::Eventual).await?;
-        Ok(counts.unwrap_or_default())
+        Ok(self.event_tally(event).await?.counts)
     }
 
     /// Reads the number of predictions for each of up to 100 matches, eventually consistent. Matches without
