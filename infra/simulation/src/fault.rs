@@ -49,8 +49,9 @@ pub enum Fault {
     LateProgress,
 }
 
-/// A time of the season in which some faults do more harm than at other times. They occur more often then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A time of the season in which some faults do more harm than at other times. They occur more often then. Several
+/// moments can overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Moment {
     /// The result of a match arrives while people predict the match: many predictions are late, and most writes of `tally`
     /// are throttled.
@@ -63,6 +64,8 @@ pub enum Moment {
     Result,
     /// A user changes the profile several times: many of the writes are late.
     Edits,
+    /// A user changes a membership with two devices: many of the writes are late.
+    Memberships,
 }
 
 impl Fault {
@@ -124,8 +127,8 @@ pub struct Faults {
     excluded: Vec<Fault>,
     /// The function whose calls have [`MORE`] times as many faults as other calls.
     unlucky: Option<&'static str>,
-    /// The current moment, and when it ends.
-    moment: Mutex<Option<(Moment, Instant)>>,
+    /// The current moments, and when each ends.
+    moments: Mutex<BTreeMap<Moment, Instant>>,
     /// The environment of the run of `points` that was frozen last. Empty if the progress of a run is late.
     frozen: Mutex<String>,
     /// The table whose writes are throttled, and until when.
@@ -152,7 +155,7 @@ impl Faults {
             per_mille,
             excluded: vec![Fault::Freeze, Fault::HotTable],
             unlucky: None,
-            moment: Mutex::default(),
+            moments: Mutex::default(),
             frozen: Mutex::default(),
             hot: Mutex::default(),
             points_frozen: Signal::default(),
@@ -183,15 +186,28 @@ impl Faults {
         self.have_stopped.load(Ordering::Relaxed)
     }
 
-    /// Begins a moment. It ends after `time`, or when another one begins.
+    /// Begins a moment. It ends after `time`.
     pub fn begin(&self, moment: Moment, time: Duration) {
-        *self.moment.lock().expect("no holder of the lock panics") = Some((moment, Instant::now() + time));
+        self.moments.lock().expect("no holder of the lock panics").insert(moment, Instant::now() + time);
+    }
+
+    fn is_now(&self, moment: Moment) -> bool {
+        let moments = self.moments.lock().expect("no holder of the lock panics");
+        moments.get(&moment).is_some_and(|end| Instant::now() <= *end)
+    }
+
+    /// Ends [`Moment::Correction`] and begins [`Moment::CrashingPoints`]. `frozen` is the environment that does not crash.
+    fn begin_crashing_points(&self, frozen: &str, time: Duration) {
+        self.moments.lock().expect("no holder of the lock panics").remove(&Moment::Correction);
+        self.begin(Moment::CrashingPoints, time);
+        frozen.clone_into(&mut self.frozen.lock().expect("no holder of the lock panics"));
+        self.points_frozen.change();
     }
 
     /// Draws the fault of a call to the store. `None` means that the call has no fault.
     pub fn draw(&self, operation: &str, body: &Value, process: &Process) -> Option<Fault> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        if let Some(fault) = self.draw_of_moment(operation, body, process) {
+        if let Some(fault) = self.draw_of_moments(operation, body, process) {
             self.count(&format!("{fault:?}"));
             return Some(fault);
         }
@@ -229,54 +245,54 @@ impl Faults {
             && !self.dice.once_in(10)
     }
 
-    /// Draws one of the faults that the current [`Moment`] causes.
-    fn draw_of_moment(&self, operation: &str, body: &Value, process: &Process) -> Option<Fault> {
-        let (moment, end) = (*self.moment.lock().expect("no holder of the lock panics"))?;
-        if self.have_stopped() || self.per_mille == 0 || Instant::now() > end {
+    /// Draws one of the faults that the current moments cause.
+    fn draw_of_moments(&self, operation: &str, body: &Value, process: &Process) -> Option<Fault> {
+        if self.have_stopped() || self.per_mille == 0 {
             return None;
         }
-        match (moment, process.function()) {
-            (Moment::EarlyResult, "predictions") if operation == "UpdateItem" && self.dice.once_in(2) => {
+        let is_update = operation == "UpdateItem";
+        match process.function() {
+            "predictions" if self.is_now(Moment::EarlyResult) && is_update && self.dice.once_in(2) => {
                 Some(Fault::LatePrediction)
             }
-            (Moment::EarlyResult, "tally") if operation == "UpdateItem" && !self.dice.once_in(10) => {
+            "tally" if self.is_now(Moment::EarlyResult) && is_update && !self.dice.once_in(10) => {
                 Some(Fault::Throttle)
             }
-            (Moment::Result, "feed") if !is_read(operation) && self.dice.once_in(4) => {
+            "feed" if self.is_now(Moment::Result) && !is_read(operation) && self.dice.once_in(4) => {
                 Some(*self.dice.choose(&[Fault::CrashBefore, Fault::CrashAfter, Fault::Late]))
             }
-            (Moment::Edits, "profile") if operation == "UpdateItem" && self.dice.once_in(3) => {
+            "profile" if self.is_now(Moment::Edits) && is_update && self.dice.once_in(3) => Some(Fault::Late),
+            "chat" if self.is_now(Moment::Memberships) && is_update && self.dice.once_in(4) => {
                 Some(Fault::Late)
             }
-            (Moment::Correction, "points")
-                if operation == "UpdateItem" && !ends_settlement(body) && !self.dice.once_in(3) =>
-            {
-                self.begin(Moment::CrashingPoints, Duration::from_secs(90));
-                self.frozen.lock().expect("no holder of the lock panics").clear();
-                self.points_frozen.change();
-                Some(Fault::LateProgress)
-            }
-            (Moment::Correction, "points")
-                if (operation == "BatchExecuteStatement" && self.dice.once_in(2))
-                    || (reads_predictions(operation, body) && self.dice.once_in(8))
-                    || ends_settlement(body) =>
-            {
-                // In half of the cases, the next runs succeed before this one goes on. In the others, they crash, and
-                // this one goes on first.
-                let time = if self.dice.once_in(2) { Duration::from_secs(90) } else { Duration::ZERO };
-                self.begin(Moment::CrashingPoints, time);
-                process.name.clone_into(&mut self.frozen.lock().expect("no holder of the lock panics"));
-                self.points_frozen.change();
-                Some(Fault::FreezePoints)
-            }
-            (Moment::CrashingPoints, "points")
-                if operation == "BatchExecuteStatement"
+            "points" if self.is_now(Moment::Correction) => self.draw_of_correction(operation, body, process),
+            "points"
+                if self.is_now(Moment::CrashingPoints)
+                    && operation == "BatchExecuteStatement"
                     && process.name != *self.frozen.lock().expect("no holder of the lock panics") =>
             {
                 Some(Fault::CrashBefore)
             }
             _ => None,
         }
+    }
+
+    /// Draws a fault for a call of `points` while a result is about to be corrected.
+    fn draw_of_correction(&self, operation: &str, body: &Value, process: &Process) -> Option<Fault> {
+        if operation == "UpdateItem" && !ends_settlement(body) && !self.dice.once_in(3) {
+            self.begin_crashing_points("", Duration::from_secs(90));
+            return Some(Fault::LateProgress);
+        }
+        let freezes = (operation == "BatchExecuteStatement" && self.dice.once_in(2))
+            || (reads_predictions(operation, body) && self.dice.once_in(8))
+            || ends_settlement(body);
+        freezes.then(|| {
+            // In half of the cases, the next runs succeed before this one goes on. In the others, they crash, and this
+            // one goes on first.
+            let time = if self.dice.once_in(2) { Duration::from_secs(90) } else { Duration::ZERO };
+            self.begin_crashing_points(&process.name, time);
+            Fault::FreezePoints
+        })
     }
 
     /// Decides whether a fault outside the store happens now. It happens `per_mille` times in 1,000 calls and is counted

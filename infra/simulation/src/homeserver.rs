@@ -164,16 +164,19 @@ impl Homeserver {
                 pause = (pause * 2).min(Duration::from_mins(1));
             }
             accepted.push(events);
-            // Sometimes the homeserver pushes accepted transactions again: the last one, or up to three earlier ones.
-            let first = if self.faults.occurs("PushedTwice", 50) {
-                number
+            // Sometimes the homeserver pushes accepted transactions again: the last one, or up to three earlier ones. After
+            // its database was restored, earlier events have new transaction ids.
+            let (first, suffix) = if self.faults.occurs("PushedTwice", 50) {
+                (number, String::new())
             } else if self.faults.occurs("PushedOld", 20) {
-                1 + self.faults.dice().below(number)
+                (1 + self.faults.dice().below(number), String::new())
+            } else if self.faults.occurs("PushedUnderNewId", 30) {
+                (1 + self.faults.dice().below(number), format!("-again-{number}"))
             } else {
                 continue;
             };
             for (number, events) in (1..).zip(&accepted).skip(first as usize - 1).take(MAX_PUSHED_AGAIN) {
-                while persona.pushes(&number.to_string(), events).await.status != 200 {
+                while persona.pushes(&format!("{number}{suffix}"), events).await.status != 200 {
                     tokio::time::sleep(pause).await;
                 }
             }

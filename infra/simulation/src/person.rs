@@ -659,7 +659,23 @@ impl Person {
 
     async fn leave(&mut self, user: &User<Gateway>) {
         let room = self.any_room();
-        self.change_membership(user, &room, user.leaves(&room)).await;
+        if self.dice.once_in(3) {
+            self.leave_and_join(user, &room).await;
+        } else {
+            self.change_membership(user, &room, user.leaves(&room)).await;
+        }
+    }
+
+    /// Joins a room, leaves it, and joins it again with a Matrix client on another device, before or after the leave is
+    /// acknowledged.
+    async fn leave_and_join(&self, user: &User<Gateway>, room: &str) {
+        self.insist(user.joins(room)).await;
+        self.shared.gateway.faults.begin(Moment::Memberships, Duration::from_secs(10));
+        let join = async {
+            tokio::time::sleep(self.dice.millis(0, 5_000)).await;
+            self.act_in_client(room, &user.username, ClientAction::Join);
+        };
+        futures_util::future::join(self.insist(user.leaves(room)), join).await;
     }
 
     /// Sends a join or a leave. After it is acknowledged, the stored membership must be the homeserver's, even before
@@ -702,10 +718,14 @@ impl Person {
                 2 => ClientAction::Kick(&whom),
                 _ => ClientAction::Message,
             };
-            self.shared.gateway.trace.line(format_args!("person {} in {room}: {action:?}", self.number));
-            self.shared.homeserver.act(&room, &user.username, action);
+            self.act_in_client(&room, &user.username, action);
             tokio::time::sleep(self.dice.millis(0, 5_000)).await;
         }
+    }
+
+    fn act_in_client(&self, room: &str, username: &str, action: ClientAction<'_>) {
+        self.shared.gateway.trace.line(format_args!("person {} in {room}: {action:?}", self.number));
+        self.shared.homeserver.act(room, username, action);
     }
 
     async fn read(&self, user: &User<Gateway>) {

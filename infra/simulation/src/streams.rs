@@ -302,7 +302,9 @@ impl Mapping {
         ));
         if self.faults.occurs("TwoReaders", 30) {
             let (lambda, function, event) = (Arc::clone(&self.lambda), self.function.clone(), event.clone());
-            let delay = self.faults.dice().millis(0, 3_000);
+            // A late second reader delivers records that newer ones have followed.
+            let dice = self.faults.dice();
+            let delay = dice.millis(0, if dice.once_in(3) { 600_000 } else { 3_000 });
             tokio::spawn(async move {
                 tokio::time::sleep(delay).await;
                 lambda.invoke(&function, event).await
