@@ -7,7 +7,7 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 
 use crate::config::{ChatSettings, Config, SmsSettings};
-use crate::domain::catalog::{Catalog, CatalogMissing};
+use crate::domain::catalog::{Catalog, CatalogMissing, Scope};
 use crate::error::Error;
 use crate::ports::chat::{Chat, LocalChat, MatrixChat};
 use crate::ports::clock::{Clock, SystemClock};
@@ -63,18 +63,38 @@ impl App {
         }
     }
 
-    /// Returns the catalog, at most [`Config::catalog_max_age`] old. It can be older only while the store
-    /// fails.
+    /// Returns the whole catalog, at most [`Config::catalog_max_age`] old. It can be older only while the store
+    /// fails. A new environment that needs only some matches loads much less with [`Self::catalog_with`].
     pub async fn catalog(&self) -> Result<Arc<Catalog>, Error> {
+        self.catalog_in(Scope::All).await
+    }
+
+    /// Returns a catalog like [`Self::catalog`] that may lack matches.
+    pub async fn teams(&self) -> Result<Arc<Catalog>, Error> {
+        self.catalog_in(Scope::Teams).await
+    }
+
+    /// Returns a catalog like [`Self::catalog`] that has these matches, if they exist, but may lack others.
+    pub async fn catalog_with(&self, events: &[u32]) -> Result<Arc<Catalog>, Error> {
+        let recent = self.catalog_in(Scope::Around(self.clock.now())).await?;
+        if has_all(&recent, events) { Ok(recent) } else { self.catalog().await }
+    }
+
+    /// Returns a catalog like [`Self::catalog_with`]. Fails if the check for a newer one fails.
+    pub async fn checked_catalog_with(&self, events: &[u32]) -> Result<Arc<Catalog>, Error> {
+        let recent = self.checked_catalog_in(Scope::Around(self.clock.now())).await?;
+        if has_all(&recent, events) { Ok(recent) } else { self.checked_catalog_in(Scope::All).await }
+    }
+
+    async fn catalog_in(&self, scope: Scope) -> Result<Arc<Catalog>, Error> {
         let (now, max_age) = (self.clock.now(), self.config.catalog_max_age);
-        let catalog = self.catalog_cache.get(&self.store, now, max_age).await?;
+        let catalog = self.catalog_cache.get(&self.store, scope, now, max_age).await?;
         Ok(catalog.ok_or(CatalogMissing)?)
     }
 
-    /// Returns the catalog, at most [`Config::catalog_max_age`] old. Fails while the store fails.
-    pub async fn checked_catalog(&self) -> Result<Arc<Catalog>, Error> {
+    async fn checked_catalog_in(&self, scope: Scope) -> Result<Arc<Catalog>, Error> {
         let (now, max_age) = (self.clock.now(), self.config.catalog_max_age);
-        let catalog = self.catalog_cache.get_checked(&self.store, now, max_age).await?;
+        let catalog = self.catalog_cache.get_checked(&self.store, scope, now, max_age).await?;
         Ok(catalog.ok_or(CatalogMissing)?)
     }
 
@@ -83,6 +103,10 @@ impl App {
     pub async fn latest_catalog(&self) -> Result<Option<Loaded>, StoreError> {
         self.catalog_cache.get_latest(&self.store, self.clock.now()).await
     }
+}
+
+fn has_all(catalog: &Catalog, events: &[u32]) -> bool {
+    events.iter().all(|event| catalog.event(*event).is_some())
 }
 
 /// Creates an HTTP client that trusts only Amazon's root certificates.

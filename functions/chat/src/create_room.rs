@@ -18,7 +18,7 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
     let known_event = async {
         match input.event_id {
             None => Ok(()),
-            Some(event) => match app.catalog().await?.event(event.0) {
+            Some(event) => match app.catalog_with(&[event.0]).await?.event(event.0) {
                 Some(_) => Ok(()),
                 None => Err(Error::EventNotFound),
             },

@@ -19,7 +19,8 @@ pub async fn handle(app: App, call: Call<MemberStats>) -> Result<Reply<Data<Memb
     let counts = async { app.store.room_counts(id).await.map_err(Error::from) };
     let (room, counts) = try_join(lookup::room(&app, id), counts).await?;
     rooms::require_read_access(&app, &room, call.caller.user).await?;
-    let (catalog, top_predictors) = try_join(app.catalog(), top_predictors(&app, &room, &counts)).await?;
+    let (catalog, top_predictors) =
+        try_join(app.catalog_with(room.event_id.as_slice()), top_predictors(&app, &room, &counts)).await?;
     let data = MemberStatsView {
         total_members: counts.totals.members,
         active_members: counts.active(Day::of(app.clock.now())),

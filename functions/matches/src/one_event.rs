@@ -4,7 +4,7 @@ use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<OneEvent>) -> Result<Reply<Data<EventView>>, Error> {
     let id = call.path.event.0;
-    let catalog = app.catalog().await?;
+    let catalog = app.catalog_with(&[id]).await?;
     let event = catalog.event(id).ok_or(Error::EventNotFound)?;
     let counts = app.store.prediction_counts(&[id]).await?;
     let count = counts.get(&id).copied().unwrap_or(0);

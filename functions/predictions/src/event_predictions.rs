@@ -14,7 +14,7 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
     let id = call.path.event.0;
     let (input, caller) = (call.input, call.caller.user);
     let tally = async { app.store.event_tally(id).await.map_err(Error::from) };
-    let (catalog, EventTally { counts, shards }) = try_join(app.checked_catalog(), tally).await?;
+    let (catalog, EventTally { counts, shards }) = try_join(app.checked_catalog_with(&[id]), tally).await?;
     let event = catalog.event(id).ok_or(Error::EventNotFound)?;
     let after = input.cursor.map(|cursor| cursor.position_in(id)).transpose()?.map(|after| after.0);
 

@@ -9,10 +9,12 @@ pub async fn handle(app: App, call: Call<OwnPredictions>) -> Result<Reply<Cursor
     let rows = async {
         app.store.own_predictions(user, before.as_ref(), input.per_page.0).await.map_err(Error::from)
     };
-    let (catalog, (rows, more)) = try_join(app.catalog(), rows).await?;
+    // Begins to load the catalog. Only the rows tell which matches are needed, and most are recent.
+    let (_, (rows, more)) = try_join(app.catalog_with(&[]), rows).await?;
 
     let ids: Vec<u32> = rows.iter().map(|row| row.event_id).collect();
-    let counts = app.store.prediction_counts(&ids).await?;
+    let counts = async { app.store.prediction_counts(&ids).await.map_err(Error::from) };
+    let (catalog, counts) = try_join(app.catalog_with(&ids), counts).await?;
     let count = |id| counts.get(&id).copied().unwrap_or(0);
     let next =
         rows.last().filter(|_| more).map(|row| Cursor::new(user, BeforePrediction(row.created.clone())));

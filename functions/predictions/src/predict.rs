@@ -13,7 +13,7 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
     };
     // With an old catalog, the function could reject a prediction for a match that was moved to a later time. Or it could
     // store one after the points were awarded, which would never get points.
-    let catalog = app.checked_catalog().await?;
+    let catalog = app.checked_catalog_with(&[input.event_id.0]).await?;
     let event = catalog.event(input.event_id.0).ok_or(Error::EventNotFound)?;
     let now = app.clock.now();
     event.admits_predictions(now)?;
@@ -37,7 +37,7 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
 
 /// Explains that the score contradicts the pick, with the names of the teams if they are known.
 async fn explain(app: &App, event: u32, contradiction: ScoreContradictsPick) -> Invalid {
-    let catalog = app.catalog().await.ok();
+    let catalog = app.catalog_with(&[event]).await.ok();
     let event = catalog.as_ref().and_then(|catalog| catalog.event(event));
     let name = |team: Option<u32>| catalog.as_ref()?.team(team?).map(|team| team.name.clone());
     let home = name(event.map(|event| event.home_team_id));

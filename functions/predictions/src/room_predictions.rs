@@ -14,9 +14,11 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let (input, caller) = (call.input, call.caller.user);
     let room = async { app.store.room(&id).await.map_err(Error::from) };
     let counts = async { app.store.room_counts(&id).await.map_err(Error::from) };
-    let (catalog, room, counts) = try_join3(app.checked_catalog(), room, counts).await?;
+    // Begins to load the catalog. Only the room tells which match is needed, and most are recent.
+    let (_, room, counts) = try_join3(app.checked_catalog_with(&[]), room, counts).await?;
     let room = room.ok_or(Error::RoomNotFound)?;
     rooms::require_read_access(&app, &room, caller).await?;
+    let catalog = app.checked_catalog_with(room.event_id.as_slice()).await?;
     let after = input.cursor.map(|cursor| cursor.position_in(id.as_str())).transpose()?.map(|after| after.0);
     let Some(event) = room.event_id.and_then(|event| catalog.event(event)) else {
         return Ok(

@@ -9,7 +9,7 @@ pub async fn handle(app: App, call: Call<Me>) -> Result<Reply<Data<WholeUser>>, 
     let user = app.store.user(call.caller.user, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
     // Without teams there is nothing to look up in the catalog.
     let catalog = if user.primary_team.is_some() || !user.other_teams.is_empty() {
-        Some(app.catalog().await?)
+        Some(app.teams().await?)
     } else {
         None
     };

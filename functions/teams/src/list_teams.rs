@@ -5,7 +5,7 @@ use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<ListTeams>) -> Result<Reply<NumberedPage<TeamView>>, Error> {
     let input = call.input;
-    let catalog = app.catalog().await?;
+    let catalog = app.teams().await?;
     let filter =
         TeamFilter { sport_id: input.sport_id.map(|id| id.0), search: input.search.map(|text| text.0) };
     let page = catalog.list_teams(&filter, Paging { page: input.page.0, per_page: input.per_page.0 });

@@ -4,7 +4,7 @@ use touchline::api::{Invalid, Message};
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<SaveOtherTeams>) -> Result<Reply<Message<SavedTeams>>, Error> {
-    let catalog = app.catalog().await?;
+    let catalog = app.teams().await?;
     let ids = call.input.team_ids.0;
     let mut teams = Vec::with_capacity(ids.len());
     for id in &ids {

@@ -4,7 +4,7 @@ use touchline::api::teams::{SavePrimaryTeam, SavedTeam};
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<SavePrimaryTeam>) -> Result<Reply<Message<SavedTeam>>, Error> {
-    let catalog = app.catalog().await?;
+    let catalog = app.teams().await?;
     let team = Named::team(&catalog, call.input.team_id.0).ok_or(Error::TeamNotFound)?;
     app.store.save_primary_team(call.caller.user, team.id, app.clock.now()).await?;
     Ok(Message { message: format!("{} is your team.", team.name), data: SavedTeam { team } }.into())

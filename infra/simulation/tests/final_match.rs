@@ -1,7 +1,10 @@
 //! Small finals. `cargo run --profile bench -p touchline-bench --bin final-bench` plays the large ones.
 
+use std::time::Duration;
+
+use touchline_simulation::final_match::storm::{self, Storm, StormOutcome};
 use touchline_simulation::final_match::{Arrivals, Setup, play};
-use touchline_simulation::limits::{Affected, Cause, Settings, Throughput, Warmth};
+use touchline_simulation::limits::{Affected, Cause, NEW_TABLE, Settings, Throughput, Warmth};
 use touchline_stack::resources::Throttle;
 
 const FANS: u64 = 60;
@@ -36,6 +39,17 @@ fn with_ample_limits_every_prediction_is_accepted_counted_and_settled() {
     assert!(busiest.rate > 0.0 && busiest.share() < 1.0 && !table.is_empty(), "{outcome:?}");
     assert!(outcome.observed.concurrency["predictions"] >= 10, "{outcome:?}");
     assert_eq!(play(&setup(ample(10))).hash, outcome.hash, "the same seed gives the same trace");
+}
+
+/// A new table gives 12,000 read units a second.
+#[test]
+fn a_hundred_cold_starts_at_once_load_a_large_catalog_from_a_new_table() {
+    let mut settings = ample(1);
+    settings.table.warm = NEW_TABLE;
+    let storm = Storm { seed: 1, environments: 100, matches: 1_000, settings };
+    let StormOutcome { outcome, lasted } = storm::play(&storm);
+    assert_eq!((outcome.accepted, outcome.requests), (100, 100), "{outcome:?}");
+    assert!(lasted < Duration::from_secs(4), "{lasted:?}, {outcome:?}");
 }
 
 #[test]

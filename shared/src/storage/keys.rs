@@ -148,9 +148,16 @@ pub fn snapshot_index(at: &str) -> Key {
     key(format!("snapshot#{at}"), "index")
 }
 
-/// Returns the key of one part of a chunk. `at` names the partition of the snapshot that wrote the chunk.
+/// Returns the key of one part of a chunk. `at` names the snapshot that wrote the chunk. Each part has its own partition
+/// key, because many new environments load the same chunks at the same time.
 #[must_use]
 pub fn snapshot_part(at: &str, chunk: ChunkName, part: u32) -> Key {
+    key(format!("snapshot#{at}#{chunk}#{part}"), "part")
+}
+
+/// Returns the key under which earlier versions stored one part of a chunk.
+#[must_use]
+pub fn earlier_snapshot_part(at: &str, chunk: ChunkName, part: u32) -> Key {
     key(format!("snapshot#{at}"), format!("{chunk}#{part}"))
 }
 

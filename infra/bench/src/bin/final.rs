@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use touchline_bench::report::Report;
+use touchline_simulation::final_match::storm::{self, Storm, StormOutcome};
 use touchline_simulation::final_match::{Arrivals, Outcome, Setup, as_deployed, play};
-use touchline_simulation::limits::{Affected, Cause, Kind, Settings, Throughput, Warmth};
+use touchline_simulation::limits::{Affected, Cause, Kind, NEW_TABLE, Settings, Throughput, Warmth};
 use touchline_stack::resources::Throttle;
 
 /// The SDK makes many small allocations.
@@ -96,6 +97,9 @@ fn main() -> ExitCode {
     let mut report = Report::new("final-bench");
     report.line(format!("{} fans. All figures are at full scale.\n", thousands(u64::from(fans))));
     add_tables(&mut report, &rows, &outcomes);
+    if row.is_none() {
+        add_storms(&mut report, quick);
+    }
     let mut is_exact = true;
     for (row, outcome) in rows.iter().zip(&outcomes) {
         for inexact in &outcome.inexact {
@@ -106,6 +110,28 @@ fn main() -> ExitCode {
     report.finish();
     // Status 1 means that a ratio is too high, and then tests/benchmarks tries again.
     if is_exact { ExitCode::SUCCESS } else { ExitCode::from(2) }
+}
+
+/// Plays cold starts at the same moment, with a catalog of 36 months.
+fn add_storms(report: &mut Report, quick: bool) {
+    report.line("");
+    report.line("| read units of the tables, a second | cold starts at once | matches | requests | accepted | throttled reads | until the last is accepted |");
+    report.line("|---|---|---|---|---|---|---|");
+    for reads in [NEW_TABLE.reads, 60_000.0] {
+        let throughput = Throughput { reads, writes: 200_000.0 };
+        let mut settings = prepared(1);
+        settings.table = Warmth { warm: throughput, quota: throughput };
+        let (environments, matches) = if quick { (100, 1_000) } else { (1_000, 1_500) };
+        let StormOutcome { outcome, lasted } =
+            storm::play(&Storm { seed: 1, environments, matches, settings });
+        report.line(format!(
+            "| {reads:.0} | {environments} | 36 × {matches} | {} | {} | {} | {:.1} s |",
+            outcome.requests,
+            outcome.accepted,
+            thousands(outcome.observed.throttles.values().sum()),
+            lasted.as_secs_f64()
+        ));
+    }
 }
 
 /// Plays the rows, two at a time.

@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod recount;
+pub mod storm;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -224,12 +225,20 @@ impl Final {
         // Until indexes and replicas have everything.
         tokio::time::sleep(crate::dynamodb::LONGEST_DELAY).await;
         outcome.inexact = self.inexact(&seen).await;
-        outcome.requests = self.gateway.requests.load(Ordering::Relaxed);
-        outcome.accepted = seen.accepted;
-        outcome.lost = seen.lost;
-        outcome.observed = self.limits.observed();
-        outcome.hash = self.gateway.trace.hash();
-        outcome
+        let Outcome { counts_after, points_after, stats_after, inexact, .. } = outcome;
+        Outcome { counts_after, points_after, stats_after, inexact, ..self.outcome(seen) }
+    }
+
+    /// Returns what the fans saw and what the limits observed.
+    fn outcome(&self, seen: Seen) -> Outcome {
+        Outcome {
+            requests: self.gateway.requests.load(Ordering::Relaxed),
+            accepted: seen.accepted,
+            lost: seen.lost,
+            observed: self.limits.observed(),
+            hash: self.gateway.trace.hash(),
+            ..Outcome::default()
+        }
     }
 
     /// Signs all fans in. A session is all that the product reads of a fan who predicts.

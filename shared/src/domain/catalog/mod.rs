@@ -9,6 +9,7 @@ mod listed_match;
 mod match_room_name;
 mod query;
 mod rows;
+mod scope;
 mod score;
 mod snapshot;
 mod status;
@@ -25,6 +26,7 @@ use listed_match::{ListedMatch, list_order};
 pub use match_room_name::{match_room_name, room_name_hash};
 pub use query::{EventFilter, Page, Paging, TeamFilter};
 pub use rows::{Key, Kind, Match, Sport, Team, Tournament};
+pub use scope::Scope;
 pub use score::Score;
 pub use snapshot::Chunk;
 pub use status::{ShownStatus, Status};
@@ -36,11 +38,12 @@ pub use team_names::{NEUTRAL, distribution_keys, fold, slug};
 #[error("there is no catalog yet")]
 pub struct CatalogMissing;
 
-/// All rows, with sorted copies of the fields that lists and searches use.
+/// The rows of some or all chunks, with sorted copies of the fields that lists and searches use. Has all sports, teams and
+/// tournaments, and the matches of the [`Scope`] that was asked for, or more.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     chunks: BTreeMap<ChunkName, Arc<Chunk>>,
-    /// All matches, in the order of [`list_order`].
+    /// The matches, in the order of [`list_order`].
     matches: Vec<ListedMatch>,
     /// The folded name and the id of each team, sorted by name.
     team_names: Vec<(String, u32)>,

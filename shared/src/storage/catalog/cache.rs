@@ -5,7 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Mutex;
 
 use super::{ChunkRef, Head, Index};
-use crate::domain::catalog::{Catalog, ChunkName};
+use crate::domain::catalog::{Catalog, ChunkName, Scope};
 use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
 use crate::storage::store::{Reads, Store};
@@ -17,11 +17,17 @@ const ATTEMPTS: u32 = 5;
 /// The name of the snapshot in the error message after all attempts have failed.
 const SNAPSHOT: &str = "catalog snapshot";
 
+/// How long the cache does not try again after a failed load. The time doubles with each further failure, up to
+/// [`MAX_PAUSE`]. Without a pause, the environments that cannot load the catalog would keep the store busy for all others.
+const MIN_PAUSE: TimeDelta = TimeDelta::milliseconds(250);
+const MAX_PAUSE: TimeDelta = TimeDelta::seconds(4);
+
 /// A catalog, with the head and the index from which it was loaded.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub head: Head,
     pub index: Index,
+    /// The catalog. It may lack chunks that no request has needed.
     pub catalog: Arc<Catalog>,
     chunks: BTreeMap<ChunkName, ChunkRef>,
 }
@@ -32,11 +38,22 @@ impl Loaded {
     pub fn lists(&self, name: ChunkName, chunk: &ChunkRef) -> bool {
         self.chunks.get(&name) == Some(chunk)
     }
+
+    fn has(&self, scope: Scope) -> bool {
+        let mut needed = self.chunks.keys().filter(|name| scope.includes(**name));
+        needed.all(|name| self.catalog.chunks().contains_key(name))
+    }
 }
 
 /// The catalog, cached in memory between the invocations of a Lambda function.
 #[derive(Debug, Default)]
-pub struct Cache(Mutex<Option<Entry>>);
+pub struct Cache(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    entry: Option<Entry>,
+    failure: Option<Failure>,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -44,21 +61,42 @@ struct Entry {
     loaded: Loaded,
 }
 
+/// A failed load.
+#[derive(Debug, Clone, Copy)]
+struct Failure {
+    at: DateTime<Utc>,
+    /// How long to wait before the next attempt.
+    pause: TimeDelta,
+}
+
+impl State {
+    fn cached(&self, scope: Scope) -> Option<&Entry> {
+        self.entry.as_ref().filter(|entry| entry.loaded.has(scope))
+    }
+
+    /// Returns whether a load failed so recently that another attempt must wait.
+    fn must_wait(&self, now: DateTime<Utc>) -> bool {
+        self.failure.is_some_and(|failure| (failure.at..failure.at + failure.pause).contains(&now))
+    }
+}
+
 impl Cache {
-    /// Returns the catalog. Checks for a newer one if the last check was at least `max_age` ago. Returns
-    /// `None` before the first snapshot. If the check fails, returns the cached catalog, however old it is. Fails if
-    /// there is none.
+    /// Returns the catalog with the matches in `scope`, and maybe others. Checks for a newer one if the last check was at
+    /// least `max_age` ago. Returns `None` before the first snapshot. If the check fails, returns the cached catalog,
+    /// however old it is. Fails if it lacks matches in `scope`.
     pub async fn get(
         &self,
         store: &Store,
+        scope: Scope,
         now: DateTime<Utc>,
         max_age: TimeDelta,
     ) -> Result<Option<Arc<Catalog>>, StoreError> {
-        let error = match self.get_checked(store, now, max_age).await {
+        let error = match self.get_checked(store, scope, now, max_age).await {
             Ok(catalog) => return Ok(catalog),
             Err(error) => error,
         };
-        let Some(Entry { loaded, .. }) = &*self.0.lock().await else { return Err(error) };
+        let state = self.0.lock().await;
+        let Some(Entry { loaded, .. }) = state.cached(scope) else { return Err(error) };
         tracing::warn!(%error, "cannot check for a newer catalog; using the cached one");
         Ok(Some(Arc::clone(&loaded.catalog)))
     }
@@ -67,35 +105,52 @@ impl Cache {
     pub async fn get_checked(
         &self,
         store: &Store,
+        scope: Scope,
         now: DateTime<Utc>,
         max_age: TimeDelta,
     ) -> Result<Option<Arc<Catalog>>, StoreError> {
-        let mut entry = self.0.lock().await;
-        if let Some(Entry { checked_at, loaded }) = &*entry
+        let mut state = self.0.lock().await;
+        if let Some(Entry { checked_at, loaded }) = state.cached(scope)
             && now - *checked_at < max_age
         {
             return Ok(Some(Arc::clone(&loaded.catalog)));
         }
-        let loaded = load(store, entry.as_ref().map(|entry| &entry.loaded)).await?;
+        if state.must_wait(now) {
+            return Err(StoreError::Contended { what: SNAPSHOT });
+        }
+        let cached = state.entry.as_ref().map(|entry| &entry.loaded);
+        let loaded = match load(store, cached, scope).await {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                let pause = state.failure.map_or(MIN_PAUSE, |last| (last.pause * 2).min(MAX_PAUSE));
+                state.failure = Some(Failure { at: now, pause });
+                return Err(error);
+            }
+        };
+        state.failure = None;
         let catalog = loaded.as_ref().map(|loaded| Arc::clone(&loaded.catalog));
         if let Some(loaded) = loaded {
-            *entry = Some(Entry { checked_at: now, loaded });
+            state.entry = Some(Entry { checked_at: now, loaded });
         }
         Ok(catalog)
     }
 
-    /// Loads the latest catalog with strongly consistent reads. Returns `None` before the first snapshot.
+    /// Loads the whole latest catalog with strongly consistent reads. Returns `None` before the first snapshot.
     pub async fn get_latest(&self, store: &Store, now: DateTime<Utc>) -> Result<Option<Loaded>, StoreError> {
-        let mut entry = self.0.lock().await;
-        let loaded = load_latest(store, entry.as_ref().map(|entry| &entry.loaded)).await?;
-        *entry = loaded.clone().map(|loaded| Entry { checked_at: now, loaded });
+        let mut state = self.0.lock().await;
+        let loaded = load_latest(store, state.entry.as_ref().map(|entry| &entry.loaded)).await?;
+        state.entry = loaded.clone().map(|loaded| Entry { checked_at: now, loaded });
         Ok(loaded)
     }
 }
 
-/// Loads the current catalog. Chunks that have not changed since `cached` are not loaded again. Returns
-/// `None` before the first snapshot.
-pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
+/// Loads the current catalog with the matches in `scope`. Chunks that have not changed since `cached` are not loaded again.
+/// Returns `None` before the first snapshot.
+pub async fn load(
+    store: &Store,
+    cached: Option<&Loaded>,
+    scope: Scope,
+) -> Result<Option<Loaded>, StoreError> {
     // Eventually consistent reads cost half as much as consistent reads, but may not find the first head or a recent
     // part of the snapshot. If something is missing, retry with consistent reads. The retry also reads the head again,
     // because a newer snapshot may have replaced the part.
@@ -109,41 +164,63 @@ pub async fn load(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loade
             reads = Reads::Consistent;
             continue;
         };
-        // Keep the cached catalog unless the head is newer. An eventually consistent read can return a head that
-        // is older than the cached head.
-        if let Some(cached) = cached
-            && head.version <= cached.head.version
-        {
-            return Ok(Some(cached.clone()));
-        }
-        if let Some(loaded) = load_chunks(store, head, cached, reads).await? {
-            return Ok(Some(loaded));
+        let loaded = match cached {
+            // Keep the cached catalog unless the head is newer. An eventually consistent read can return a head that
+            // is older than the cached head.
+            Some(cached) if head.version <= cached.head.version => {
+                if cached.has(scope) {
+                    return Ok(Some(cached.clone()));
+                }
+                let (head, index) = (cached.head.clone(), cached.index.clone());
+                load_chunks(store, head, index, Some(cached), scope, reads).await?
+            }
+            _ => load_index_and_chunks(store, head, cached, scope, reads).await?,
+        };
+        if loaded.is_some() {
+            return Ok(loaded);
         }
         reads = Reads::Consistent;
         retry.again().await?;
     }
 }
 
-/// Does the same as [`load`], with strongly consistent reads only.
+/// Loads the whole catalog as [`load`] does, with strongly consistent reads only.
 pub async fn load_latest(store: &Store, cached: Option<&Loaded>) -> Result<Option<Loaded>, StoreError> {
     let mut retry = Retry::immediate(SNAPSHOT, ATTEMPTS);
+    let reads = Reads::Consistent;
     loop {
-        let Some(head) = store.catalog_head(Reads::Consistent).await? else { return Ok(None) };
-        if let Some(loaded) = load_chunks(store, head, cached, Reads::Consistent).await? {
-            return Ok(Some(loaded));
+        let Some(head) = store.catalog_head(reads).await? else { return Ok(None) };
+        let loaded = load_index_and_chunks(store, head, cached, Scope::All, reads).await?;
+        if loaded.is_some() {
+            return Ok(loaded);
         }
         retry.again().await?;
     }
 }
 
 /// Loads the snapshot to which `head` points. Returns `None` if a part of the snapshot is missing.
-async fn load_chunks(
+async fn load_index_and_chunks(
     store: &Store,
     head: Head,
     cached: Option<&Loaded>,
+    scope: Scope,
     reads: Reads,
 ) -> Result<Option<Loaded>, StoreError> {
-    let Some(index) = store.catalog_index(&head, reads).await? else { return Ok(None) };
+    match store.catalog_index(&head, reads).await? {
+        Some(index) => load_chunks(store, head, index, cached, scope, reads).await,
+        None => Ok(None),
+    }
+}
+
+/// Loads the chunks in `scope` and keeps unchanged cached chunks. Returns `None` if a part of a chunk is missing.
+async fn load_chunks(
+    store: &Store,
+    head: Head,
+    index: Index,
+    cached: Option<&Loaded>,
+    scope: Scope,
+    reads: Reads,
+) -> Result<Option<Loaded>, StoreError> {
     let listed = index.chunks()?;
     let mut chunks = BTreeMap::new();
     let mut wanted = Vec::new();
@@ -155,7 +232,8 @@ async fn load_chunks(
             Some(chunk) => {
                 chunks.insert(*name, Arc::clone(chunk));
             }
-            None => wanted.push((*name, chunk.clone())),
+            None if scope.includes(*name) => wanted.push((*name, chunk.clone())),
+            None => {}
         }
     }
     let Some(loaded) = store.catalog_chunks(&wanted, reads).await? else { return Ok(None) };

@@ -39,10 +39,9 @@ fn keys_of_the_catalog_table_keep_their_format() {
     assert_eq!(flat(&catalog_external(Kind::Team, catalog::Key(10))), "external#team#000000000000000a/id");
     assert_eq!(flat(&snapshot_head()), "snapshot/head");
     assert_eq!(flat(&snapshot_index("7.a")), "snapshot#7.a/index");
-    assert_eq!(
-        flat(&snapshot_part("7.a", ChunkName::Month { year: 2026, month: 3 }, 1)),
-        "snapshot#7.a/2026-03#1"
-    );
+    let march = ChunkName::Month { year: 2026, month: 3 };
+    assert_eq!(flat(&snapshot_part("7.a", march, 1)), "snapshot#7.a#2026-03#1/part");
+    assert_eq!(flat(&earlier_snapshot_part("7.a", march, 1)), "snapshot#7.a/2026-03#1");
 }
 
 #[test]

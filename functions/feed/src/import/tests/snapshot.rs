@@ -1,13 +1,22 @@
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use chrono::TimeDelta;
 use serde_json::json;
 use touchline::App;
-use touchline::domain::catalog::{Chunk, Key, Kind, Match};
+use touchline::domain::catalog::{Catalog, Chunk, Key, Kind, Match};
 use touchline::storage::catalog::load_latest;
+use touchline_testing::{Fault, TestApp};
 
-use super::{app, bytes, catalog, counts, run, sample};
+use super::{app, bytes, catalog, changed, counts, run, sample};
+
+/// Returns an app with an empty catalog cache, as in a new process.
+fn new_environment(app: &TestApp) -> App {
+    App { catalog_cache: Arc::default(), ..App::clone(app) }
+}
 
 #[tokio::test]
 async fn an_empty_document_publishes_no_snapshot() {
@@ -49,16 +58,97 @@ async fn a_large_chunk_is_stored_in_parts() {
         chunk.matches.push(Match { id, venue: Some(venue.into()), ..one.clone() });
     }
     let bytes = chunk.encode().unwrap();
-    let part = 350 * 1024;
+    let part = 31 * 1024;
     assert!(bytes.len() > part, "{} bytes fit into one part", bytes.len());
     let (name, store) = (one.chunk(), &app.store);
     let loaded = load_latest(store, None).await.unwrap().unwrap();
     let mut index = loaded.index.clone();
     index.set(name, store.put_chunk("2.large", name, &bytes).await.unwrap());
     assert!(store.publish_index(Some(&loaded.head), "2.large", &index).await.unwrap());
-    let parts = app.dump().await.matches(&format!("S(\"{name}#")).count();
-    assert_eq!(parts, bytes.len().div_ceil(part) + 1, "plus the one part of the replaced chunk");
+    let parts = app.dump().await.matches(&format!("S(\"snapshot#2.large#{name}#")).count();
+    assert_eq!(parts, bytes.len().div_ceil(part));
     assert_eq!(catalog(&app).await.chunks()[&name].matches.len(), 40_000);
+}
+
+#[tokio::test]
+async fn a_snapshot_of_an_earlier_version_is_read() {
+    let app = app().await;
+    run(&app, &sample()).await;
+    let before = bytes(&app).await;
+    // Earlier versions stored all parts of a snapshot under one partition key.
+    let (client, table) = (app.client(), &app.config.tables.catalog);
+    for mut item in client.scan().table_name(table).send().await.unwrap().items.unwrap() {
+        let text = |item: &HashMap<_, AttributeValue>, name| item[name].as_s().unwrap().clone();
+        let (pk, sk) = (text(&item, "pk"), text(&item, "sk"));
+        if sk == "part" {
+            let [_, at, chunk, part] = pk.split('#').collect::<Vec<_>>().try_into().unwrap();
+            let delete = client.delete_item().table_name(table);
+            delete.key("pk", item["pk"].clone()).key("sk", item["sk"].clone()).send().await.unwrap();
+            item.insert("pk".into(), AttributeValue::S(format!("snapshot#{at}")));
+            item.insert("sk".into(), AttributeValue::S(format!("{chunk}#{part}")));
+        } else if sk == "index" {
+            let Some(AttributeValue::M(chunks)) = item.get_mut("chunks") else { panic!("no chunks") };
+            for chunk in chunks.values_mut() {
+                let AttributeValue::M(chunk) = chunk else { panic!("not a chunk") };
+                chunk.remove("has_own_keys").unwrap();
+            }
+        }
+        client.put_item().table_name(table).set_item(Some(item)).send().await.unwrap();
+    }
+    assert_eq!(bytes(&app).await, before);
+    let postponed = changed("2026-11-15T12:01:00Z", 0, "status", json!("postponed"));
+    assert_eq!(counts(&run(&app, &postponed).await)[1], 1);
+    assert_eq!(catalog(&app).await.events().count(), 4);
+}
+
+#[tokio::test]
+async fn a_new_environment_loads_only_the_months_that_it_needs() {
+    let app = app().await;
+    run(&app, &changed("2026-11-15T12:00:00Z", 3, "start_time", json!("2027-05-05T15:00:00Z"))).await;
+    let chunks = |catalog: &Catalog| catalog.chunks().keys().map(ToString::to_string).collect::<Vec<_>>();
+    let new = new_environment(&app);
+    assert_eq!(chunks(&*new.teams().await.unwrap()), ["base"]);
+    assert_eq!(chunks(&*new.catalog_with(&[1, 3]).await.unwrap()), ["base", "2026-11"]);
+    // The match 4 is not in one of the months around now.
+    assert!(new.catalog_with(&[1, 4]).await.unwrap().event(4).is_some());
+    assert_eq!(chunks(&*new.teams().await.unwrap()), ["base", "2026-11", "2027-05"]);
+    assert!(new.catalog_with(&[99]).await.unwrap().event(99).is_none());
+    assert_eq!(new_environment(&app).catalog().await.unwrap().events().count(), 4);
+
+    // After a change, chunks that were loaded and did not change are kept.
+    let mut document = changed("2026-11-15T12:02:00Z", 0, "status", json!("postponed"));
+    document["events"].as_array_mut().unwrap().truncate(1);
+    run(&app, &document).await;
+    app.clock.advance(TimeDelta::minutes(1));
+    assert_eq!(chunks(&*new.teams().await.unwrap()), ["base", "2027-05"]);
+    assert_eq!(chunks(&*new.catalog_with(&[1]).await.unwrap()), ["base", "2026-11", "2027-05"]);
+}
+
+#[tokio::test]
+async fn a_failed_load_is_repeated_after_a_pause_that_doubles() {
+    let app = app().await;
+    run(&app, &sample()).await;
+    let new = new_environment(&app);
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    app.faults.set(move |attempt| {
+        counted.fetch_add(u32::from(attempt.number == 1), Ordering::Relaxed);
+        Fault::Throttle
+    });
+    let tries = async |milliseconds: i64| {
+        app.clock.advance(TimeDelta::milliseconds(milliseconds));
+        assert!(new.catalog().await.is_err());
+        calls.swap(0, Ordering::Relaxed)
+    };
+    for pause in [0, 250, 500, 1_000, 2_000, 4_000, 4_000] {
+        if pause > 0 {
+            assert_eq!(tries(pause - 1).await, 0, "before {pause} ms have passed");
+        }
+        assert_eq!(tries(1).await, 1, "after {pause} ms");
+    }
+    app.faults.clear();
+    app.clock.advance(TimeDelta::seconds(4));
+    assert!(new.catalog().await.is_ok());
 }
 
 /// Any import rebuilds an unreadable snapshot, and so does `{"rebuild": true}`.
@@ -71,7 +161,7 @@ async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
         let tables = &app.config.tables;
         let page = app.client().scan().table_name(&tables.catalog).send().await.unwrap();
         for item in page.items() {
-            if item["sk"].as_s().unwrap().ends_with("#0") {
+            if item["sk"].as_s().unwrap() == "part" {
                 let mut item = item.clone();
                 item.insert("bytes".into(), AttributeValue::B(Blob::new([1, 2, 3])));
                 app.client()
@@ -86,12 +176,11 @@ async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
         assert!(load_latest(&app.store, None).await.is_err());
     };
     spoil().await;
-    // The catalog cache is empty, as in a new process.
-    let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
+    let fresh = new_environment(&app);
     crate::handle(fresh, json!({ "format": "touchline", "events": [] })).await.unwrap();
     assert_eq!(bytes(&app).await, before);
     spoil().await;
-    let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
+    let fresh = new_environment(&app);
     // The document contains a match, but not its teams and its tournament.
     let one_match = json!({ "format": "touchline", "events": [sample()["events"][0]] });
     assert_eq!(counts(&crate::handle(fresh, one_match).await.unwrap()), [0, 0, 1, 0]);
