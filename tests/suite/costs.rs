@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use chrono::TimeDelta;
 use serde_json::{Value, json};
-use touchline::api;
+use touchline::api::{self, Anyone, Caller as _, Homeserver};
 use touchline::domain::UserId;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::domain::room::{Membership, RoomId};
@@ -374,6 +374,62 @@ async fn coins(app: &TestApp, alice: &User, all: &mut Measurements) {
     let response = alice.deducts(999_999).reference("big").await;
     all.add(deduct, "too few coins: wallet and entry at one moment", 400, (5.0, 0.0, 2), response);
     all.add("GET /api/auth/coins", "", 200, (2.0, 0.0, 1), alice.views_coins().await);
+}
+
+/// Anyone can send such requests, so they must cost as little as possible.
+#[tokio::test]
+async fn invalid_requests_without_a_session_make_no_call_to_the_store() {
+    let app = TestApp::serving(&HTTP_FUNCTIONS.map(|(_, router)| router))
+        .variable("PHONE_PREFIXES", "+44")
+        .start()
+        .await;
+    app.faults.set(|attempt| panic!("the request called {}", attempt.operation));
+    let (anonymous, homeserver) = (app.anonymous(), app.homeserver());
+    let large = |limit: usize| format!("{{\"phone\":\"{}\"}}", "x".repeat(limit));
+    for route in api::ALL {
+        let (method, path) = (route.method.clone(), route.path);
+        if route.needs_token {
+            let unparsable = app.with_token("tl_1_").request(method.clone(), path);
+            for request in [anonymous.request(method, path), unparsable] {
+                request.body(json!({})).await.expect(401);
+            }
+            continue;
+        }
+        let is_homeserver = path.starts_with("/_matrix/");
+        if is_homeserver {
+            for caller in [&anonymous, &app.with_token("not-the-homeservers")] {
+                let response = caller.request(method.clone(), path).body(json!({ "events": [] })).await;
+                assert!(matches!(response.status.as_u16(), 401 | 403), "{path}: {}", response.status);
+            }
+        }
+        let (caller, limit) =
+            if is_homeserver { (&homeserver, Homeserver::MAX_BODY) } else { (&anonymous, Anyone::MAX_BODY) };
+        if route.has_body() {
+            for (content_type, body, status) in [
+                ("application/json", "{".to_owned(), 400),
+                ("application/json", large(limit), 413),
+                ("text/plain", "{}".to_owned(), 415),
+                ("application/json", "[]".to_owned(), if is_homeserver { 400 } else { 422 }),
+            ] {
+                caller.request(method.clone(), path).bytes(content_type, body).await.expect(status);
+            }
+        }
+        for field in route.fields {
+            for value in [json!({}), json!(""), json!(7.5), json!("a\u{0}"), json!("x".repeat(1_000))] {
+                let request = caller.request(method.clone(), path);
+                let request = match (route.has_body(), value.as_str()) {
+                    (true, _) => request.body(json!({ *field: value })),
+                    // An empty query parameter counts as absent.
+                    (false, Some("")) => continue,
+                    (false, _) => request.query(field, &value),
+                };
+                let status = request.await.status.as_u16();
+                assert!(matches!(status, 400 | 422), "{path}: {field} = {value} is {status}");
+            }
+        }
+    }
+    anonymous.requests_code("+4915112345678").await.expect_invalid(&["phone"]);
+    anonymous.get("/api/unknown").await.expect(404);
 }
 
 const HEADING: &str = "\

@@ -9,6 +9,7 @@ mod architecture;
 mod build;
 mod contract;
 mod costs;
+mod edge;
 mod http;
 mod matrix_client;
 mod openapi;

@@ -28,6 +28,10 @@ fn list(value: &Value) -> Vec<&Value> {
     }
 }
 
+fn serves_http(function: &Value) -> bool {
+    function["Events"].as_object().into_iter().flatten().any(|(_, event)| event["Type"] == "HttpApi")
+}
+
 fn statements(function: &Value) -> Vec<&Value> {
     list(&function["Policies"]).into_iter().flat_map(|policy| list(&policy["Statement"])).collect()
 }
@@ -159,9 +163,7 @@ fn every_function_has_alarms_that_roll_its_deployment_back() {
         );
         // Lambda counts a response of 500 as a success. A function with endpoints therefore also needs an alarm
         // for our metric `Failures`, which counts such responses.
-        let serves =
-            function["Events"].as_object().into_iter().flatten().any(|(_, event)| event["Type"] == "HttpApi");
-        if serves {
+        if serves_http(&function) {
             let counts = |alarm: &Value| {
                 let dimensions = list(&alarm["Dimensions"]);
                 alarm["MetricName"] == "Failures" && dimensions.iter().any(|one| one["Value"]["Ref"] == *id)
@@ -215,4 +217,7 @@ fn no_secret_is_a_parameter_and_only_functions_that_need_a_secret_get_it() {
     );
     assert_eq!(functions_with("CHAT_HS_TOKEN"), ["ChatFunction"]);
     assert_eq!(functions_with("FEED_TOKEN"), ["FeedFunction"]);
+    let serving: Vec<String> =
+        functions().into_iter().filter(|(_, function)| serves_http(function)).map(|(id, _)| id).collect();
+    assert_eq!(functions_with("ORIGIN_SECRETS"), serving, "a function without it serves everyone");
 }

@@ -55,15 +55,8 @@ fn homeserver(vars: &Variables<'_>) -> Result<Option<Homeserver>, ConfigError> {
 
 /// Reads a token. It must be too long to guess and valid in an HTTP header.
 fn token(vars: &Variables<'_>, variable: &'static str) -> Result<Option<Secret>, ConfigError> {
-    match vars.get(variable) {
-        Some(token) if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            let expected = "16 or more ASCII letters, digits and punctuation marks, without spaces";
-            Err(ConfigError::new(
-                variable,
-                "is too short or has characters that a token cannot have",
-                expected,
-            ))
-        }
-        token => Ok(token.map(Secret::new)),
-    }
+    let Some(text) = vars.get(variable) else { return Ok(None) };
+    let problem = "is too short or has characters that a token cannot have";
+    let expected = "16 or more ASCII letters, digits and punctuation marks, without spaces";
+    Secret::token(&text).map(Some).ok_or_else(|| ConfigError::new(variable, problem, expected))
 }

@@ -4,6 +4,7 @@ mod aws;
 mod chat;
 mod codes;
 mod coins;
+mod edge;
 mod environment;
 mod feed;
 mod predictions;
@@ -21,6 +22,7 @@ pub use aws::{Aws, Tables};
 pub use chat::{ChatSettings, Homeserver};
 pub use codes::CodeSettings;
 pub use coins::CoinSettings;
+pub use edge::{DirectRequests, EdgeSettings};
 pub use environment::Environment;
 pub use feed::FeedSettings;
 pub use predictions::PicksVisible;
@@ -45,6 +47,8 @@ pub struct Config {
     pub coins: CoinSettings,
     pub sms: SmsSettings,
     pub chat: ChatSettings,
+    /// How to recognise requests from CloudFront. `None` if the API has no CloudFront in front of it.
+    pub edge: Option<EdgeSettings>,
     /// The source of scheduled imports. `None` turns them off.
     pub feed: Option<FeedSettings>,
 }
@@ -72,6 +76,7 @@ impl Config {
             picks_visible: PicksVisible::read(&vars)?,
             sms: SmsSettings::read(&vars, environment)?,
             chat: ChatSettings::read(&vars)?,
+            edge: EdgeSettings::read(&vars)?,
             feed: FeedSettings::read(&vars)?,
         })
     }

@@ -9,6 +9,13 @@ impl Secret {
         Self(text)
     }
 
+    /// Creates a secret for an HTTP header. Returns `None` if the text is short enough to guess, or not valid in a
+    /// header.
+    pub(super) fn token(text: &str) -> Option<Self> {
+        let is_token = text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_graphic());
+        is_token.then(|| Self(text.to_owned()))
+    }
+
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

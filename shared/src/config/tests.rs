@@ -80,6 +80,13 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
             "is too short or has characters that a token cannot have. Set it to 16 or more ASCII letters, \
              digits and punctuation marks, without spaces.",
         ),
+        (
+            "ORIGIN_SECRETS",
+            "a-secret-of-the-edge,short",
+            "has a value that is too short or has spaces. Set it to the values that CloudFront sends, 16 or more \
+             ASCII letters, digits and punctuation marks each, separated by commas.",
+        ),
+        ("DIRECT_REQUESTS", "maybe", r#"is "maybe". Set it to rejected or allowed."#),
         ("SMS_MAX_PRICE_USD", "free", r#"is "free". Set it to a positive number such as 0.50."#),
         ("SMS_MAX_PRICE_USD", "inf", r#"is "inf". Set it to a positive number such as 0.50."#),
     ] {
@@ -114,6 +121,22 @@ fn the_as_token_is_required_with_a_homeserver_url_and_hidden_in_debug_output() {
 }
 
 #[test]
+fn direct_requests_are_rejected_with_origin_secrets_unless_they_are_allowed() {
+    assert!(read(&[("DIRECT_REQUESTS", "rejected")]).unwrap().edge.is_none());
+    let secrets = ("ORIGIN_SECRETS", "the-first-origin-secret,the-second-origin-secret");
+    for (word, expected) in [
+        ("", DirectRequests::Rejected),
+        ("rejected", DirectRequests::Rejected),
+        ("allowed", DirectRequests::Allowed),
+    ] {
+        let edge = read(&[secrets, ("DIRECT_REQUESTS", word)]).unwrap().edge.unwrap();
+        assert_eq!(edge.direct_requests, expected, "{word:?}");
+        let revealed: Vec<&str> = edge.secrets.iter().map(Secret::reveal).collect();
+        assert_eq!(revealed, ["the-first-origin-secret", "the-second-origin-secret"]);
+    }
+}
+
+#[test]
 fn an_unknown_environment_counts_as_production() {
     for word in ["", "prod", "production", "Local", "dev"] {
         let config = read(&[("ENVIRONMENT", word)]).unwrap();
@@ -140,6 +163,7 @@ fn debug_output_hides_secrets() {
     let config = read(&[
         ("AWS_SECRET_ACCESS_KEY", "hush-hush"),
         ("CHAT_HS_TOKEN", "hush-hush-hush-hush"),
+        ("ORIGIN_SECRETS", "hush-hush-hush-hush,hush-hush-hush-hush"),
         ("FEED_URL", "https://example.org"),
         ("FEED_TOKEN", "hush-hush"),
     ]);
@@ -149,7 +173,7 @@ fn debug_output_hides_secrets() {
 
 #[test]
 fn errors_do_not_show_secrets() {
-    for variable in ["CODE_PEPPER", "CHAT_HS_TOKEN"] {
+    for variable in ["CODE_PEPPER", "CHAT_HS_TOKEN", "ORIGIN_SECRETS"] {
         let message = read(&[(variable, "hush")]).unwrap_err().to_string();
         assert!(!message.contains("hush"), "{message}");
     }

@@ -1,6 +1,7 @@
 //! HTTP: routes requests to handlers, identifies callers, parses input and writes responses.
 
 mod caller;
+mod edge;
 mod error_messages;
 mod reply;
 mod request;
@@ -8,6 +9,7 @@ mod response;
 mod router;
 
 pub use caller::Identify;
+pub use edge::{ORIGIN_SECRET_HEADER, VIEWER_ADDRESS_HEADER};
 #[cfg(feature = "openapi")]
 pub use error_messages::{Example, examples};
 pub use reply::Reply;

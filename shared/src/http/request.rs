@@ -1,5 +1,7 @@
 //! Reads a request: its input, idempotency key, network address and ids.
 
+use std::net::{IpAddr, SocketAddr};
+
 use lambda_http::aws_lambda_events::query_map::QueryMap;
 use lambda_http::http::header::CONTENT_TYPE;
 use lambda_http::http::{HeaderMap, Method};
@@ -7,6 +9,7 @@ use lambda_http::request::RequestContext;
 use lambda_http::{Body, Request, RequestExt};
 use serde_json::Value;
 
+use super::edge;
 use crate::Error;
 use crate::api::{Fields, Input, Invalid};
 use crate::domain::Address;
@@ -70,12 +73,20 @@ pub fn idempotency_key_schema() -> Value {
     })
 }
 
-/// Returns the network that the request came from, according to API Gateway. Returns `None` if the network is
-/// unknown or has no rate limit.
+/// Returns the network that the request came from. Returns `None` if the network is unknown or has no rate limit.
+///
+/// API Gateway reports the address of its peer. Behind CloudFront that is CloudFront, which reports the client.
 pub(super) fn address(request: &Request) -> Option<Address> {
+    Address::of(edge::viewer_address(request).or_else(|| peer_address(request))?)
+}
+
+/// Returns the address that connected to API Gateway.
+fn peer_address(request: &Request) -> Option<IpAddr> {
     match request.request_context_ref()? {
         RequestContext::ApiGatewayV2(context) => {
-            Address::of(context.http.source_ip.as_deref()?.parse().ok()?)
+            let source = context.http.source_ip.as_deref()?;
+            // With mutual TLS, API Gateway adds the port.
+            source.parse().or_else(|_| source.parse().map(|socket: SocketAddr| socket.ip())).ok()
         }
         _ => None,
     }

@@ -16,7 +16,7 @@ use tracing::Instrument as _;
 use super::caller::Identify;
 use super::error_messages::Problem;
 use super::reply::Reply;
-use super::{request, response};
+use super::{edge, request, response};
 use crate::api::endpoint::PathValues;
 use crate::api::{Caller as _, Endpoint, ErrorFormat, Route, shape};
 use crate::domain::Address;
@@ -148,7 +148,15 @@ impl Router {
     }
 
     /// Handles one request. Errors become responses.
-    pub async fn respond(&self, request: Request) -> Response<Body> {
+    pub async fn respond(&self, mut request: Request) -> Response<Body> {
+        if !edge::admit(&mut request, self.app.config.edge.as_ref()) {
+            // Not a warning: anyone can cause this line, and each line costs money.
+            tracing::debug!(
+                request_id = request::id(&request),
+                "rejected a request that CloudFront did not send"
+            );
+            return response::error(&Error::NotFound, ErrorFormat::Touchline);
+        }
         let Some((route, handler, values)) = self.find(request.method(), request.uri().path()) else {
             return response::error(&Error::NotFound, ErrorFormat::Touchline);
         };
