@@ -8,6 +8,7 @@ use crate::api::{ErrorCode, Invalid};
 use crate::domain::Timestamp;
 use crate::domain::code::VerificationError;
 use crate::domain::coins::CoinError;
+use crate::domain::limit::{DailyAction, DayLimitReached};
 use crate::domain::profile::RenameError;
 use crate::domain::session::Unauthenticated;
 use crate::ports::chat::ChatError;
@@ -113,6 +114,7 @@ impl From<&Error> for Problem {
                 format!("Too many requests. Try again in {}.", in_words(limited.retry_after)),
             )
             .retry_after(limited.retry_after),
+            Error::DayLimitReached(reached) => day_limit_reached(*reached),
             Error::Verification(error) => verification(*error),
             Error::Rename(error) => rename(*error),
             Error::SmsFailed(_) => {
@@ -193,6 +195,19 @@ fn rename(error: RenameError) -> Problem {
             "You can no longer change your username: you already use it in chat, or you have changed it ten times.",
         ),
     }
+}
+
+fn day_limit_reached(reached: DayLimitReached) -> Problem {
+    let DayLimitReached { action, limit, retry_after } = reached;
+    let message = match action {
+        DailyAction::CreateRoom => {
+            format!("You can create {limit} rooms a day. Create the next one after midnight UTC.")
+        }
+        DailyAction::SendInvitation => {
+            format!("You can send {limit} invitations a day. Send the next one after midnight UTC.")
+        }
+    };
+    Problem::new(ErrorCode::RateLimited, message).retry_after(retry_after)
 }
 
 fn coins(error: CoinError) -> Problem {

@@ -10,6 +10,7 @@ use chrono::NaiveDate;
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::coins::EntryKey;
+use crate::domain::limit::DailyAction;
 use crate::domain::sms::LogPosition;
 use crate::domain::{Address, Phone, Room, RoomId, UserId, Username, prediction};
 
@@ -70,6 +71,12 @@ pub fn owned_name(pk: &str) -> Option<Username> {
 #[must_use]
 pub fn address_limit(address: &Address) -> Key {
     key(format!("address#{}", address.as_str()), "limit")
+}
+
+/// Returns the key of the item that holds what a user did on a day, for a limit per day.
+#[must_use]
+pub fn day_limit(user: UserId, action: DailyAction, day: NaiveDate) -> Key {
+    key(format!("user#{user}"), format!("limit#{}#{day}", action.as_str()))
 }
 
 /// Returns the key of the counter that holds the last assigned user id.
