@@ -58,6 +58,10 @@ pub enum Error {
     WrongCode(#[from] WrongCode),
     #[error(transparent)]
     Limited(#[from] Limited),
+    #[error("the user has joined {limit} rooms, the maximum")]
+    TooManyRooms { limit: usize },
+    #[error("the invited user has {limit} open invitations, the maximum")]
+    TooManyInvitations { limit: usize },
     #[error(transparent)]
     DayLimitReached(#[from] DayLimitReached),
     #[error(transparent)]

@@ -1,4 +1,4 @@
-use futures_util::future::try_join;
+use futures_util::future::{try_join, try_join3};
 use lambda_http::http::StatusCode;
 use touchline::api::Message;
 use touchline::api::chat::{CreateRoom, RoomInput, RoomView};
@@ -32,13 +32,18 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
     let nonce = app.random.word(24).to_lowercase();
     let creation =
         async { app.store.begin_room_creation(&request, &nonce, app.clock.now()).await.map_err(Error::from) };
-    let (user, creation) = try_join(lookup::caller(&app, call.caller.user), creation).await?;
+    let caller = lookup::caller(&app, call.caller.user);
+    let (user, creation, has_all_rooms) =
+        try_join3(caller, creation, lookup::has_all_rooms(&app, call.caller.user)).await?;
     if creation.content != content {
         return Err(Error::KeyReused);
     }
     if let Some(id) = creation.room_id {
         let room = app.store.room(&id).await?.ok_or(Error::Broken("a created room is missing"))?;
         return Ok(view(room, StatusCode::OK).replayed());
+    }
+    if has_all_rooms {
+        return Err(lookup::too_many_rooms(&app));
     }
     create(&app, &user, &input, &request, &creation.nonce).await
 }

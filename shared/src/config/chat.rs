@@ -24,6 +24,10 @@ pub struct RoomLimits {
     pub rooms_per_day: usize,
     /// How many invitations a user can send in a UTC day.
     pub invitations_per_day: usize,
+    /// How many rooms a user can be a member of.
+    pub joined_rooms: usize,
+    /// How many invitations a user can have that they have neither accepted nor declined.
+    pub open_invitations: usize,
 }
 
 impl RoomLimits {
@@ -34,6 +38,9 @@ impl RoomLimits {
         Ok(Self {
             rooms_per_day: vars.within("ROOMS_PER_DAY", 50, PER_DAY)?,
             invitations_per_day: vars.within("INVITATIONS_PER_DAY", 200, PER_DAY)?,
+            // A join or an invitation reads all memberships of the user, about 25 in half a unit.
+            joined_rooms: vars.within("MAX_JOINED_ROOMS", 1_000, 1..=10_000)?,
+            open_invitations: vars.within("MAX_OPEN_INVITATIONS", 200, 1..=10_000)?,
         })
     }
 

@@ -48,6 +48,8 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
         ("CODE_PEPPER", "short", "is too short. Set it to a random text of 16 characters or more."),
         ("CODES_PER_DAY", "0", r#"is "0". Set it to a whole number from 1 to 40."#),
         ("ROOMS_PER_DAY", "0", r#"is "0". Set it to a whole number from 1 to 1000."#),
+        ("MAX_JOINED_ROOMS", "none", r#"is "none". Set it to a whole number from 1 to 10000."#),
+        ("MAX_OPEN_INVITATIONS", "0", r#"is "0". Set it to a whole number from 1 to 10000."#),
         ("INVITATIONS_PER_DAY", "1001", r#"is "1001". Set it to a whole number from 1 to 1000."#),
         ("CODES_PER_DAY", "41", r#"is "41". Set it to a whole number from 1 to 40."#),
         ("CODES_PER_10_MINUTES", "many", r#"is "many". Set it to a whole number from 1 to 40."#),

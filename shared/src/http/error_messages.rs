@@ -114,6 +114,16 @@ impl From<&Error> for Problem {
                 format!("Too many requests. Try again in {}.", in_words(limited.retry_after)),
             )
             .retry_after(limited.retry_after),
+            Error::TooManyRooms { limit } => Self::new(
+                C::TooManyRooms,
+                format!("You have reached the limit of {limit} rooms. Leave a room first."),
+            )
+            .at_field("room"),
+            Error::TooManyInvitations { limit } => Self::new(
+                C::TooManyInvitations,
+                format!("This user has reached the limit of {limit} open invitations. They must accept or decline one first."),
+            )
+            .at_field("user_id"),
             Error::DayLimitReached(reached) => day_limit_reached(*reached),
             Error::Verification(error) => verification(*error),
             Error::Rename(error) => rename(*error),
@@ -298,6 +308,8 @@ pub fn examples() -> Vec<Example> {
         Error::Unauthenticated(Unauthenticated::Expired),
         Error::WrongCode(WrongCode),
         Error::Limited(Limited { retry_after: TimeDelta::minutes(7) }),
+        Error::TooManyRooms { limit: 1_000 },
+        Error::TooManyInvitations { limit: 200 },
         Error::Verification(VerificationError::PhoneTaken),
         Error::Verification(VerificationError::PhoneMismatch),
         Error::Verification(VerificationError::NothingPending),
