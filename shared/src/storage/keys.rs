@@ -353,9 +353,10 @@ pub fn suffix_prefix(text: &str) -> &str {
 }
 
 /// Returns the keys of all directory entries of a room. Each key comes with the offset in `name` at which the
-/// entry's suffix begins, or with 0 if the entry has no suffix. `name` is the folded name of the room.
+/// entry's suffix begins, or with 0 if the entry has no suffix. `name` is the folded name of the room, and `starts` are
+/// the offsets at which a search can begin.
 #[must_use]
-pub fn directory_entries(room: &Room, name: &str) -> Vec<(Key, usize)> {
+pub fn directory_entries(room: &Room, name: &str, starts: &[usize]) -> Vec<(Key, usize)> {
     let position = directory_position(room);
     let mut keys = vec![(key(DIRECTORY, &position), 0)];
     keys.extend(room.event_id.map(|event| (key(rooms_about(event), &position), 0)));
@@ -363,8 +364,7 @@ pub fn directory_entries(room: &Room, name: &str) -> Vec<(Key, usize)> {
         // A search finds the rooms of matches in the catalog, so they have no suffixes.
         return keys;
     }
-    // A searched text is trimmed, so no search needs a suffix that begins with a space.
-    let suffixes = name.char_indices().filter(|(_, first)| !first.is_whitespace());
+    let suffixes = starts.iter().filter_map(|&at| Some((at, name[at..].chars().next()?)));
     keys.extend(suffixes.map(|(at, first)| {
         (key(name_suffixes(first), format!("{}#{position}#{at:03}", suffix_prefix(&name[at..]))), at)
     }));

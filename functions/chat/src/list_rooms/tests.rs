@@ -75,7 +75,7 @@ async fn private_rooms_are_listed_for_members_and_invited_users_only() {
 #[tokio::test]
 async fn search_finds_any_part_of_a_name_in_any_case() {
     let (app, [alice, ..]) = app().await;
-    for name in ["Banana Split", "ÉCOLE de foot", "서울 club", "a b c", "100% Derby #1"] {
+    for name in ["Banana Split", "ÉCOLE de foot", "서울 club", "a b c", "100% Derby #1", "Щука huka"] {
         alice.creates_room(name).await.expect(201);
     }
     process_changes(&app).await;
@@ -90,6 +90,10 @@ async fn search_finds_any_part_of_a_name_in_any_case() {
         ("b c", "a b c"),
         ("100%", "100% Derby #1"),
         ("#1", "100% Derby #1"),
+        ("щука", "Щука huka"),
+        ("shchuka h", "Щука huka"),
+        // The folded name is "shchuka huka". The first "huka" in it begins inside the first character.
+        ("huka", "Щука huka"),
     ] {
         let list = alice.lists_rooms().search(text).await.expect(200);
         assert_eq!(names(&list), [name], "{text}");
