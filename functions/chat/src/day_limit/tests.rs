@@ -117,9 +117,9 @@ async fn requests_that_the_homeserver_does_not_answer_do_not_count() {
     down.store.put_room(&stored).await.unwrap();
     let (id, now) = (UserId(alice.id), down.clock.now());
     down.store.apply_homeserver_membership(&stored, id, Membership::Join, now).await.unwrap();
-    for n in 0..3 {
-        alice.creates_room(&format!("Room {n}")).await.expect_error(503, "chat_unavailable");
-        alice.invites_to(&room).user(fans[n].id).await.expect_error(503, "chat_unavailable");
+    for fan in &fans {
+        alice.creates_room(&fan.username).await.expect_error(503, "chat_unavailable");
+        alice.invites_to(&room).user(fan.id).await.expect_error(503, "chat_unavailable");
     }
 }
 
