@@ -5,7 +5,7 @@ use crate::api::endpoint::{Resource, UnknownId};
 use crate::domain::catalog::CatalogMissing;
 use crate::domain::code::{VerificationError, WrongCode};
 use crate::domain::coins::CoinError;
-use crate::domain::limit::Limited;
+use crate::domain::limit::{DayLimitReached, Limited};
 use crate::domain::prediction::PredictionsClosed;
 use crate::domain::profile::RenameError;
 use crate::domain::session::Unauthenticated;
@@ -58,6 +58,12 @@ pub enum Error {
     WrongCode(#[from] WrongCode),
     #[error(transparent)]
     Limited(#[from] Limited),
+    #[error("the user has joined {limit} rooms, the maximum")]
+    TooManyRooms { limit: usize },
+    #[error("the invited user has {limit} open invitations, the maximum")]
+    TooManyInvitations { limit: usize },
+    #[error(transparent)]
+    DayLimitReached(#[from] DayLimitReached),
     #[error(transparent)]
     Verification(#[from] VerificationError),
     #[error(transparent)]

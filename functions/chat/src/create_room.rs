@@ -1,7 +1,8 @@
-use futures_util::future::try_join;
+use futures_util::future::{try_join, try_join3};
 use lambda_http::http::StatusCode;
 use touchline::api::Message;
 use touchline::api::chat::{CreateRoom, RoomInput, RoomView};
+use touchline::domain::limit::{DailyAction, action_id};
 use touchline::domain::room::{self, Day, Member, Membership, Room};
 use touchline::domain::{User, digest};
 use touchline::flows::rooms;
@@ -9,33 +10,31 @@ use touchline::ports::chat::NewRoom;
 use touchline::storage::rooms::RoomCreationRequest;
 use touchline::{App, Call, Error, Reply};
 
-use crate::lookup;
+use crate::{day_limit, lookup};
 
 /// Creates a room for every request, with two exceptions. A request resumes an identical earlier request that
 /// failed half-way. Requests with the same `Idempotency-Key` create one room.
 pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<RoomView>>, Error> {
     let (input, key) = (call.input, call.idempotency_key);
-    let known_event = async {
-        match input.event_id {
-            None => Ok(()),
-            Some(event) => match app.catalog_with(&[event.0]).await?.event(event.0) {
-                Some(_) => Ok(()),
-                None => Err(Error::EventNotFound),
-            },
-        }
-    };
-    let (user, ()) = try_join(lookup::caller(&app, call.caller.user), known_event).await?;
-
+    if let Some(event) = input.event_id
+        && app.catalog_with(&[event.0]).await?.event(event.0).is_none()
+    {
+        return Err(Error::EventNotFound);
+    }
     let content = content_digest(&input);
     let key_digest = key.as_ref().map(|key| digest(&["key", key.as_str()]));
     let request = RoomCreationRequest {
-        user: user.id,
+        user: call.caller.user,
         digest: key_digest.as_deref().unwrap_or(&content),
         content: &content,
         has_key: key.is_some(),
     };
+    let nonce = app.random.word(24).to_lowercase();
     let creation =
-        app.store.begin_room_creation(&request, &app.random.word(24).to_lowercase(), app.clock.now()).await?;
+        async { app.store.begin_room_creation(&request, &nonce, app.clock.now()).await.map_err(Error::from) };
+    let caller = lookup::caller(&app, call.caller.user);
+    let (user, creation, has_all_rooms) =
+        try_join3(caller, creation, lookup::has_all_rooms(&app, call.caller.user)).await?;
     if creation.content != content {
         return Err(Error::KeyReused);
     }
@@ -43,7 +42,9 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
         let room = app.store.room(&id).await?.ok_or(Error::Broken("a created room is missing"))?;
         return Ok(view(room, StatusCode::OK).replayed());
     }
-    rooms::lock_username(&app, &user).await?;
+    if has_all_rooms {
+        return Err(lookup::too_many_rooms(&app));
+    }
     create(&app, &user, &input, &request, &creation.nonce).await
 }
 
@@ -63,7 +64,11 @@ async fn create(
         topic: topic.as_str(),
         is_private,
     };
-    let room_id = app.chat.create_room(new).await?;
+    // The nonce is the same for every attempt to create this room, so the room is counted once.
+    let count = day_limit::count(app, user.id, DailyAction::CreateRoom, action_id(&[nonce]));
+    let lock = async { rooms::lock_username(app, user).await.map_err(Error::from) };
+    let (pending, ()) = try_join(count, lock).await?;
+    let room_id = pending.end(app, app.chat.create_room(new).await.map_err(Error::from)).await?;
     let now = app.clock.now();
     let room = Room {
         room_id,

@@ -2,6 +2,7 @@
 
 mod create_room;
 mod credentials;
+mod day_limit;
 mod invite;
 mod join;
 mod leave;

@@ -5,21 +5,40 @@ use touchline::api::chat::{ListRooms, ListedRoom, RoomsPosition, RoomsQuery};
 use touchline::api::{Cursor, CursorPage, Invalid, NextPage};
 use touchline::domain::catalog::{Catalog, ListPosition};
 use touchline::domain::room::Membership;
-use touchline::domain::{Room, RoomId};
+use touchline::domain::{Room, RoomId, UserId};
 use touchline::storage::Reads;
 use touchline::storage::directory::{Directory, Needle};
-use touchline::storage::members::UserMembership;
+use touchline::storage::members::{MembershipsPage, UserMembership};
 use touchline::{App, Call, Error, Reply};
 
-/// The maximum number of directory entries that one request reads when it searches the rooms of a match.
+/// The maximum number of memberships that one request reads. Also the maximum number of directory entries that it
+/// reads when it searches the rooms of a match.
 const MAX_READ: usize = 1_000;
+
+/// How many memberships a request reads first. Few users have more.
+const FIRST_READ: usize = 100;
+
+/// The maximum number of the caller's own rooms whose names one search compares.
+const MAX_COMPARED: usize = 200;
+
+/// How many of the caller's own rooms a search reads at once.
+const COMPARED_AT_ONCE: usize = 50;
 
 /// With `joined`, lists all rooms that the caller has joined. Otherwise lists the private rooms that the
 /// caller has joined or is invited to, then the public rooms. A search by name over all public rooms uses the
 /// catalog to find the rooms of matches, and the directory to find the rooms that users created.
+///
+/// A page reads the memberships that it needs, in the order of the index, not all memberships of the caller.
 pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<CursorPage<ListedRoom>>, Error> {
     let user = call.caller.user;
-    let memberships = async { app.store.memberships(user).await.map_err(Error::from) };
+    let from = call.input.cursor.clone().map(|cursor| cursor.position_in("")).transpose()?;
+    let after = match &from {
+        Some(RoomsPosition::Own(room)) => Some(room),
+        // A page of public rooms reads the first memberships, too: they often show all rooms that the caller has joined.
+        Some(RoomsPosition::Match(_) | RoomsPosition::Directory(_)) | None => None,
+    };
+    let memberships =
+        async { app.store.memberships_page(user, after, FIRST_READ).await.map_err(Error::from) };
     // Only a search among all rooms finds the rooms of matches in the catalog.
     let RoomsQuery { search, joined, event_id, .. } = &call.input;
     let needs_catalog = search.is_some() && *joined != Some(true) && event_id.is_none();
@@ -33,70 +52,54 @@ pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<CursorPage<
         }
     };
     let (memberships, catalog) = try_join(memberships, catalog).await?;
-    let mut page = Page::new(&app, &call.input, &memberships, catalog.as_deref());
-    let from = call.input.cursor.clone().map(|cursor| cursor.position_in("")).transpose()?;
-    let next_cursor = page.fill(from).await?.map(|next| Cursor::new("", next).to_string());
+    let mut page = Page {
+        app: &app,
+        user,
+        query: &call.input,
+        needle: call.input.search.as_ref().and_then(|search| Needle::new(&search.0)),
+        is_from_start: after.is_none(),
+        joined: HashSet::new(),
+        knows_all_joined: false,
+        catalog: catalog.as_deref(),
+        rooms: Vec::new(),
+    };
+    page.add_joined(&memberships);
+    let next_cursor = page.fill(from, memberships).await?.map(|next| Cursor::new("", next).to_string());
     Ok(CursorPage { data: page.rooms, meta: NextPage { next_cursor } }.into())
 }
 
 struct Page<'a> {
     app: &'a App,
+    user: UserId,
     query: &'a RoomsQuery,
     /// The text to search for. `None` if the request has no search text, or if the text has no searchable
     /// characters.
     needle: Option<Needle>,
-    own: Vec<&'a UserMembership>,
-    joined: HashSet<&'a RoomId>,
+    /// Whether the first memberships that were read are the caller's first.
+    is_from_start: bool,
+    /// Rooms that the caller has joined, among the memberships that were read.
+    joined: HashSet<RoomId>,
+    /// Whether `joined` contains all rooms that the caller has joined.
+    knows_all_joined: bool,
     catalog: Option<&'a Catalog>,
     rooms: Vec<ListedRoom>,
 }
 
-impl<'a> Page<'a> {
-    fn new(
-        app: &'a App,
-        query: &'a RoomsQuery,
-        memberships: &'a [UserMembership],
-        catalog: Option<&'a Catalog>,
-    ) -> Self {
-        let only_joined = query.joined == Some(true);
-        let is_listed = |one: &&UserMembership| {
-            let has_event = query.event_id.is_none_or(|event| one.event_id == Some(event.0));
-            has_event
-                && match one.membership {
-                    Membership::Join => only_joined || one.is_private,
-                    Membership::Invite => !only_joined && one.is_private,
-                    Membership::Leave => false,
-                }
-        };
-        let mut own: Vec<&UserMembership> = memberships.iter().filter(is_listed).collect();
-        own.sort_by_key(|membership| &membership.room_id);
-        let joined = memberships.iter().filter(|one| one.membership == Membership::Join);
-        Self {
-            app,
-            query,
-            needle: query.search.as_ref().and_then(|search| Needle::new(&search.0)),
-            own,
-            joined: joined.map(|membership| &membership.room_id).collect(),
-            catalog,
-            rooms: Vec::new(),
-        }
-    }
-
+impl Page<'_> {
     /// Fills the page, starting at `from`. Returns the position of the next page, or `None` if this page is the
     /// last one.
-    async fn fill(&mut self, from: Option<RoomsPosition>) -> Result<Option<RoomsPosition>, Error> {
+    async fn fill(
+        &mut self,
+        from: Option<RoomsPosition>,
+        memberships: MembershipsPage,
+    ) -> Result<Option<RoomsPosition>, Error> {
         if self.query.search.is_some() && self.needle.is_none() {
             return Ok(None);
         }
-        let mut position = from;
-        if !matches!(position, Some(RoomsPosition::Match(_) | RoomsPosition::Directory(_))) {
-            let after = match position.take() {
-                Some(RoomsPosition::Own(room)) => Some(room),
-                _ => None,
-            };
-            if let Some(next) = self.add_own(after.as_ref()).await? {
-                return Ok(Some(RoomsPosition::Own(next)));
-            }
+        if !matches!(from, Some(RoomsPosition::Match(_) | RoomsPosition::Directory(_)))
+            && let Some(next) = self.add_own(memberships).await?
+        {
+            return Ok(Some(RoomsPosition::Own(next)));
         }
         if self.query.joined == Some(true) {
             return Ok(None);
@@ -106,10 +109,10 @@ impl<'a> Page<'a> {
             // room, so the next page starts with the public rooms.
             return Ok(self.rooms.last().map(|room| RoomsPosition::Own(room.room_id.clone())));
         }
-        let after = match position {
+        let after = match from {
             Some(RoomsPosition::Directory(after)) => Some(after),
-            position => {
-                let after = match position {
+            from => {
+                let after = match from {
                     Some(RoomsPosition::Match(position)) => Some(position),
                     _ => None,
                 };
@@ -133,26 +136,80 @@ impl<'a> Page<'a> {
         self.rooms.push(ListedRoom::of(room, members, is_joined, self.catalog));
     }
 
-    async fn add_own(&mut self, after: Option<&RoomId>) -> Result<Option<RoomId>, Error> {
-        let mut own = std::mem::take(&mut self.own);
-        own.retain(|membership| after.is_none_or(|after| membership.room_id > *after));
-        for part in own.chunks(50) {
-            let ids: Vec<RoomId> = part.iter().map(|membership| membership.room_id.clone()).collect();
-            let (mut found, counts) =
-                try_join(self.app.store.rooms(&ids, Reads::Eventual), self.app.store.member_counts(&ids))
-                    .await?;
-            for id in ids {
-                let Some(room) = found.remove(&id) else { continue };
-                if self.needle.as_ref().is_some_and(|needle| !needle.is_in(&room.name)) {
-                    continue;
+    fn add_joined(&mut self, memberships: &MembershipsPage) {
+        let joined = memberships.rows.iter().filter(|row| row.membership == Membership::Join);
+        self.joined.extend(joined.map(|row| row.room_id.clone()));
+        self.knows_all_joined = self.is_from_start && memberships.is_last;
+    }
+
+    /// Returns whether the list shows the room of a membership before the public rooms.
+    fn is_own(&self, row: &UserMembership) -> bool {
+        let only_joined = self.query.joined == Some(true);
+        let has_event = self.query.event_id.is_none_or(|event| row.event_id == Some(event.0));
+        has_event
+            && match row.membership {
+                Membership::Join => only_joined || row.is_private,
+                Membership::Invite => !only_joined && row.is_private,
+                Membership::Leave => false,
+            }
+    }
+
+    /// Adds the caller's own rooms, beginning with those in `memberships`. Returns the room after which the next page
+    /// begins, or `None` if the caller has no more rooms.
+    async fn add_own(&mut self, mut memberships: MembershipsPage) -> Result<Option<RoomId>, Error> {
+        let (mut read, mut compared) = (memberships.rows.len(), 0);
+        loop {
+            let rows = memberships.rows.iter().filter(|row| self.is_own(row));
+            let own: Vec<RoomId> = rows.map(|row| row.room_id.clone()).collect();
+            let mut unread = &own[..];
+            while !unread.is_empty() {
+                let at_once = if self.needle.is_some() { COMPARED_AT_ONCE } else { self.remaining() };
+                let (part, later) = unread.split_at(unread.len().min(at_once));
+                if let Some(last) = self.add_own_part(part).await? {
+                    return Ok(Some(last));
                 }
-                if self.remaining() == 0 {
-                    return Ok(self.rooms.last().map(|room| room.room_id.clone()));
+                compared += if self.needle.is_some() { part.len() } else { 0 };
+                if !later.is_empty() && (self.remaining() == 0 || compared >= MAX_COMPARED) {
+                    return Ok(part.last().cloned());
                 }
+                unread = later;
+            }
+            if memberships.is_last {
+                return Ok(None);
+            }
+            let Some(last) = memberships.rows.last().map(|row| row.room_id.clone()) else { return Ok(None) };
+            if self.remaining() == 0 || read >= MAX_READ || compared >= MAX_COMPARED {
+                return Ok(Some(last));
+            }
+            memberships = self.app.store.memberships_page(self.user, Some(&last), MAX_READ / 4).await?;
+            read += memberships.rows.len();
+            self.add_joined(&memberships);
+        }
+    }
+
+    /// Adds those of the caller's own rooms whose names match the search. Returns the last added room if the others do
+    /// not fit on the page.
+    async fn add_own_part(&mut self, ids: &[RoomId]) -> Result<Option<RoomId>, Error> {
+        let store = &self.app.store;
+        let Some(needle) = &self.needle else {
+            let (mut rooms, counts) =
+                try_join(store.rooms(ids, Reads::Eventual), store.member_counts(ids)).await?;
+            for room in ids.iter().filter_map(|id| rooms.remove(id)) {
                 self.add(room, &counts);
             }
+            return Ok(None);
+        };
+        let mut rooms = store.rooms(ids, Reads::Eventual).await?;
+        let rooms = ids.iter().filter_map(|id| rooms.remove(id));
+        let mut hits: Vec<Room> = rooms.filter(|room| needle.is_in(&room.name)).collect();
+        let is_cut = hits.len() > self.remaining();
+        hits.truncate(self.remaining());
+        let ids: Vec<RoomId> = hits.iter().map(|room| room.room_id.clone()).collect();
+        let counts = store.member_counts(&ids).await?;
+        for room in hits {
+            self.add(room, &counts);
         }
-        Ok(None)
+        Ok(ids.last().filter(|_| is_cut).cloned())
     }
 
     /// Adds the rooms of matches that a search by name finds. Returns the last added match if the page is full,
@@ -179,7 +236,11 @@ impl<'a> Page<'a> {
     async fn add_public(&mut self, ids: &[RoomId], is_listed: impl Fn(&Room) -> bool) -> Result<(), Error> {
         let (mut found, counts) =
             try_join(self.app.store.rooms(ids, Reads::Eventual), self.app.store.member_counts(ids)).await?;
-        for room in ids.iter().filter_map(|id| found.remove(id)).filter(is_listed).collect::<Vec<_>>() {
+        let rooms: Vec<Room> = ids.iter().filter_map(|id| found.remove(id)).filter(is_listed).collect();
+        if !self.knows_all_joined {
+            self.joined.extend(self.app.store.joined_among(&rooms, self.user).await?);
+        }
+        for room in rooms {
             self.add(room, &counts);
         }
         Ok(())

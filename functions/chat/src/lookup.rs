@@ -1,5 +1,6 @@
-//! Reads the items that several endpoints need first: the room and the caller.
+//! Reads what several endpoints need first: the room, the caller, and whether the caller can join more rooms.
 
+use touchline::domain::room::Membership;
 use touchline::domain::{Room, RoomId, User, UserId};
 use touchline::{App, Error};
 
@@ -10,4 +11,14 @@ pub async fn room(app: &App, id: &RoomId) -> Result<Room, Error> {
 
 pub async fn caller(app: &App, id: UserId) -> Result<User, Error> {
     app.store.find_user(id).await?.ok_or(Error::Broken("a session has no user"))
+}
+
+/// Returns whether a user is a member of as many rooms as one user can be.
+pub async fn has_all_rooms(app: &App, user: UserId) -> Result<bool, Error> {
+    let limit = app.config.chat.limits.joined_rooms;
+    Ok(app.store.has_memberships(user, Membership::Join, limit).await?)
+}
+
+pub fn too_many_rooms(app: &App) -> Error {
+    Error::TooManyRooms { limit: app.config.chat.limits.joined_rooms }
 }

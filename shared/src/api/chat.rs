@@ -17,7 +17,7 @@ endpoint! {
     /// A private room is encrypted and needs an invitation. The creator is the first member. A retry with the
     /// same `Idempotency-Key` returns the same room (200).
     CreateRoom: POST "/api/auth/chat-room", in "chat", by SignedIn, RoomInput => Message<RoomView>,
-        status [200, 201], errors [EventNotFound, NoCatalogue, ReferenceReused, ChatUnavailable],
+        status [200, 201], errors [EventNotFound, NoCatalogue, ReferenceReused, TooManyRooms, RateLimited, ChatUnavailable],
         idempotent by "Idempotency-Key"
 }
 
@@ -34,7 +34,7 @@ endpoint! {
     /// A private room needs an invitation.
     JoinRoom { matrix_room_id: RoomId }: POST "/api/auth/chat-rooms/{matrixRoomId}/join", in "chat", by SignedIn,
         NoInput => Message<MembershipView>,
-        errors [RoomNotFound, NotAllowed, AlreadyAMember, ChatUnavailable]
+        errors [RoomNotFound, NotAllowed, AlreadyAMember, TooManyRooms, ChatUnavailable]
 }
 
 endpoint! {
@@ -52,7 +52,10 @@ endpoint! {
     /// Name the user by `user_id` or by `username`.
     Invite { matrix_room_id: RoomId }: POST "/api/auth/chat-rooms/{matrixRoomId}/invite", in "chat", by SignedIn,
         InviteInput => Message<InvitationView>,
-        errors [RoomNotFound, UserNotFound, NotAMember, NotAllowed, AlreadyAMember, ChatUnavailable]
+        errors [
+            RoomNotFound, UserNotFound, NotAMember, NotAllowed, AlreadyAMember, TooManyInvitations, RateLimited,
+            ChatUnavailable
+        ]
 }
 
 endpoint! {

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::{Cursor, Message, NextPage, NoInput, PerPage, Position, SignedIn, endpoint, input};
-use crate::domain::coins::{Amount, Entry, EntryKind, ReferenceId, Wallet, midnight_after};
+use crate::domain::coins::{Amount, Entry, EntryKind, ReferenceId, Wallet};
+use crate::domain::time::midnight_after;
 use crate::domain::{Field, Raw, Reason, Timestamp};
 
 endpoint! {

@@ -68,6 +68,8 @@ error_codes! {
     NoPendingVerification = "no_pending_verification", 422, "No verification is pending for this phone number.";
     UsernameTaken = "username_taken", 422, "Another user has this username.";
     ReferenceReused = "reference_reused", 422, "The idempotency key was used before with other values.";
+    TooManyRooms = "too_many_rooms", 422, "The user is a member of as many rooms as one user can be.";
+    TooManyInvitations = "too_many_invitations", 422, "The invited user has as many open invitations as one user can have.";
     RateLimited = "rate_limited", 429, "The caller exceeded a rate limit.";
     Internal = "internal", 500, "An internal error; the details are in the log.";
     Busy = "busy", 503, "The store did not respond in time, or writes kept conflicting.";

@@ -1,5 +1,8 @@
+use std::ops::RangeInclusive;
+
 use super::Secret;
 use super::variables::{ConfigError, Variables};
+use crate::domain::limit::DailyAction;
 
 /// Settings of the chat.
 #[derive(Debug, Clone)]
@@ -11,6 +14,44 @@ pub struct ChatSettings {
     /// The token that the homeserver sends when it pushes Matrix events to this service. Without it, every
     /// push is rejected.
     pub hs_token: Option<Secret>,
+    pub limits: RoomLimits,
+}
+
+/// How many rooms and invitations a user can have.
+#[derive(Debug, Clone, Copy)]
+pub struct RoomLimits {
+    /// How many rooms a user can create in a UTC day.
+    pub rooms_per_day: usize,
+    /// How many invitations a user can send in a UTC day.
+    pub invitations_per_day: usize,
+    /// How many rooms a user can be a member of.
+    pub joined_rooms: usize,
+    /// How many invitations a user can have that they have neither accepted nor declined.
+    pub open_invitations: usize,
+}
+
+impl RoomLimits {
+    fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
+        // An item holds an id of about six bytes for each room or invitation of a day. The maximum keeps the item and
+        // its writes small.
+        const PER_DAY: RangeInclusive<usize> = 1..=1_000;
+        Ok(Self {
+            rooms_per_day: vars.within("ROOMS_PER_DAY", 50, PER_DAY)?,
+            invitations_per_day: vars.within("INVITATIONS_PER_DAY", 200, PER_DAY)?,
+            // A join or an invitation reads all memberships of the user, about 25 in half a unit.
+            joined_rooms: vars.within("MAX_JOINED_ROOMS", 1_000, 1..=10_000)?,
+            open_invitations: vars.within("MAX_OPEN_INVITATIONS", 200, 1..=10_000)?,
+        })
+    }
+
+    /// Returns how often a user can do something in a UTC day.
+    #[must_use]
+    pub fn per_day(&self, action: DailyAction) -> usize {
+        match action {
+            DailyAction::CreateRoom => self.rooms_per_day,
+            DailyAction::SendInvitation => self.invitations_per_day,
+        }
+    }
 }
 
 /// A Matrix homeserver on which this service is an application service.
@@ -27,6 +68,7 @@ impl ChatSettings {
             server: server(vars)?,
             homeserver: homeserver(vars)?,
             hs_token: token(vars, "CHAT_HS_TOKEN")?,
+            limits: RoomLimits::read(vars)?,
         })
     }
 }

@@ -19,7 +19,7 @@ use chrono::TimeDelta;
 use tracing::Level;
 
 pub use aws::{Aws, Tables};
-pub use chat::{ChatSettings, Homeserver};
+pub use chat::{ChatSettings, Homeserver, RoomLimits};
 pub use codes::CodeSettings;
 pub use coins::CoinSettings;
 pub use edge::{DirectRequests, EdgeSettings};

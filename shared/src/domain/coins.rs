@@ -2,10 +2,11 @@
 
 mod audit;
 
-use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
 pub use self::audit::{Fault, audit};
+use super::time::midnight_after;
 use super::{Field, Raw, Reason, UserId};
 
 /// The coins of one deduction or grant: 1 to 1,000,000.
@@ -186,12 +187,6 @@ pub struct Claim {
     pub bonus: u32,
     /// All coins of the claim, including `bonus`.
     pub coins: u32,
-}
-
-/// Returns the midnight (UTC) at the end of a day, when the next daily coins can be claimed.
-#[must_use]
-pub fn midnight_after(day: NaiveDate) -> DateTime<Utc> {
-    day.checked_add_days(Days::new(1)).unwrap_or(day).and_time(NaiveTime::MIN).and_utc()
 }
 
 impl Wallet {

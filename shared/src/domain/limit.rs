@@ -1,11 +1,17 @@
-//! Rate limits over a sliding window.
+//! Rate limits: over a sliding window, and per UTC day.
 //!
 //! For each phone, network or user with a limit, a DynamoDB item holds the ids of the last admitted
 //! requests, newest first. A limit of 5 in 10 minutes admits a request if the fifth newest id is absent or at
 //! least 10 minutes old. So no period of 10 minutes has more than 5 requests, whenever it begins. One
 //! conditional write checks the limit and records the request, without a read.
+//!
+//! A limit per day can be too large for that, because each write would shift hundreds of ids. An item for the user
+//! and the day holds the set of the counted actions instead.
 
 use chrono::{DateTime, TimeDelta, Utc};
+
+use super::digest;
+use super::time::midnight_after;
 
 /// At most `count` requests in any period of length `window`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +26,52 @@ pub struct Limit {
 pub struct Limited {
     /// The time until the next request is admitted.
     pub retry_after: TimeDelta,
+}
+
+/// Something that a user can do only so often in a UTC day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DailyAction {
+    CreateRoom,
+    SendInvitation,
+}
+
+impl DailyAction {
+    /// Returns the word for the action in storage keys.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CreateRoom => "rooms",
+            Self::SendInvitation => "invitations",
+        }
+    }
+}
+
+/// A user has done something as often as one UTC day allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the limit of {} {} per day is reached", limit, action.as_str())]
+pub struct DayLimitReached {
+    pub action: DailyAction,
+    pub limit: usize,
+    /// The time until the next UTC day begins.
+    pub retry_after: TimeDelta,
+}
+
+impl DayLimitReached {
+    #[must_use]
+    pub fn new(action: DailyAction, limit: usize, now: DateTime<Utc>) -> Self {
+        Self { action, limit, retry_after: midnight_after(now.date_naive()) - now }
+    }
+}
+
+/// Makes the id of an action that counts against a limit per day, from texts that identify the action. A retry has
+/// the same id, so it is not counted again.
+///
+/// The id is short, because an item holds the ids of all actions of a day. Two actions of a day have the same id in
+/// one of four billion cases, and then count as one.
+#[must_use]
+pub fn action_id(parts: &[&str]) -> u32 {
+    // A digest has 32 hexadecimal digits, so the default is never used.
+    u32::from_str_radix(&digest(parts)[..8], 16).unwrap_or_default()
 }
 
 /// Makes the id of a request: its time in milliseconds, and a nonce that makes the id unique within the
@@ -88,6 +140,19 @@ mod tests {
     fn the_longest_wait_of_several_limits_applies() {
         let ids: Vec<_> = (0..10).rev().map(|n| request_id(at(n), 0)).collect();
         assert_eq!(retry_after(&ids, &LIMITS, at(10)), TimeDelta::days(1) - TimeDelta::seconds(10));
+    }
+
+    #[test]
+    fn a_day_limit_ends_at_midnight_utc() {
+        let evening = "2026-11-15T23:59:30Z".parse().unwrap();
+        let reached = DayLimitReached::new(DailyAction::CreateRoom, 50, evening);
+        assert_eq!(reached.retry_after, TimeDelta::seconds(30));
+    }
+
+    #[test]
+    fn different_actions_have_different_ids() {
+        assert_eq!(action_id(&["a", "b"]), action_id(&["a", "b"]));
+        assert_ne!(action_id(&["a", "b"]), action_id(&["ab", ""]));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! Timestamps and dates, as the API writes and reads them, and how far clocks may differ.
 
-use chrono::{DateTime, NaiveDate, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, Days, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Utc};
 use serde::{Serialize, Serializer};
 
 use super::{Field, Raw, Reason};
@@ -28,6 +28,12 @@ impl From<DateTime<Utc>> for Timestamp {
     fn from(at: DateTime<Utc>) -> Self {
         Self(at)
     }
+}
+
+/// Returns the midnight (UTC) at the end of a day.
+#[must_use]
+pub fn midnight_after(day: NaiveDate) -> DateTime<Utc> {
+    day.checked_add_days(Days::new(1)).unwrap_or(day).and_time(NaiveTime::MIN).and_utc()
 }
 
 /// Parses `YYYY-MM-DD`. Stricter than chrono, which also accepts `2026-1-5` and `+2026-01-05`.

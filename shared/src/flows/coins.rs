@@ -6,10 +6,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::domain::UserId;
-use crate::domain::coins::{
-    Amount, Claim, CoinError, Entry, EntryKey, EntryKind, ReferenceId, Wallet, midnight_after,
-};
+use crate::domain::coins::{Amount, Claim, CoinError, Entry, EntryKey, EntryKind, ReferenceId, Wallet};
 use crate::domain::limit;
+use crate::domain::time::midnight_after;
 use crate::storage::wallets::{Movement, Posted};
 use crate::storage::{Retry, StoreError};
 use crate::{App, Error};

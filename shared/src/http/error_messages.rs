@@ -8,6 +8,7 @@ use crate::api::{ErrorCode, Invalid};
 use crate::domain::Timestamp;
 use crate::domain::code::VerificationError;
 use crate::domain::coins::CoinError;
+use crate::domain::limit::{DailyAction, DayLimitReached};
 use crate::domain::profile::RenameError;
 use crate::domain::session::Unauthenticated;
 use crate::ports::chat::ChatError;
@@ -113,6 +114,17 @@ impl From<&Error> for Problem {
                 format!("Too many requests. Try again in {}.", in_words(limited.retry_after)),
             )
             .retry_after(limited.retry_after),
+            Error::TooManyRooms { limit } => Self::new(
+                C::TooManyRooms,
+                format!("You have reached the limit of {limit} rooms. Leave a room first."),
+            )
+            .at_field("room"),
+            Error::TooManyInvitations { limit } => Self::new(
+                C::TooManyInvitations,
+                format!("This user has reached the limit of {limit} open invitations. They must accept or decline one first."),
+            )
+            .at_field("user_id"),
+            Error::DayLimitReached(reached) => day_limit_reached(*reached),
             Error::Verification(error) => verification(*error),
             Error::Rename(error) => rename(*error),
             Error::SmsFailed(_) => {
@@ -193,6 +205,19 @@ fn rename(error: RenameError) -> Problem {
             "You can no longer change your username: you already use it in chat, or you have changed it ten times.",
         ),
     }
+}
+
+fn day_limit_reached(reached: DayLimitReached) -> Problem {
+    let DayLimitReached { action, limit, retry_after } = reached;
+    let message = match action {
+        DailyAction::CreateRoom => {
+            format!("You can create {limit} rooms a day. Create the next one after midnight UTC.")
+        }
+        DailyAction::SendInvitation => {
+            format!("You can send {limit} invitations a day. Send the next one after midnight UTC.")
+        }
+    };
+    Problem::new(ErrorCode::RateLimited, message).retry_after(retry_after)
 }
 
 fn coins(error: CoinError) -> Problem {
@@ -283,6 +308,8 @@ pub fn examples() -> Vec<Example> {
         Error::Unauthenticated(Unauthenticated::Expired),
         Error::WrongCode(WrongCode),
         Error::Limited(Limited { retry_after: TimeDelta::minutes(7) }),
+        Error::TooManyRooms { limit: 1_000 },
+        Error::TooManyInvitations { limit: 200 },
         Error::Verification(VerificationError::PhoneTaken),
         Error::Verification(VerificationError::PhoneMismatch),
         Error::Verification(VerificationError::NothingPending),

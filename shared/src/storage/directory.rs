@@ -1,7 +1,8 @@
 //! The `rooms` table: the search index of public rooms.
 //!
 //! A public room has an entry in the directory of all rooms. A room about a match also has an entry in the
-//! directory of the match. A room that a user created also has an entry for each suffix of its name. A search
+//! directory of the match. A room that a user created also has an entry for each character of its name, so at most
+//! 100: the suffix that begins with the character. A search
 //! for a part of a name queries the suffixes that begin with that part, so the search reads only rooms whose
 //! names contain the part. The `tally` function maintains the entries from the table's stream.
 //!
@@ -11,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{DeleteRequest, PutRequest, WriteRequest};
+use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, PutRequest, WriteRequest};
 use futures_util::stream;
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
@@ -79,7 +80,7 @@ impl Directory {
     fn is_listed(&self, entry: &DirectoryEntry) -> bool {
         match self {
             Self::All | Self::About(_) => true,
-            Self::Named(Needle(text)) => entry.name.find(text.as_str()) == Some(entry.at),
+            Self::Named(Needle(text)) => entry.first_suffix_with(text) == Some(entry.at),
         }
     }
 }
@@ -128,6 +129,36 @@ fn folded(name: &str) -> String {
     name
 }
 
+/// The folded name of a room, with the offsets at which a search can find a part of the name.
+///
+/// These are the offsets of the name's own characters. Folding can turn one character into several, for example
+/// "서울" into "seoul". Nobody searches for a part that begins inside a character, so such offsets need no entries. A name
+/// has at most 100 characters, so a room has at most 100 suffixes.
+#[derive(Debug)]
+struct FoldedName {
+    text: String,
+    starts: Vec<usize>,
+}
+
+impl FoldedName {
+    fn new(name: &str) -> Self {
+        let text = folded(name);
+        // A searched text is trimmed, so no search needs a suffix that begins with a space.
+        let start = |before: &str| {
+            let from = fold(before).len();
+            Some(from + text.get(from..)?.find(|first: char| !first.is_whitespace())?)
+        };
+        let mut starts: Vec<usize> = name.char_indices().filter_map(|(at, _)| start(&name[..at])).collect();
+        starts.dedup();
+        Self { text, starts }
+    }
+
+    /// Returns whether every character of the folded name, except spaces, begins a suffix.
+    fn has_all_starts(&self) -> bool {
+        self.text.chars().filter(|first| !first.is_whitespace()).count() == self.starts.len()
+    }
+}
+
 /// A room in a directory.
 #[derive(Debug, Clone, Deserialize)]
 pub struct DirectoryEntry {
@@ -140,9 +171,22 @@ pub struct DirectoryEntry {
     /// The byte offset at which this entry's suffix of `name` begins. Entries in the directory of all rooms and in
     /// the directory of a match are for the whole name, so their offset is 0.
     at: usize,
+    /// The offsets in `name` that have an entry. `None` if all offsets have one, except those of spaces.
+    starts: Option<Vec<usize>>,
 }
 
 impl DirectoryEntry {
+    /// Returns the offset of the first suffix that has an entry and begins with `text`.
+    fn first_suffix_with(&self, text: &str) -> Option<usize> {
+        match &self.starts {
+            None => self.name.find(text),
+            Some(starts) => starts
+                .iter()
+                .copied()
+                .find(|&at| self.name.get(at..).is_some_and(|suffix| suffix.starts_with(text))),
+        }
+    }
+
     /// Returns whether the room's name contains a text.
     #[must_use]
     pub fn contains(&self, needle: &Needle) -> bool {
@@ -264,15 +308,72 @@ type EntryKey = (String, String);
 
 /// Returns all directory entries of a room. Empty if `room` is `None` or private.
 fn entries(room: Option<&Room>) -> BTreeMap<EntryKey, Item> {
-    let Some((room, name)) = room.and_then(|room| Some((room, folded(room.listed_name()?)))) else {
+    let Some((room, name)) = room.and_then(|room| Some((room, FoldedName::new(room.listed_name()?)))) else {
         return BTreeMap::new();
     };
+    let starts = || AttributeValue::L(name.starts.iter().map(number).collect());
     let entry = |(key, at): (Key, usize)| {
         let mut item = Item::from(key.clone());
         item.insert("room_id".into(), text(room.room_id.as_str()));
-        item.insert("name".into(), text(&name));
+        item.insert("name".into(), text(&name.text));
         item.insert("at".into(), number(at));
+        if !name.has_all_starts() {
+            item.insert("starts".into(), starts());
+        }
         ((key.pk, key.sk), item)
     };
-    keys::directory_entries(room, &name).into_iter().map(entry).collect()
+    keys::directory_entries(room, &name.text, &name.starts).into_iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_has_no_more_suffixes_than_characters() {
+        for (name, folded, starts) in [
+            ("서울 fc", "seoul fc", &[0, 3, 6, 7][..]),
+            ("北京", "bei jing", &[0, 4]),
+            ("a b", "a b", &[0, 2]),
+            ("Straße", "strasse", &[0, 1, 2, 3, 4, 6]),
+        ] {
+            let name = FoldedName::new(name);
+            assert_eq!((name.text.as_str(), &name.starts[..]), (folded, starts));
+        }
+        assert_eq!(FoldedName::new(&"京".repeat(60)).starts.len(), 60);
+        assert!(FoldedName::new(&"京".repeat(100)).starts.len() <= 100);
+    }
+
+    #[test]
+    fn a_text_that_also_occurs_inside_a_character_is_found_once() {
+        let name = FoldedName::new("서울 eoul");
+        let found = |at| DirectoryEntry {
+            position: String::new(),
+            room_id: RoomId::parse("!a:b").unwrap(),
+            name: name.text.clone(),
+            at,
+            starts: Some(name.starts.clone()),
+        };
+        let directory = Directory::Named(Needle::new("eoul").unwrap());
+        let listed: Vec<usize> =
+            name.starts.iter().copied().filter(|&at| directory.is_listed(&found(at))).collect();
+        assert_eq!(listed, [6]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_part_of_a_name_begins_at_an_indexed_offset(
+            name in "[a-zA-Z0-9 éß京北서울щж#%-]{1,40}", from in 0_usize..40, length in 1_usize..40,
+        ) {
+            let folded = FoldedName::new(&name);
+            prop_assert!(folded.starts.len() <= name.chars().count());
+            let part: String = name.chars().skip(from).take(length).collect();
+            if let Some(needle) = Needle::new(&part) {
+                let is_found = folded.starts.iter().any(|&at| folded.text[at..].starts_with(needle.as_str()));
+                prop_assert!(is_found, "{name:?} {part:?} {folded:?}");
+            }
+        }
+    }
 }

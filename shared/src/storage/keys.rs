@@ -10,6 +10,7 @@ use chrono::NaiveDate;
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::coins::EntryKey;
+use crate::domain::limit::DailyAction;
 use crate::domain::sms::LogPosition;
 use crate::domain::{Address, Phone, Room, RoomId, UserId, Username, prediction};
 
@@ -70,6 +71,12 @@ pub fn owned_name(pk: &str) -> Option<Username> {
 #[must_use]
 pub fn address_limit(address: &Address) -> Key {
     key(format!("address#{}", address.as_str()), "limit")
+}
+
+/// Returns the key of the item that holds what a user did on a day, for a limit per day.
+#[must_use]
+pub fn day_limit(user: UserId, action: DailyAction, day: NaiveDate) -> Key {
+    key(format!("user#{user}"), format!("limit#{}#{day}", action.as_str()))
 }
 
 /// Returns the key of the counter that holds the last assigned user id.
@@ -353,9 +360,10 @@ pub fn suffix_prefix(text: &str) -> &str {
 }
 
 /// Returns the keys of all directory entries of a room. Each key comes with the offset in `name` at which the
-/// entry's suffix begins, or with 0 if the entry has no suffix. `name` is the folded name of the room.
+/// entry's suffix begins, or with 0 if the entry has no suffix. `name` is the folded name of the room, and `starts` are
+/// the offsets at which a search can begin.
 #[must_use]
-pub fn directory_entries(room: &Room, name: &str) -> Vec<(Key, usize)> {
+pub fn directory_entries(room: &Room, name: &str, starts: &[usize]) -> Vec<(Key, usize)> {
     let position = directory_position(room);
     let mut keys = vec![(key(DIRECTORY, &position), 0)];
     keys.extend(room.event_id.map(|event| (key(rooms_about(event), &position), 0)));
@@ -363,8 +371,7 @@ pub fn directory_entries(room: &Room, name: &str) -> Vec<(Key, usize)> {
         // A search finds the rooms of matches in the catalog, so they have no suffixes.
         return keys;
     }
-    // A searched text is trimmed, so no search needs a suffix that begins with a space.
-    let suffixes = name.char_indices().filter(|(_, first)| !first.is_whitespace());
+    let suffixes = starts.iter().filter_map(|&at| Some((at, name[at..].chars().next()?)));
     keys.extend(suffixes.map(|(at, first)| {
         (key(name_suffixes(first), format!("{}#{position}#{at:03}", suffix_prefix(&name[at..]))), at)
     }));

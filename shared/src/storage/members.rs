@@ -6,8 +6,11 @@
 //! A membership changes through homeserver events and through requests to our API. The attribute `told` is the
 //! time of the latest event, in milliseconds since 1970, and `asked` the id of the latest request.
 
+use std::collections::HashSet;
+
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure, Select};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::Deserialize;
@@ -128,6 +131,14 @@ impl UserMembership {
     fn key(&self) -> Key {
         Key { pk: self.pk.clone(), sk: self.sk.clone() }
     }
+}
+
+/// Some of a user's memberships, sorted by room id.
+#[derive(Debug)]
+pub struct MembershipsPage {
+    pub rows: Vec<UserMembership>,
+    /// Whether no memberships follow. Can be false even if none follow.
+    pub is_last: bool,
 }
 
 /// The result of a join.
@@ -400,27 +411,91 @@ impl Store {
         Ok(best)
     }
 
-    /// Reads all memberships of a user: joined, invited and left. Eventually consistent.
-    pub async fn memberships(&self, user: UserId) -> Result<Vec<UserMembership>, StoreError> {
-        let query = self
-            .client
+    /// Reads up to `limit` memberships of a user: joined, invited and left. Begins after the room `after`. Eventually
+    /// consistent.
+    pub async fn memberships_page(
+        &self,
+        user: UserId,
+        after: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<MembershipsPage, StoreError> {
+        let query = match after {
+            None => self.memberships_query(user, "user_id = :user"),
+            Some(room) => self
+                .memberships_query(user, "user_id = :user AND room_id > :after")
+                .expression_attribute_values(":after", text(room.as_str())),
+        };
+        let page = query
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("Query", &error))?;
+        let is_last = page.last_evaluated_key.is_none();
+        let rows = page.items.unwrap_or_default().into_iter().map(from_item).collect::<Result<_, _>>()?;
+        Ok(MembershipsPage { rows, is_last })
+    }
+
+    /// Returns whether a user has at least `count` memberships of this kind. Eventually consistent.
+    pub async fn has_memberships(
+        &self,
+        user: UserId,
+        kind: Membership,
+        count: usize,
+    ) -> Result<bool, StoreError> {
+        let (mut found, mut from) = (0, None);
+        loop {
+            let page = self
+                .memberships_query(user, "user_id = :user")
+                .filter_expression("membership = :kind")
+                .expression_attribute_values(":kind", text(kind.as_str()))
+                .select(Select::Count)
+                // Few users have more memberships than this.
+                .limit(i32::try_from(count).unwrap_or(i32::MAX))
+                .set_exclusive_start_key(from)
+                .send()
+                .await
+                .map_err(|error| StoreError::from_sdk("Query", &error))?;
+            found += usize::try_from(page.count).unwrap_or_default();
+            from = page.last_evaluated_key;
+            if found >= count || from.is_none() {
+                return Ok(found >= count);
+            }
+        }
+    }
+
+    fn memberships_query(&self, user: UserId, condition: &str) -> QueryFluentBuilder {
+        self.client
             .query()
             .table_name(&self.tables.rooms)
             .index_name(BY_USER)
-            .key_condition_expression("user_id = :user")
-            .expression_attribute_values(":user", number(user));
-        every_item(query).await?.into_iter().map(from_item).collect()
+            .key_condition_expression(condition)
+            .expression_attribute_values(":user", number(user))
+    }
+
+    /// Returns which of these rooms a user has joined. Eventually consistent.
+    pub async fn joined_among(
+        &self,
+        rooms: impl IntoIterator<Item = &Room>,
+        user: UserId,
+    ) -> Result<HashSet<RoomId>, StoreError> {
+        let keys: Vec<Item> =
+            rooms.into_iter().map(|room| keys::member(&room.room_id, room.shards, user).into()).collect();
+        let batches =
+            keys.chunks(100).map(|keys| self.batch_get(&self.tables.rooms, keys.to_vec(), Reads::Eventual));
+        let mut joined = HashSet::new();
+        for item in try_join_all(batches).await?.into_iter().flatten() {
+            let member = read_member(item)?;
+            if member.has_joined() {
+                joined.insert(member.room_id);
+            }
+        }
+        Ok(joined)
     }
 
     /// Returns whether the index by user shows a membership. The index lags behind the table.
     pub async fn is_indexed(&self, member: &Member) -> Result<bool, StoreError> {
         let found = self
-            .client
-            .query()
-            .table_name(&self.tables.rooms)
-            .index_name(BY_USER)
-            .key_condition_expression("user_id = :user AND room_id = :room")
-            .expression_attribute_values(":user", number(member.user_id))
+            .memberships_query(member.user_id, "user_id = :user AND room_id = :room")
             .expression_attribute_values(":room", text(member.room_id.as_str()))
             .send()
             .await
@@ -432,8 +507,10 @@ impl Store {
     /// `None`. The index may still show an invitation or an earlier leave of a user who has joined, so the keys of
     /// invited and former members are included.
     pub async fn membership_keys(&self, user: UserId, event: Option<u32>) -> Result<Vec<Key>, StoreError> {
+        let found = every_item(self.memberships_query(user, "user_id = :user")).await?;
+        let found: Vec<UserMembership> = found.into_iter().map(from_item).collect::<Result<_, _>>()?;
         let is_wanted = |found: &&UserMembership| event.is_none_or(|event| found.event_id == Some(event));
-        Ok(self.memberships(user).await?.iter().filter(is_wanted).map(UserMembership::key).collect())
+        Ok(found.iter().filter(is_wanted).map(UserMembership::key).collect())
     }
 
     /// Copies a prediction for the room's match into the membership, unless the membership has a later

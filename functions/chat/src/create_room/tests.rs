@@ -127,7 +127,10 @@ async fn the_next_request_resumes_a_creation_that_failed_half_way() {
             request.await.expect(201);
             assert_eq!(rooms(&app.dump().await), created + 1, "step {step}");
         }
-        assert_eq!(failures, 3, "three writes: the start of the creation, the username lock and the room");
+        assert_eq!(
+            failures, 4,
+            "four writes: the start of the creation, the count, the username lock and the room"
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use touchline::storage::Reads;
 use touchline::storage::members::{Joined, MembershipRequest};
 use touchline_testing::{Fault, TestApp, concurrently};
 
-use crate::testing::{app, builder, listed, membership_event, process_changes};
+use crate::testing::{app, builder, listed, membership_event, names, process_changes};
 
 #[tokio::test]
 async fn a_user_can_join_a_room_only_once() {
@@ -248,4 +248,51 @@ async fn joining_a_room_while_the_homeserver_is_down_is_503() {
     let dave = down.user("dave").id(9).await;
     dave.joins(&room).await.expect_error(503, "chat_unavailable");
     assert!(!down.dump().await.contains("member#9"));
+}
+
+#[tokio::test]
+async fn a_user_joins_only_so_many_rooms() {
+    let app = builder().variable("MAX_JOINED_ROOMS", "2").start().await;
+    let [alice, bob] = [app.user("alice").await, app.user("bob").await];
+    let [first, second] =
+        [alice.creates_room("One").await.room_id(), alice.creates_room("Two").await.room_id()];
+    let third = bob.creates_room("Three").await.room_id();
+    bob.joins(&first).await.expect(200);
+    let keyed = alice.creates_room("Four").idempotency_key("k");
+    for rejected in [bob.joins(&second).await, alice.joins(&third).await, keyed.clone().await] {
+        rejected.expect_error(422, "too_many_rooms");
+        assert_eq!(rejected.message(), "You have reached the limit of 2 rooms. Leave a room first.");
+    }
+    assert!(!app.dump().await.contains("S(\"Four\")"));
+    // Members are told that they are members, and others that a room does not exist.
+    bob.joins(&first).await.expect_error(409, "already_a_member");
+    bob.joins("!nobody:touchline.local").await.expect_error(404, "room_not_found");
+
+    alice.leaves(&first).await.expect(200);
+    keyed.clone().await.expect(201);
+    alice.joins(&third).await.expect_error(422, "too_many_rooms");
+    keyed.await.expect(200);
+}
+
+/// The homeserver has already let the user in, so we cannot reject the join. It counts.
+#[tokio::test]
+async fn a_join_in_a_matrix_client_is_stored_beyond_the_limit() {
+    let app = builder().variable("MAX_JOINED_ROOMS", "2").start().await;
+    let [alice, bob] = [app.user("alice").await, app.user("bob").await];
+    let mut rooms = Vec::new();
+    for name in ["One", "Two"] {
+        rooms.push(alice.creates_room(name).await.room_id());
+    }
+    rooms.push(bob.creates_room("Three").await.room_id());
+    for room in &rooms {
+        let event = membership_event(&app, room, bob.chat_id(), "join", 0);
+        app.homeserver().pushes(room, [event]).await.expect(200);
+    }
+    let list = bob.lists_rooms().joined().await.expect(200);
+    assert_eq!(names(&list).len(), 3);
+    // Bob has one room more than the limit, so he has to leave two before he can join another.
+    bob.leaves(&rooms[0]).await.expect(200);
+    bob.joins(&rooms[0]).await.expect_error(422, "too_many_rooms");
+    bob.leaves(&rooms[1]).await.expect(200);
+    bob.joins(&rooms[0]).await.expect(200);
 }

@@ -1,8 +1,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use touchline::domain::UserId;
+use touchline::domain::room::{Membership, Room, RoomId, member_shards};
 use touchline_testing::verbs::chat::ListRooms;
-use touchline_testing::{Request, TestApp};
+use touchline_testing::{Request, Response, TestApp, User};
 
 use crate::testing::{app, listed, names, process_changes};
 
@@ -73,7 +75,7 @@ async fn private_rooms_are_listed_for_members_and_invited_users_only() {
 #[tokio::test]
 async fn search_finds_any_part_of_a_name_in_any_case() {
     let (app, [alice, ..]) = app().await;
-    for name in ["Banana Split", "ÉCOLE de foot", "서울 club", "a b c", "100% Derby #1"] {
+    for name in ["Banana Split", "ÉCOLE de foot", "서울 club", "a b c", "100% Derby #1", "Щука huka"] {
         alice.creates_room(name).await.expect(201);
     }
     process_changes(&app).await;
@@ -88,6 +90,10 @@ async fn search_finds_any_part_of_a_name_in_any_case() {
         ("b c", "a b c"),
         ("100%", "100% Derby #1"),
         ("#1", "100% Derby #1"),
+        ("щука", "Щука huka"),
+        ("shchuka h", "Щука huka"),
+        // The folded name is "shchuka huka". The first "huka" in it begins inside the first character.
+        ("huka", "Щука huka"),
     ] {
         let list = alice.lists_rooms().search(text).await.expect(200);
         assert_eq!(names(&list), [name], "{text}");
@@ -228,4 +234,81 @@ async fn joined_false_is_not_a_filter() {
     let (_app, [alice, ..]) = app().await;
     let list = alice.lists_rooms().query("joined", false).await.expect(200);
     assert!(!names(&list).is_empty());
+}
+
+/// Stores rooms of which alice has a membership, without the requests to create them.
+async fn store_memberships(
+    app: &TestApp,
+    alice: &User,
+    count: u32,
+    is_private: bool,
+    membership: Membership,
+) {
+    let now = app.clock.now();
+    for n in 0..count {
+        let kind = if is_private { "den" } else { "stand" };
+        let room = Room {
+            room_id: RoomId::parse(&format!("!{n:04}{kind}:touchline.local")).unwrap(),
+            name: format!("{kind}{n}"),
+            topic: String::new(),
+            event_id: None,
+            creator_id: Some(UserId(2)),
+            is_private,
+            shards: member_shards(is_private),
+            created_at: now,
+            last_activity: now,
+        };
+        app.store.put_room(&room).await.unwrap();
+        let (user, at) = (UserId(alice.id), app.clock.now());
+        app.store.apply_homeserver_membership(&room, user, membership, at).await.unwrap();
+    }
+}
+
+fn reads(response: &Response) -> f64 {
+    let cost = response.header("x-touchline-cost").unwrap();
+    cost.split(' ').find_map(|part| part.strip_prefix("rcu=")).unwrap().parse().unwrap()
+}
+
+/// A request reads 100 memberships at first, so these lists need several reads.
+#[tokio::test]
+async fn long_lists_show_each_room_once() {
+    let (app, [alice, ..]) = app().await;
+    store_memberships(&app, &alice, 130, true, Membership::Invite).await;
+    store_memberships(&app, &alice, 120, false, Membership::Join).await;
+    process_changes(&app).await;
+
+    let all = on_all_pages(alice.lists_rooms().per_page(50)).await;
+    assert!(all[..130].iter().all(|name| name.starts_with("den")), "private rooms come first");
+    assert_eq!(all.iter().filter(|name| name.starts_with("stand")).count(), 120);
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    let joined = on_all_pages(alice.lists_rooms().joined().per_page(60)).await;
+    assert_eq!(joined.len(), 120);
+    assert_eq!(joined.iter().collect::<BTreeSet<_>>().len(), 120);
+    let found = on_all_pages(alice.lists_rooms().search("den12").per_page(4)).await;
+    assert_eq!(found.into_iter().collect::<BTreeSet<_>>().len(), 11, "den12 and den120 to den129");
+
+    // The pages of public rooms know which rooms the caller has joined.
+    let mut page = alice.lists_rooms().per_page(100).await.expect(200);
+    while let Some(next) = page["meta"]["next_cursor"].as_str() {
+        page = alice.lists_rooms().per_page(100).cursor(next).await.expect(200);
+        for room in page["data"].as_array().unwrap() {
+            let is_joined = room["name"].as_str().unwrap().starts_with("stand");
+            assert_eq!(room["is_joined"], is_joined, "{room}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_costs_the_same_however_many_rooms_the_caller_has() {
+    let (app, [alice, ..]) = app().await;
+    store_memberships(&app, &alice, 250, true, Membership::Invite).await;
+    let page = alice.lists_rooms().per_page(20).await;
+    assert!(reads(&page) < 25.0, "{}", reads(&page));
+    // 20 rooms, their counts, and 100 memberships.
+    assert_eq!(names(&page.expect(200)).len(), 20);
+    // A search compares up to 200 names. The next page continues it.
+    let page = alice.lists_rooms().search("den249").per_page(20).await;
+    assert!(reads(&page) < 110.0, "{}", reads(&page));
+    assert!(names(&page.clone().expect(200)).is_empty());
+    assert_eq!(on_all_pages(alice.lists_rooms().search("den249")).await, ["den249"]);
 }

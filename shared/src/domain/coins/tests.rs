@@ -1,3 +1,4 @@
+use chrono::{Days, NaiveTime};
 use proptest::prelude::*;
 
 use super::*;

@@ -107,7 +107,10 @@ fn only_rooms_that_users_created_have_an_entry_for_each_letter_of_their_name() {
         last_activity: chrono::DateTime::UNIX_EPOCH,
     };
     let partitions = |room: &Room| -> Vec<String> {
-        directory_entries(room, "home - away").into_iter().map(|(key, _)| key.pk).collect()
+        directory_entries(room, "home - away", &[0, 1, 2, 3, 5, 7, 8, 9, 10])
+            .into_iter()
+            .map(|(key, _)| key.pk)
+            .collect()
     };
     assert_eq!(partitions(&match_room), ["directory", "about#9"]);
     let users_room = Room { creator_id: Some(UserId(7)), ..match_room };
