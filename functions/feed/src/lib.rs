@@ -17,9 +17,16 @@ pub use document::{Document, Rejected};
 pub use error::FeedError;
 pub use report::Report;
 
-/// Handles one invocation. A scheduled run has the payload `{}`. An operator sends a document to import, or
-/// `{"rebuild": true}` to publish a snapshot of the stored rows.
+/// Handles one invocation. A scheduled run has the payload `{}`. An operator sends a document to import,
+/// `{"rebuild": true}` to publish a snapshot of the stored rows, or `{"promote": 9}` to give match 9 more shards.
 pub async fn handle(app: App, event: Value) -> Result<Value, FeedError> {
+    if let Some(event) = event.get("promote") {
+        let event = event.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or(FeedError::BadPromotion)?;
+        let promotion = import::promote::promote(&app, event).await?;
+        tracing::info!(event, shards = promotion.shards, ?promotion.paused_until, "promoting");
+        return Ok(serde_json::to_value(promotion).unwrap_or_default());
+    }
+    import::promote::resume_all(&app).await;
     let document = if event.as_object().is_some_and(serde_json::Map::is_empty) {
         let Some(settings) = &app.config.feed else {
             return Ok(serde_json::json!({ "skipped": "no FeedUrl is configured" }));

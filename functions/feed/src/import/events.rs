@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use touchline::domain::catalog::{Key, Kind, Match, Score, Status, match_room_name, room_name_hash};
+use touchline::domain::promotion::{FEATURED_SHARDS, SHARDS};
 use touchline::domain::{Room, RoomId};
 use touchline::ports::chat::ChatError;
 use touchline::storage::StoreError;
@@ -9,12 +10,6 @@ use touchline::storage::StoreError;
 use super::Import;
 use super::ids::Ids;
 use crate::document::{NewEvent, Reference};
-
-/// The number of shards of a match in a featured tournament. They accept 64,000 predictions a second.
-const FEATURED_SHARDS: u8 = 64;
-
-/// The number of shards of any other match. They accept 4,000 predictions a second.
-const SHARDS: u8 = 4;
 
 impl Import<'_> {
     /// Writes the matches, and creates a chat room for each new match. A match whose room cannot be created
@@ -49,7 +44,8 @@ impl Import<'_> {
                 score: new.score,
                 room: rooms.get(&(id, key)).cloned().unwrap_or_default(),
                 room_name_hash: 0,
-                shards: if tournament.featured { FEATURED_SHARDS } else { SHARDS },
+                shards: if self.is_featured(tournament) { FEATURED_SHARDS } else { SHARDS },
+                pause: None,
                 revision: 0,
                 key,
                 as_of: new.as_of.map_or(self.as_of, |as_of| as_of.min(self.now)),
@@ -79,7 +75,9 @@ impl Import<'_> {
         self.rows.events = self
             .apply(wanted, |before, mut wanted: Match| {
                 if let Some(before) = before {
+                    // The stored predictions depend on the number of shards. Only a promotion changes it.
                     wanted.shards = before.shards;
+                    wanted.pause = before.pause;
                     wanted.room = before.room.clone();
                     wanted.room_name_hash = before.room_name_hash;
                     wanted.status = before.status.after(wanted.status);

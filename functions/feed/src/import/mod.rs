@@ -6,6 +6,7 @@ mod base;
 mod chunks;
 mod events;
 mod ids;
+pub mod promote;
 mod publish;
 mod rename_rooms;
 mod rows;

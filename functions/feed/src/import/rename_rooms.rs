@@ -127,6 +127,7 @@ mod tests {
             room: format!("!match{id}:touchline.local").into(),
             room_name_hash: room_name_hash(room_name),
             shards: 4,
+            pause: None,
             revision: 0,
             key: Key(u64::from(id)),
             as_of: DateTime::UNIX_EPOCH,

@@ -1,5 +1,7 @@
 mod crashes;
 mod documents;
+mod featured;
+mod promote;
 mod races;
 mod rooms;
 mod snapshot;
