@@ -23,6 +23,10 @@ pub enum FeedError {
     UnknownEvent(u32),
     #[error("match {0} cannot be promoted: {1}")]
     NotPromoted(u32, NotPromoted),
+    #[error(
+        "another run of feed is working, so nothing was done; invoke feed again with the same payload in a minute"
+    )]
+    Running,
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
 }

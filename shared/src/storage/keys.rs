@@ -142,6 +142,12 @@ pub fn catalog_counter(kind: Kind) -> Key {
     key(format!("counter#{}", kind.as_str()), "last")
 }
 
+/// Returns the key of the lease that a run of `feed` holds.
+#[must_use]
+pub fn feed_lease() -> Key {
+    key("feed", "lease")
+}
+
 /// Returns the key of the pointer to the current snapshot.
 #[must_use]
 pub fn snapshot_head() -> Key {

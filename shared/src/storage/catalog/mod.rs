@@ -7,6 +7,7 @@
 
 mod cache;
 mod ids;
+mod lease;
 mod pauses;
 mod rows;
 mod snapshot;

@@ -23,9 +23,7 @@ async fn shards(app: &TestApp, document: &Value) -> Vec<(u8, u8)> {
 
 #[tokio::test]
 async fn matches_of_a_listed_tournament_are_featured_in_every_format() {
-    for (document, name) in
-        [(football_data(), " harbour CUP "), (openfootball(), "harbour-league-2026-27")]
-    {
+    for (document, name) in [(football_data(), " harbour CUP "), (openfootball(), "harbour-league-2026-27")] {
         let without = shards(&app("").await, &document).await;
         assert!(!without.is_empty() && without.iter().all(|shards| *shards == (4, 4)), "{without:?}");
         let listed = app(&format!("Some Cup,{name}")).await;

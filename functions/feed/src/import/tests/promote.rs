@@ -225,7 +225,7 @@ async fn a_promotion_that_crashes_after_any_write_is_resumed() {
         let mut finished = true;
         for _ in 0..2 {
             crash();
-            finished &= promote(&app).await.is_ok();
+            finished &= crate::import::promote::promote(&app, EVENT).await.is_ok();
             app.faults.clear();
             let _ = promote(&app).await.unwrap();
             wait(&app);

@@ -7,7 +7,7 @@ use touchline::App;
 use touchline::domain::catalog::{Chunk, Key, Kind, Match};
 use touchline::storage::catalog::load_latest;
 
-use super::{app, bytes, catalog, counts, run, sample};
+use super::{app, bytes, catalog, counts, run, run_without_lease, sample};
 
 #[tokio::test]
 async fn an_empty_document_publishes_no_snapshot() {
@@ -88,13 +88,13 @@ async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
     spoil().await;
     // The catalog cache is empty, as in a new process.
     let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
-    crate::handle(fresh, json!({ "format": "touchline", "events": [] })).await.unwrap();
+    run_without_lease(&fresh, &json!({ "format": "touchline", "events": [] })).await.unwrap();
     assert_eq!(bytes(&app).await, before);
     spoil().await;
     let fresh = App { catalog_cache: Arc::default(), ..App::clone(&app) };
     // The document contains a match, but not its teams and its tournament.
     let one_match = json!({ "format": "touchline", "events": [sample()["events"][0]] });
-    assert_eq!(counts(&crate::handle(fresh, one_match).await.unwrap()), [0, 0, 1, 0]);
+    assert_eq!(counts(&run_without_lease(&fresh, &one_match).await.unwrap()), [0, 0, 1, 0]);
     assert_eq!(bytes(&app).await, before);
     spoil().await;
     run(&app, &json!({ "rebuild": true })).await;
