@@ -29,7 +29,6 @@ use touchline::storage::StoreError;
 
 use self::base::Base;
 use self::chunks::Rows;
-use self::events::Events;
 use crate::document::{Document, Rejected};
 use crate::{FeedError, Report};
 
@@ -73,16 +72,16 @@ pub async fn import(app: &App, document: Document, until: DateTime<Utc>) -> Resu
     import.import_sports(&ids, sports).await?;
     import.import_tournaments(&ids, document.tournaments).await?;
     import.import_teams(&ids, document.teams).await?;
-    let Events { known, new } = import.read_events(&ids, document.events).await?;
-    let has_known = !known.is_empty();
-    import.import_events(known).await?;
-    if has_known && (!new.is_empty() || import.has_wrong_room_names()) {
+    let events = import.read_events(&ids, document.events).await?;
+    let has_known = !events.known.is_empty();
+    import.import_events(events.known).await?;
+    if has_known && (!events.new.is_empty() || import.has_wrong_room_names()) {
         import.publish(base).await?;
         // Rows must be read after the snapshot on which they are published. So the rest of the import begins anew.
         base = Base::load(app).await?;
         import.catalog = base.known();
     }
-    import.create_rooms(new, until).await?;
+    import.create_rooms(events.new, until).await?;
     import.rename_rooms(until).await?;
     import.publish(base).await?;
     Ok(import.report)
