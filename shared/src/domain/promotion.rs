@@ -2,7 +2,7 @@
 //!
 //! A prediction is stored in a shard that depends on the number of shards. So the number can change only while the match
 //! has no prediction and no request can store one. A promotion has three steps: it pauses the predictions for the match,
-//! waits until no request acts on a catalog from before the pause, and then checks for predictions and ends the pause.
+//! waits until no write of a request from before the pause can arrive, and then checks for predictions and ends the pause.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -15,14 +15,24 @@ pub const FEATURED_SHARDS: u8 = 64;
 pub const SHARDS: u8 = 4;
 
 /// A promotion begins at least this long before the kick-off, so that the pause ends before it.
-const BEFORE_KICK_OFF: TimeDelta = TimeDelta::minutes(10);
+const BEFORE_KICK_OFF: TimeDelta = TimeDelta::minutes(15);
+
+/// How long a write can be under way after its request has ended. A packet that is sent again after a network failure can
+/// arrive minutes later.
+const LATE_WRITES: TimeDelta = TimeDelta::minutes(5);
+
+/// Returns when a pause can end. `old_catalog_use` is how long a request may act on the catalog from before the pause.
+#[must_use]
+pub fn end_of_pause(published_at: DateTime<Utc>, old_catalog_use: TimeDelta) -> DateTime<Utc> {
+    published_at + old_catalog_use + LATE_WRITES
+}
 
 /// Why a match cannot be promoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotPromoted {
     #[error("predictions for it are closed")]
     Closed,
-    #[error("it starts in less than 10 minutes; predictions would be paused until its kick-off")]
+    #[error("it starts in less than 15 minutes; predictions could be paused until its kick-off")]
     StartsSoon,
     #[error("it has predictions, and they stay in the shards in which they are stored")]
     HasPredictions,
@@ -60,11 +70,11 @@ mod tests {
     }
 
     #[test]
-    fn a_promotion_begins_at_least_ten_minutes_before_the_kick_off() {
+    fn a_promotion_begins_at_least_15_minutes_before_the_kick_off() {
         let promote = |starts_in| game(Status::Scheduled, starts_in).paused_for_promotion(now());
-        let paused = promote(TimeDelta::minutes(10)).unwrap();
+        let paused = promote(TimeDelta::minutes(15)).unwrap();
         assert_eq!((paused.pause, paused.shards), (Some(Pause::beginning(now())), SHARDS));
-        assert_eq!(promote(TimeDelta::minutes(10) - TimeDelta::seconds(1)), Err(NotPromoted::StartsSoon));
+        assert_eq!(promote(TimeDelta::minutes(15) - TimeDelta::seconds(1)), Err(NotPromoted::StartsSoon));
         assert_eq!(promote(TimeDelta::zero()), Err(NotPromoted::Closed));
         assert_eq!(
             game(Status::Live, TimeDelta::hours(1)).paused_for_promotion(now()),

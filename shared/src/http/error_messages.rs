@@ -46,7 +46,7 @@ pub(super) struct Facts {
 /// The wait before a retry, for errors whose cause usually disappears within a second.
 const SOON: TimeDelta = TimeDelta::seconds(1);
 
-/// The wait before a retry, while predictions for a match are paused. The next run of `feed` ends the pause.
+/// The wait before a retry, while predictions for a match are paused. A pause takes some minutes.
 const PAUSE: TimeDelta = TimeDelta::seconds(60);
 
 impl Problem {
@@ -92,7 +92,7 @@ impl From<&Error> for Problem {
             ),
             Error::PredictionsPaused => Self::new(
                 C::PredictionsPaused,
-                "Predictions for this match are paused. Try again in a minute.",
+                "Predictions for this match are paused. Try again in a few minutes.",
             )
             .retry_after(PAUSE),
             Error::Coins(error) => coins(*error),

@@ -1,7 +1,7 @@
 //! Promotes a match: raises its number of shards before the first prediction.
 //!
 //! `touchline::domain::promotion` has the rules. A promotion takes two runs of this function. The first run pauses the
-//! predictions for the match. A later run ends the pause, when no request acts on a catalog from before it. Every run
+//! predictions for the match. A later run ends the pause, when no write from before it can arrive. Every run
 //! resumes the promotions that an earlier run began, so a crash at any point only makes the pause longer.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use touchline::App;
 use touchline::domain::catalog::Match;
-use touchline::domain::promotion::{FEATURED_SHARDS, NotPromoted};
+use touchline::domain::promotion::{FEATURED_SHARDS, NotPromoted, end_of_pause};
 use touchline::storage::catalog::{Replacement, Written};
 use touchline::storage::{Retry, StoreError};
 
@@ -88,11 +88,12 @@ async fn resume(app: &App, event: u32) -> Result<Promotion, FeedError> {
         };
         let now = app.clock.now();
         let published_at = app.store.note_published_pause(event, pause, now).await?;
-        let end = published_at + app.config.old_catalog_is_used_for();
+        let end = end_of_pause(published_at, app.config.old_catalog_is_used_for());
         if now < end {
             return Ok(Promotion { event_id: event, shards: row.shards, paused_until: Some(end) });
         }
-        // No request stores a prediction now: each one sees a catalog with the pause, until a later one is published.
+        // No prediction is stored now: every request sees a catalog with the pause until a later one is published, and
+        // the writes of earlier requests have arrived.
         let has_predictions = app.store.has_predictions(event, row.shards).await?;
         if has_predictions {
             tracing::warn!(event, "the match got a prediction before the pause; it keeps its shards");

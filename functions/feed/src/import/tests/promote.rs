@@ -1,11 +1,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use touchline::App;
 use touchline::domain::catalog::Match;
 use touchline::domain::prediction::{Confidence, Forecast, Stamp};
+use touchline::domain::promotion::end_of_pause;
 use touchline::domain::{Pick, UserId};
 use touchline::storage::catalog::{Replacement, Written};
 use touchline::storage::predictions::NewPrediction;
@@ -43,9 +44,14 @@ async fn promote(app: &TestApp) -> Result<Value, String> {
     promoted.map_err(|error| error.to_string())
 }
 
-/// Lets so much time pass that no request acts on a catalog from before the pause.
+/// Returns when a pause ends that is published now.
+fn end(app: &TestApp) -> DateTime<Utc> {
+    end_of_pause(app.clock.now(), app.config.old_catalog_is_used_for())
+}
+
+/// Lets so much time pass that no write from before the pause can arrive.
 fn wait(app: &TestApp) {
-    app.clock.advance(app.config.old_catalog_is_used_for());
+    app.clock.advance(end(app) - app.clock.now());
 }
 
 /// Returns the published match, and checks that the stored one is the same.
@@ -83,7 +89,7 @@ async fn a_match_without_predictions_gets_64_shards_after_a_pause() {
     let (app, alice) = app().await;
     let paused = promote(&app).await.unwrap();
     assert_eq!(paused["shards"], 4);
-    assert_eq!(paused["paused_until"], json!(app.clock.now() + app.config.old_catalog_is_used_for()));
+    assert_eq!(paused["paused_until"], json!(end(&app)));
     assert!(published(&app).await.pause.is_some());
     app.clock.advance(TimeDelta::seconds(2));
     let response = alice.predicts(EVENT).home().await;
@@ -204,8 +210,7 @@ async fn the_note_of_an_earlier_pause_does_not_count() {
     let earlier = touchline::domain::catalog::Pause::beginning(app.clock.now());
     app.store.note_published_pause(EVENT, earlier, app.clock.now()).await.unwrap();
     wait(&app);
-    let end = app.clock.now() + app.config.old_catalog_is_used_for();
-    assert_eq!(promote(&app).await.unwrap()["paused_until"], json!(end));
+    assert_eq!(promote(&app).await.unwrap()["paused_until"], json!(end(&app)));
 }
 
 /// `feed` crashes after each of its writes in turn, in both runs of a promotion. Another run completes it.
