@@ -40,6 +40,8 @@ pub enum Error {
     NotTheHomeserver,
     #[error(transparent)]
     PredictionsClosed(#[from] PredictionsClosed),
+    #[error("predictions for the match are paused")]
+    PredictionsPaused,
     #[error(transparent)]
     Coins(#[from] CoinError),
     #[error(transparent)]

@@ -1,3 +1,4 @@
+use touchline::domain::promotion::NotPromoted;
 use touchline::storage::StoreError;
 
 /// Why a run failed. After a failure of the store, a part of the document may be applied. After any other
@@ -16,6 +17,16 @@ pub enum FeedError {
     BadAsOf,
     #[error("the feed could not be fetched: {0}")]
     Fetch(String),
+    #[error("promote must be the id of a match, such as {{\"promote\": 9}}")]
+    BadPromotion,
+    #[error("there is no match {0}")]
+    UnknownEvent(u32),
+    #[error("match {0} cannot be promoted: {1}")]
+    NotPromoted(u32, NotPromoted),
+    #[error(
+        "another run of feed is working, so nothing was done; invoke feed again with the same payload in a minute"
+    )]
+    Running,
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
 }

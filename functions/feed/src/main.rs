@@ -1,4 +1,4 @@
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), touchline::lambda::Error> {
-    touchline::lambda::run(|app, event, _| feed::handle(app, event)).await
+    touchline::lambda::run(feed::handle).await
 }

@@ -42,11 +42,6 @@ pub enum PointsError {
     Store(#[from] StoreError),
 }
 
-/// A scheduled run settles a match when its result has been published for this long plus the maximum age of a
-/// cached catalog. Before that, a request with an old catalog may still store a prediction. The 20 seconds
-/// cover a request, which ends within 10 seconds, and clocks that differ.
-const SETTLING: TimeDelta = TimeDelta::seconds(20);
-
 /// If an import crashes before it stores or publishes a result, the next import does it. If none does so for this long, the
 /// match is settled as it is stored. No import runs for so long.
 const UNPUBLISHED: TimeDelta = TimeDelta::minutes(30);
@@ -59,7 +54,8 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     let payload: Payload =
         serde_json::from_value(event).map_err(|error| PointsError::InvalidPayload(error.to_string()))?;
     let until = deadline - RESERVE;
-    let settling = SETTLING + app.config.catalog_max_age;
+    // Before this time has passed since the publication of a result, a request may still store a prediction.
+    let settling = app.config.old_catalog_is_used_for();
     let mut report = Report::default();
     let mut failed = Vec::new();
     match payload.event_id {

@@ -17,6 +17,9 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
     let event = catalog.event(input.event_id.0).ok_or(Error::EventNotFound)?;
     let now = app.clock.now();
     event.admits_predictions(now)?;
+    if event.pause.is_some() {
+        return Err(Error::PredictionsPaused);
+    }
 
     let new = NewPrediction {
         event_id: event.id,

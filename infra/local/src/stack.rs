@@ -82,6 +82,13 @@ impl LocalStack {
             }
         }
 
+        if embedded.is_some() {
+            // A process that was killed during an import still holds the lease, and it was the only one.
+            if let Err(error) = Store::new(client.clone(), tables.clone()).end_feed_lease().await {
+                tracing::warn!(%error, "cannot end the lease of an earlier import");
+            }
+        }
+
         let host = Arc::new(host);
         let reader = stream_reader(embedded.as_ref(), &aws, http);
         let checkpoints = folder.as_ref().map(DataFolder::stream_checkpoints);

@@ -99,7 +99,11 @@ impl Gateway {
                 };
                 if response.status().is_success() {
                     self.check_costs(method.as_str(), path, &body, units);
-                } else if response.status().is_server_error() && units.is_some() {
+                } else if response.status().is_server_error()
+                    && units.is_some()
+                    // The season promotes matches while people predict them.
+                    && body["code"] != "predictions_paused"
+                {
                     self.suspect(format!("{method} {path} failed without a fault: {body}"));
                 }
                 (response.status(), response.headers().clone(), body)

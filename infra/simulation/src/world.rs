@@ -390,8 +390,10 @@ pub fn deploy_with(mut lambda: Lambda, stack: &Stack, concurrency: fn(&Function)
         ("teams", Code::Http(teams::router)),
         (
             "feed",
-            Code::Event(|app, event, _| {
-                Box::pin(async move { feed::handle(app, event).await.map_err(|error| error.to_string()) })
+            Code::Event(|app, event, deadline| {
+                Box::pin(async move {
+                    feed::handle(app, event, deadline).await.map_err(|error| error.to_string())
+                })
             }),
         ),
         (

@@ -25,6 +25,16 @@ struct Homeserver {
     /// Names by room id.
     names: BTreeMap<String, String>,
     requests: Vec<String>,
+    hook: Option<Hook>,
+}
+
+/// A function that is called with each request.
+struct Hook(Box<dyn FnMut(&str) + Send>);
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hook")
+    }
 }
 
 impl HomeserverStandIn {
@@ -46,6 +56,12 @@ impl HomeserverStandIn {
     /// false.
     pub fn set_down(&self, is_down: bool) {
         self.with(|homeserver| homeserver.is_down = is_down);
+    }
+
+    /// Calls `hook` with each request, such as `POST createRoom`, before the response. Tests use this to let time pass, or to
+    /// notice that a request has arrived.
+    pub fn on_request(&self, hook: impl FnMut(&str) + Send + 'static) {
+        self.with(|homeserver| homeserver.hook = Some(Hook(Box::new(hook))));
     }
 
     /// Returns the name of a room, or `None` if the room does not exist.
@@ -85,7 +101,11 @@ async fn respond(
     let path = path.strip_prefix("/_matrix/client/v3/").unwrap_or_default();
     let body = serde_json::from_slice(&body).unwrap_or_default();
     let mut homeserver = state.lock().unwrap_or_else(PoisonError::into_inner);
-    homeserver.requests.push(format!("{method} {path}"));
+    let request = format!("{method} {path}");
+    if let Some(Hook(hook)) = &mut homeserver.hook {
+        hook(&request);
+    }
+    homeserver.requests.push(request);
     let (status, body) = match homeserver.respond(&method, path, &body) {
         Ok(body) => (StatusCode::OK, body),
         Err((status, code)) => (status, json!({ "errcode": code })),

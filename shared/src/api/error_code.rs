@@ -73,6 +73,7 @@ error_codes! {
     RateLimited = "rate_limited", 429, "The caller exceeded a rate limit.";
     Internal = "internal", 500, "An internal error; the details are in the log.";
     Busy = "busy", 503, "The store did not respond in time, or writes kept conflicting.";
+    PredictionsPaused = "predictions_paused", 503, "Predictions for the match are paused for some minutes: the operator prepares the match, which has none yet, for many predictions.";
     NoCatalogue = "no_catalogue", 503, "No matches and teams have been imported yet.";
     SmsUnavailable = "sms_unavailable", 503, "The SMS provider did not accept the message.";
     ChatUnavailable = "chat_unavailable", 503, "The homeserver did not respond.";

@@ -164,6 +164,7 @@ mod tests {
             room: "!match9:touchline.local".into(),
             room_name_hash: 0,
             shards: 4,
+            pause: None,
             revision: 0,
             key,
             as_of,

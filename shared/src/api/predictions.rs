@@ -19,7 +19,7 @@ endpoint! {
     /// kick-off. A predicted score must agree with the predicted outcome.
     Predict: POST "/api/auth/predictions", in "predictions", by SignedIn,
         PredictionInput => Message<PredictionView>, status [200, 201],
-        errors [EventNotFound, EventStarted, NoCatalogue]
+        errors [EventNotFound, EventStarted, PredictionsPaused, NoCatalogue]
 }
 
 endpoint! {

@@ -1,5 +1,6 @@
 use super::Secret;
 use super::variables::{ConfigError, Variables};
+use crate::domain::catalog::FeaturedTournaments;
 
 const FORMATS: [&str; 3] = ["touchline", "football-data.org/v4", "openfootball"];
 
@@ -24,6 +25,11 @@ impl FeedSettings {
             token_header: vars.get("FEED_TOKEN_HEADER").unwrap_or_else(|| "X-Auth-Token".into()),
         }))
     }
+}
+
+/// Reads the names of the featured tournaments. Imports by an operator use them too, so they do not depend on a URL.
+pub(super) fn featured_tournaments(vars: &Variables<'_>) -> FeaturedTournaments {
+    FeaturedTournaments::parse(&vars.get("FEATURED_TOURNAMENTS").unwrap_or_default())
 }
 
 fn format(vars: &Variables<'_>) -> Result<String, ConfigError> {

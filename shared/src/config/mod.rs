@@ -32,6 +32,12 @@ pub use variables::ConfigError;
 
 use variables::Variables;
 
+use crate::domain::catalog::FeaturedTournaments;
+
+/// The part of [`Config::old_catalog_is_used_for`] that does not depend on settings. It covers a request, which ends
+/// within 10 seconds, and clocks that differ.
+const REQUEST_AND_CLOCKS: TimeDelta = TimeDelta::seconds(20);
+
 /// All settings of the Lambda functions.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -51,6 +57,8 @@ pub struct Config {
     pub edge: Option<EdgeSettings>,
     /// The source of scheduled imports. `None` turns them off.
     pub feed: Option<FeedSettings>,
+    /// The tournaments that are featured, whatever their feed says.
+    pub featured_tournaments: FeaturedTournaments,
 }
 
 impl Config {
@@ -78,6 +86,14 @@ impl Config {
             chat: ChatSettings::read(&vars)?,
             edge: EdgeSettings::read(&vars)?,
             feed: FeedSettings::read(&vars)?,
+            featured_tournaments: feed::featured_tournaments(&vars),
         })
+    }
+
+    /// Returns how long a request may still act on the old catalog after a new one is published, for example store a
+    /// prediction: the maximum age of a cached catalog, the length of a request, and the difference of two clocks.
+    #[must_use]
+    pub fn old_catalog_is_used_for(&self) -> TimeDelta {
+        self.catalog_max_age + REQUEST_AND_CLOCKS
     }
 }

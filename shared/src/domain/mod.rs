@@ -11,6 +11,7 @@ pub mod phone;
 pub mod points;
 pub mod prediction;
 pub mod profile;
+pub mod promotion;
 pub mod room;
 pub mod session;
 pub mod sms;

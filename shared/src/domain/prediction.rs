@@ -316,6 +316,7 @@ mod tests {
             room: "!match9:touchline.local".into(),
             room_name_hash: 0,
             shards: 4,
+            pause: None,
             revision: 0,
             key: Key(1),
             as_of: at("2026-11-15T12:00:00Z"),

@@ -47,6 +47,9 @@ pub(super) struct Facts {
 /// The wait before a retry, for errors whose cause usually disappears within a second.
 const SOON: TimeDelta = TimeDelta::seconds(1);
 
+/// The wait before a retry, while predictions for a match are paused. A pause takes some minutes.
+const PAUSE: TimeDelta = TimeDelta::seconds(60);
+
 impl Problem {
     fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { message: message.into(), code, errors: None, facts: Facts::default() }
@@ -88,6 +91,11 @@ impl From<&Error> for Problem {
                 C::EventStarted,
                 "Predictions for this match are closed. It has started, is over or is cancelled.",
             ),
+            Error::PredictionsPaused => Self::new(
+                C::PredictionsPaused,
+                "Predictions for this match are paused. Try again in a few minutes.",
+            )
+            .retry_after(PAUSE),
             Error::Coins(error) => coins(*error),
             Error::CatalogMissing(_) => {
                 Self::new(C::NoCatalogue, "Matches and teams have not been imported yet. Try again later.")

@@ -131,6 +131,12 @@ pub fn catalog_row(kind: Kind, id: u32) -> Key {
     key(format!("{}#{id}", kind.as_str()), CATALOG_ROW)
 }
 
+/// Returns the key of the item that says since when a pause of a match's predictions is published.
+#[must_use]
+pub fn published_pause(event: u32) -> Key {
+    key(format!("{}#{event}", Kind::Event.as_str()), "pause")
+}
+
 /// Returns the key of the item that holds our id for a row of an external source.
 #[must_use]
 pub fn catalog_external(kind: Kind, external: catalog::Key) -> Key {
@@ -141,6 +147,12 @@ pub fn catalog_external(kind: Kind, external: catalog::Key) -> Key {
 #[must_use]
 pub fn catalog_counter(kind: Kind) -> Key {
     key(format!("counter#{}", kind.as_str()), "last")
+}
+
+/// Returns the key of the lease that a run of `feed` holds.
+#[must_use]
+pub fn feed_lease() -> Key {
+    key("feed", "lease")
 }
 
 /// Returns the key of the pointer to the current snapshot.

@@ -215,6 +215,27 @@ impl Store {
         Ok((items.into_iter().map(read).collect::<Result<_, _>>()?, has_ended))
     }
 
+    /// Returns whether a match that has `shards` shards has any prediction, strongly consistent.
+    pub async fn has_predictions(&self, event: u32, shards: u8) -> Result<bool, StoreError> {
+        for shard in 0..shards {
+            let page = self
+                .client
+                .query()
+                .table_name(&self.tables.predictions)
+                .key_condition_expression("pk = :shard")
+                .expression_attribute_values(":shard", text(keys::event_shard(event, shard)))
+                .consistent_read(true)
+                .limit(1)
+                .send()
+                .await
+                .map_err(|error| StoreError::from_sdk("Query", &error))?;
+            if page.count > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Reads up to `limit` of a user's predictions, newest first. Returns the predictions and whether older
     /// ones exist. Eventually consistent.
     pub async fn own_predictions(

@@ -1,29 +1,28 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use touchline::domain::catalog::{Key, Kind, Match, Score, Status, match_room_name, room_name_hash};
-use touchline::domain::{Room, RoomId};
-use touchline::ports::chat::ChatError;
+use touchline::domain::catalog::{Key, Kind, Match, Score, Status};
+use touchline::domain::promotion::{FEATURED_SHARDS, SHARDS};
 use touchline::storage::StoreError;
 
 use super::Import;
 use super::ids::Ids;
 use crate::document::{NewEvent, Reference};
 
-/// The number of shards of a match in a featured tournament. They accept 64,000 predictions a second.
-const FEATURED_SHARDS: u8 = 64;
-
-/// The number of shards of any other match. They accept 4,000 predictions a second.
-const SHARDS: u8 = 4;
+/// The matches of a document, each with its name in reports.
+pub struct Events {
+    /// The matches that are stored already.
+    pub known: Vec<(String, Match)>,
+    /// The matches that need a chat room.
+    pub new: Vec<(String, Match)>,
+}
 
 impl Import<'_> {
-    /// Writes the matches, and creates a chat room for each new match. A match whose room cannot be created
-    /// is rejected, and a later import creates the match and its room.
-    pub async fn import_events(&mut self, ids: &Ids, events: Vec<NewEvent>) -> Result<(), StoreError> {
+    /// Makes rows of the matches of a document. Rejects a match whose tournament or teams are unknown.
+    pub async fn read_events(&mut self, ids: &Ids, events: Vec<NewEvent>) -> Result<Events, StoreError> {
         let rooms: HashMap<(u32, Key), Box<str>> =
             self.catalog.events().map(|event| ((event.id, event.key), event.room.clone())).collect();
-        let mut wanted = Vec::with_capacity(events.len());
-        let mut chat_error = None;
+        let mut rows = Vec::with_capacity(events.len());
         for new in events {
             let (id, key) = ids.of(Kind::Event, &new.reference);
             let Some(tournament) = self.find_tournament(ids, &new.tournament) else {
@@ -38,7 +37,7 @@ impl Import<'_> {
                 self.reject(new.label, reason);
                 continue;
             };
-            let mut row = Match {
+            let row = Match {
                 id,
                 tournament_id: tournament.id,
                 home_team_id: home.id,
@@ -49,37 +48,31 @@ impl Import<'_> {
                 score: new.score,
                 room: rooms.get(&(id, key)).cloned().unwrap_or_default(),
                 room_name_hash: 0,
-                shards: if tournament.featured { FEATURED_SHARDS } else { SHARDS },
+                shards: if self.is_featured(tournament) { FEATURED_SHARDS } else { SHARDS },
+                pause: None,
                 revision: 0,
                 key,
                 as_of: new.as_of.map_or(self.as_of, |as_of| as_of.min(self.now)),
             };
-            if row.room.is_empty() {
-                let name = match_room_name(home, away);
-                // Once a call fails because the homeserver is unavailable, the import makes no further calls.
-                // Otherwise a homeserver that hangs would cost two seconds for each match.
-                let room = match chat_error.clone() {
-                    None => self.app.chat.match_room(id, &name).await,
-                    Some(error) => Err(error),
-                };
-                match room {
-                    Ok(room) => self.put_room(room, name, &mut row).await?,
-                    Err(error) => {
-                        let reason = format!("its chat room could not be created ({error}); import again");
-                        self.reject(new.label, reason);
-                        if matches!(error, ChatError::Unavailable(_)) {
-                            chat_error = Some(error);
-                        }
-                        continue;
-                    }
-                }
-            }
-            wanted.push((new.label, row));
+            rows.push((new.label, row));
         }
-        self.rows.events = self
-            .apply(wanted, |before, mut wanted: Match| {
+        let rows = self.first_of_each_id(rows);
+        let (known, new): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, row)| !row.room.is_empty());
+        // An import that crashed may have stored a match without publishing it.
+        let new_ids: Vec<u32> = new.iter().map(|(_, row)| row.id).collect();
+        let stored = self.app.store.catalog_rows::<Match>(&new_ids).await?;
+        let (unpublished, new) = new.into_iter().partition(|(_, row)| stored.contains_key(&row.id));
+        Ok(Events { known: [known, unpublished].concat(), new })
+    }
+
+    /// Writes matches. Each one has a room, here or in its stored row.
+    pub async fn import_events(&mut self, events: Vec<(String, Match)>) -> Result<(), StoreError> {
+        let rows = self
+            .apply(events, |before, mut wanted: Match| {
                 if let Some(before) = before {
+                    // The stored predictions depend on the number of shards. Only a promotion changes it.
                     wanted.shards = before.shards;
+                    wanted.pause = before.pause;
                     wanted.room = before.room.clone();
                     wanted.room_name_hash = before.room_name_hash;
                     wanted.status = before.status.after(wanted.status);
@@ -89,29 +82,7 @@ impl Import<'_> {
                 wanted
             })
             .await?;
-        Ok(())
-    }
-
-    /// Stores the room of a new match, and sets the room's id and the hash of its name in `row`.
-    async fn put_room(&self, id: RoomId, name: String, row: &mut Match) -> Result<(), StoreError> {
-        let hash = room_name_hash(&name);
-        let room = Room {
-            room_id: id,
-            name,
-            topic: String::new(),
-            event_id: Some(row.id),
-            creator_id: None,
-            is_private: false,
-            shards: row.shards,
-            created_at: self.now,
-            last_activity: self.now,
-        };
-        row.room = room.room_id.as_str().into();
-        // An earlier import may have stored the room under another name and then crashed. In this case the
-        // hash stays 0, so that `rename_rooms` sets the current name.
-        if self.app.store.put_room(&room).await? {
-            row.room_name_hash = hash;
-        }
+        self.rows.events.extend(rows);
         Ok(())
     }
 }

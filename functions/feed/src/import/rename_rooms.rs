@@ -28,10 +28,14 @@ impl Import<'_> {
     ///
     /// The match's row has a hash of the room's name. A rename writes the hash last. After a crash, or while
     /// the homeserver is down, the row still has the old hash, and the next import tries again.
-    pub async fn rename_rooms(&mut self) -> Result<(), StoreError> {
+    pub async fn rename_rooms(&mut self, until: DateTime<Utc>) -> Result<(), StoreError> {
         let wrong = wrong_names(&self.catalog, &self.rows, self.now, MAX_RENAMES);
         let mut renamed = 0;
         for batch in wrong.chunks(CONCURRENCY) {
+            if self.app.clock.now() >= until {
+                tracing::warn!("there is no time left; the next import renames the remaining rooms");
+                break;
+            }
             let results = try_join_all(batch.iter().map(|rename| self.rename(rename))).await?;
             let is_homeserver_down = results.contains(&None);
             for event in results.into_iter().flatten() {
@@ -47,6 +51,11 @@ impl Import<'_> {
             tracing::info!(renamed, "renamed chat rooms of matches");
         }
         Ok(())
+    }
+
+    /// Returns whether a room has an outdated name.
+    pub fn has_wrong_room_names(&self) -> bool {
+        !wrong_names(&self.catalog, &self.rows, self.now, 1).is_empty()
     }
 
     /// Renames one room on the homeserver, then in the `rooms` table. Then writes the hash of the new name to the
@@ -127,6 +136,7 @@ mod tests {
             room: format!("!match{id}:touchline.local").into(),
             room_name_hash: room_name_hash(room_name),
             shards: 4,
+            pause: None,
             revision: 0,
             key: Key(u64::from(id)),
             as_of: DateTime::UNIX_EPOCH,

@@ -28,15 +28,7 @@ impl Import<'_> {
         let ids: BTreeSet<u32> = wanted.iter().map(|(_, row)| row.id()).collect();
         let mut stored = self.app.store.catalog_rows::<T>(&ids.into_iter().collect::<Vec<_>>()).await?;
         let mut rows: BTreeMap<u32, T> = BTreeMap::new();
-        let mut seen = HashSet::new();
-        let mut open = Vec::new();
-        for (label, row) in wanted {
-            if seen.insert(row.id()) {
-                open.push((label, row));
-            } else {
-                self.reject(label, format!("the document has id {} twice", row.id()));
-            }
-        }
+        let mut open = self.first_of_each_id(wanted);
         // A concurrent import can change a row between our read and our write: then decide again.
         let mut retry = Retry::immediate("catalog row", 10);
         loop {
@@ -86,6 +78,20 @@ impl Import<'_> {
             }
             retry.again().await?;
         }
+    }
+
+    /// Rejects every row whose id an earlier row of the same list has.
+    pub fn first_of_each_id<T: Row>(&mut self, rows: Vec<(String, T)>) -> Vec<(String, T)> {
+        let mut seen = HashSet::new();
+        let mut first = Vec::with_capacity(rows.len());
+        for (label, row) in rows {
+            if seen.insert(row.id()) {
+                first.push((label, row));
+            } else {
+                self.reject(label, format!("the document has id {} twice", row.id()));
+            }
+        }
+        first
     }
 
     /// Queues the matches whose results changed, so that the Lambda function `points` settles them. The

@@ -44,7 +44,21 @@ impl Import<'_> {
             })
             .collect();
         self.rows.tournaments = self.apply(wanted, |_, wanted| wanted).await?;
+        for name in self.unknown_featured_tournaments() {
+            tracing::warn!(name, "FeaturedTournaments contains a name that no tournament has");
+        }
         Ok(())
+    }
+
+    /// Returns whether a tournament is featured: its feed or the operator says so.
+    pub fn is_featured(&self, tournament: &Tournament) -> bool {
+        tournament.featured || self.app.config.featured_tournaments.include(&tournament.name)
+    }
+
+    /// Returns the names in the operator's list that match no tournament of the document and of the catalog.
+    pub fn unknown_featured_tournaments(&self) -> Vec<&str> {
+        let tournaments = self.catalog.tournaments().chain(self.rows.tournaments.values());
+        self.app.config.featured_tournaments.without_match(tournaments.map(|row| row.name.as_str()))
     }
 
     pub async fn import_teams(&mut self, ids: &Ids, teams: Vec<NewTeam>) -> Result<(), StoreError> {

@@ -111,6 +111,7 @@ fn match_chunks(matches: u32, now: DateTime<Utc>) -> BTreeMap<ChunkName, Chunk> 
             room: format!("!match{id}:touchline.example.org").into(),
             room_name_hash: 0,
             shards: 4,
+            pause: None,
             revision: 1,
             key: Key::of("bench", Kind::Event, &id.to_string()),
             as_of: start,

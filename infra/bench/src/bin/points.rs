@@ -115,6 +115,7 @@ async fn put_match(app: &App, event: u32) {
         room: format!("!match{event}:touchline.local").into(),
         room_name_hash: 0,
         shards: SHARDS,
+        pause: None,
         revision: 1,
         key: Key(u64::from(event)),
         as_of: at("2026-11-15T17:00:00Z"),

@@ -160,6 +160,7 @@ fn event(id: u32, start: DateTime<Utc>, shards: u8) -> Match {
         room: format!("!{}:touchline.local", random_text("room", id)).into(),
         room_name_hash: id.wrapping_mul(0x9e37_79b9),
         shards,
+        pause: None,
         revision: 0,
         key: Key::of("storm", Kind::Event, &id.to_string()),
         as_of: start,

@@ -5,6 +5,7 @@
 
 mod appended;
 mod chunk_name;
+mod featured;
 mod listed_match;
 mod match_room_name;
 mod query;
@@ -21,11 +22,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use chunk_name::{ChunkName, CorruptChunk};
+pub use featured::FeaturedTournaments;
 pub use listed_match::ListPosition;
 use listed_match::{ListedMatch, list_order};
 pub use match_room_name::{match_room_name, room_name_hash};
 pub use query::{EventFilter, Page, Paging, TeamFilter};
-pub use rows::{Key, Kind, Match, Sport, Team, Tournament};
+pub use rows::{Key, Kind, Match, Pause, Sport, Team, Tournament};
 pub use scope::Scope;
 pub use score::Score;
 pub use snapshot::Chunk;

@@ -177,6 +177,7 @@ mod tests {
                 room: "!r:s".into(),
                 room_name_hash: 0,
                 shards: 4,
+                pause: None,
                 revision: 0,
                 key: Key(0),
                 as_of: DateTime::UNIX_EPOCH,

@@ -1,5 +1,5 @@
 use chrono::serde::{ts_milliseconds, ts_seconds};
-use chrono::{DateTime, Datelike as _, Utc};
+use chrono::{DateTime, Datelike as _, SubsecRound as _, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -86,6 +86,24 @@ pub struct Tournament {
     pub as_of: DateTime<Utc>,
 }
 
+/// A pause of the predictions for a match. The time at which it began tells it from an earlier pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pause(#[serde(with = "ts_milliseconds")] DateTime<Utc>);
+
+impl Pause {
+    /// Begins a pause. Stored times have whole milliseconds.
+    #[must_use]
+    pub fn beginning(now: DateTime<Utc>) -> Self {
+        Self(now.trunc_subsecs(3))
+    }
+
+    #[must_use]
+    pub fn since(self) -> DateTime<Utc> {
+        self.0
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
     pub id: u32,
@@ -106,8 +124,11 @@ pub struct Match {
     #[serde(default, with = "appended")]
     pub room_name_hash: u32,
     /// The number of DynamoDB partitions that hold the predictions for the match. The first import of the
-    /// match sets it, and it never changes.
+    /// match sets it. Later only a promotion changes it, while the match has no predictions.
     pub shards: u8,
+    /// Set while predictions for the match are paused, because its number of shards is about to change.
+    #[serde(default, with = "appended", skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
     /// The revision of the result. It grows with each change of the result. Points are stored with the
     /// revision that they were calculated from.
     pub revision: u32,

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{CorruptChunk, Match, Sport, Team, Tournament};
+use super::{CorruptChunk, Match, Pause, Sport, Team, Tournament};
 
 /// The rows of one chunk, each kind sorted by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +15,12 @@ impl Chunk {
     /// Encodes the chunk. Equal chunks give equal bytes.
     pub fn encode(&self) -> Result<Vec<u8>, CorruptChunk> {
         let mut plain = postcard::to_allocvec(self).map_err(|_| CorruptChunk)?;
-        if let Some(appendix) = Appendix::of(self) {
+        let pauses = pauses(self);
+        if let Some(appendix) = Appendix::of(self, !pauses.is_empty()) {
             plain = postcard::to_extend(&appendix, plain).map_err(|_| CorruptChunk)?;
+        }
+        if !pauses.is_empty() {
+            plain = postcard::to_extend(&pauses, plain).map_err(|_| CorruptChunk)?;
         }
         Ok(lz4_flex::compress_prepend_size(&plain))
     }
@@ -27,11 +31,31 @@ impl Chunk {
         // A chunk has no appendix if the first release wrote it, or if all fields that were added after the first
         // release have default values.
         if !rest.is_empty() {
-            let appendix: Appendix = postcard::from_bytes(rest).map_err(|_| CorruptChunk)?;
+            let (appendix, rest): (Appendix, _) =
+                postcard::take_from_bytes(rest).map_err(|_| CorruptChunk)?;
             appendix.move_to(&mut chunk)?;
+            // A chunk without paused matches ends here.
+            if !rest.is_empty() {
+                let pauses: Vec<(u32, Pause)> = postcard::from_bytes(rest).map_err(|_| CorruptChunk)?;
+                set_pauses(&mut chunk, &pauses)?;
+            }
         }
         Ok(chunk)
     }
+}
+
+/// Returns the pauses of a chunk's matches, by id. They follow after the appendix, where older versions of this program
+/// ignore them.
+fn pauses(chunk: &Chunk) -> Vec<(u32, Pause)> {
+    chunk.matches.iter().filter_map(|event| Some((event.id, event.pause?))).collect()
+}
+
+fn set_pauses(chunk: &mut Chunk, pauses: &[(u32, Pause)]) -> Result<(), CorruptChunk> {
+    for (id, pause) in pauses {
+        let event = chunk.matches.iter_mut().find(|event| event.id == *id).ok_or(CorruptChunk)?;
+        event.pause = Some(*pause);
+    }
+    Ok(())
 }
 
 /// The values of the row fields that were added after the first release, one value for each row.
@@ -46,15 +70,16 @@ struct Appendix {
 }
 
 impl Appendix {
-    /// Collects a chunk's values of the added fields. Returns `None` if every value is the default.
-    fn of(chunk: &Chunk) -> Option<Self> {
+    /// Collects a chunk's values of the added fields. Returns `None` if every value is the default, unless something
+    /// follows after the appendix.
+    fn of(chunk: &Chunk, is_followed: bool) -> Option<Self> {
         let appendix = Self {
             team_venues: chunk.teams.iter().map(|team| team.venue.clone()).collect(),
             room_name_hashes: chunk.matches.iter().map(|event| event.room_name_hash).collect(),
         };
         let is_default = appendix.team_venues.iter().all(Option::is_none)
             && appendix.room_name_hashes.iter().all(|hash| *hash == 0);
-        (!is_default).then_some(appendix)
+        (!is_default || is_followed).then_some(appendix)
     }
 
     fn move_to(self, chunk: &mut Chunk) -> Result<(), CorruptChunk> {
@@ -115,6 +140,7 @@ mod tests {
                 room: "!match9:touchline.local".into(),
                 room_name_hash: 0,
                 shards: 4,
+                pause: None,
                 revision: 1,
                 key: Key::of("touchline", Kind::Event, "9"),
                 as_of: at(),
@@ -130,9 +156,14 @@ mod tests {
         chunk
     }
 
+    fn paused(mut chunk: Chunk) -> Chunk {
+        chunk.matches[0].pause = Some(Pause::beginning(at()));
+        chunk
+    }
+
     #[test]
     fn chunks_round_trip_and_encode_to_the_same_bytes_each_time() {
-        for chunk in [chunk(), chunk_with_appendix()] {
+        for chunk in [chunk(), chunk_with_appendix(), paused(chunk()), paused(chunk_with_appendix())] {
             let bytes = chunk.encode().unwrap();
             assert_eq!(bytes, chunk.encode().unwrap());
             assert_eq!(Chunk::decode(&bytes).unwrap(), chunk);
@@ -188,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_first_release_reads_new_chunks_and_this_release_reads_old_chunks() {
-        let now = chunk_with_appendix();
+        let now = paused(chunk_with_appendix());
         let plain = lz4_flex::decompress_size_prepended(&now.encode().unwrap()).unwrap();
         let first: first_release::FirstChunk = postcard::from_bytes(&plain).unwrap();
         assert_eq!(first.teams[0].name, now.teams[0].name);
@@ -201,9 +232,19 @@ mod tests {
         assert_eq!(chunk().encode().unwrap(), bytes, "without added values, both releases write equal bytes");
     }
 
+    /// An earlier release knows the appendix and no pauses.
+    #[test]
+    fn an_earlier_release_reads_the_appendix_of_a_chunk_with_pauses() {
+        let plain =
+            lz4_flex::decompress_size_prepended(&paused(chunk_with_appendix()).encode().unwrap()).unwrap();
+        let (_, rest): (Chunk, _) = postcard::take_from_bytes(&plain).unwrap();
+        let appendix: Appendix = postcard::from_bytes(rest).unwrap();
+        assert_eq!(appendix.room_name_hashes, [7]);
+    }
+
     #[test]
     fn damaged_bytes_give_an_error_instead_of_a_panic() {
-        for chunk in [chunk(), chunk_with_appendix()] {
+        for chunk in [chunk(), chunk_with_appendix(), paused(chunk_with_appendix())] {
             let bytes = chunk.encode().unwrap();
             for end in 0..bytes.len() {
                 assert!(Chunk::decode(&bytes[..end]).is_err());

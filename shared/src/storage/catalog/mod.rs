@@ -7,6 +7,8 @@
 
 mod cache;
 mod ids;
+mod lease;
+mod pauses;
 mod rows;
 mod snapshot;
 

@@ -28,12 +28,17 @@ pub trait Row: Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync {
     /// Returns the same row with another `as_of`.
     #[must_use]
     fn dated(self, as_of: DateTime<Utc>) -> Self;
+    /// Returns the row, if it is that of a match.
+    fn as_match(&self) -> Option<&Match>;
+
     /// Returns how often the row's result has changed: always 0 for rows other than matches.
-    fn revision(&self) -> u32;
+    fn revision(&self) -> u32 {
+        self.as_match().map_or(0, |event| event.revision)
+    }
 }
 
 macro_rules! rows {
-    ($($row:ty => $kind:expr, $revision:expr;)*) => {
+    ($($row:ty => $kind:expr, $as_match:expr;)*) => {
         $(impl Row for $row {
             const KIND: Kind = $kind;
 
@@ -53,19 +58,19 @@ macro_rules! rows {
                 Self { as_of, ..self }
             }
 
-            fn revision(&self) -> u32 {
-                let revision: fn(&Self) -> u32 = $revision;
-                revision(self)
+            fn as_match(&self) -> Option<&Match> {
+                let as_match: fn(&Self) -> Option<&Match> = $as_match;
+                as_match(self)
             }
         })*
     };
 }
 
 rows! {
-    Sport => Kind::Sport, |_| 0;
-    Team => Kind::Team, |_| 0;
-    Tournament => Kind::Tournament, |_| 0;
-    Match => Kind::Event, |event| event.revision;
+    Sport => Kind::Sport, |_| None;
+    Team => Kind::Team, |_| None;
+    Tournament => Kind::Tournament, |_| None;
+    Match => Kind::Event, |event| Some(event);
 }
 
 /// A row to write in place of the row that was read. `read` is `None` if no row was found.
@@ -125,16 +130,33 @@ impl Store {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let put = match read {
             None => put.condition_expression("attribute_not_exists(pk)"),
-            // `as_of` and the revision identify the version that was read. `as_of` alone is not enough: a
-            // corrected result can have the same `as_of`, but it has a new revision.
-            Some(read) => put
-                .condition_expression(
+            Some(read) => {
+                // `as_of` and the revision identify the version that was read. `as_of` alone is not enough: a
+                // corrected result can have the same `as_of`, but it has a new revision.
+                let mut condition = String::from(
                     "#key = :key AND as_of = :as_of AND (attribute_not_exists(revision) OR revision = :revision)",
-                )
-                .expression_attribute_names("#key", "key")
-                .expression_attribute_values(":key", number(read.key().0))
-                .expression_attribute_values(":as_of", number(read.as_of().timestamp_millis()))
-                .expression_attribute_values(":revision", number(read.revision())),
+                );
+                let mut put = put
+                    .expression_attribute_names("#key", "key")
+                    .expression_attribute_values(":key", number(read.key().0))
+                    .expression_attribute_values(":as_of", number(read.as_of().timestamp_millis()))
+                    .expression_attribute_values(":revision", number(read.revision()));
+                // A promotion changes neither of them. An import that read the match before must not write the
+                // old number of shards back.
+                if let Some(event) = read.as_match() {
+                    condition.push_str(" AND shards = :shards AND ");
+                    put = put.expression_attribute_values(":shards", number(event.shards));
+                    match event.pause {
+                        None => condition.push_str("attribute_not_exists(pause)"),
+                        Some(pause) => {
+                            condition.push_str("pause = :pause");
+                            let since = number(pause.since().timestamp_millis());
+                            put = put.expression_attribute_values(":pause", since);
+                        }
+                    }
+                }
+                put.condition_expression(condition)
+            }
         };
         let Err(error) = put.send().await else { return Ok(Written::Now) };
         match error.as_service_error() {

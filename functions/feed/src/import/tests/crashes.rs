@@ -8,7 +8,7 @@ use touchline::storage::Store;
 use touchline::storage::catalog::load_latest;
 use touchline_testing::Fault;
 
-use super::{app, bytes, catalog, counts, openfootball, run, sample};
+use super::{app, bytes, catalog, counts, openfootball, run, run_without_lease, sample};
 
 /// `feed` crashes after each of its writes in turn. Readers see the old catalog or the new one, and the next
 /// import completes the work.
@@ -33,7 +33,7 @@ async fn a_crash_after_any_write_leaves_a_consistent_catalog() {
                 Fault::None
             }
         });
-        let finished = app.try_invoke(crate::handle, foreign.clone()).await.is_ok();
+        let finished = run_without_lease(&app, &foreign).await.is_ok();
         app.faults.clear();
         let seen = bytes(&app).await;
         assert!(
@@ -74,7 +74,7 @@ async fn a_result_can_be_settled_only_after_its_publication() {
             let fails = is_write && writes.fetch_add(1, Ordering::Relaxed) >= steps;
             if fails { Fault::LoseRequest } else { Fault::None }
         });
-        let finished = app.try_invoke(crate::handle, result.clone()).await.is_ok();
+        let finished = run_without_lease(&app, &result).await.is_ok();
         app.faults.clear();
         let can_be_settled = async || app.store.due().await.unwrap().iter().any(|due| due.is_published);
         let is_published = catalog(&app).await.event(50).unwrap().revision == 1;
@@ -133,7 +133,7 @@ async fn chunks_of_a_superseded_snapshot_do_not_expire_while_in_use() {
     let version = async || load_latest(&app.store, None).await.unwrap().unwrap().head.version;
     let first = {
         let (app, document) = (Arc::clone(&app), one_match(50, "03"));
-        tokio::spawn(async move { run(&app, &document).await })
+        tokio::spawn(async move { run_without_lease(&app, &document).await.unwrap() })
     };
     let other = App {
         store: Store::new(app.client(), app.config.tables.clone()),
@@ -144,7 +144,7 @@ async fn chunks_of_a_superseded_snapshot_do_not_expire_while_in_use() {
         assert!(!first.is_finished(), "the fifth write must be the head");
         tokio::task::yield_now().await;
     }
-    crate::handle(other, one_match(51, "04")).await.unwrap();
+    run_without_lease(&other, &one_match(51, "04")).await.unwrap();
     overtake.send(()).unwrap();
     assert_eq!(counts(&first.await.unwrap())[0], 1);
     app.faults.clear();

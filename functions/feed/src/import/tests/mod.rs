@@ -1,5 +1,7 @@
 mod crashes;
 mod documents;
+mod featured;
+mod promote;
 mod races;
 mod rooms;
 mod snapshot;
@@ -8,10 +10,15 @@ mod teams;
 
 use std::sync::Arc;
 
+use chrono::TimeDelta;
 use serde_json::{Value, json};
+use touchline::App;
 use touchline::domain::catalog::Catalog;
 use touchline::storage::catalog::load_latest;
 use touchline_testing::TestApp;
+
+use super::import;
+use crate::FeedError;
 
 async fn app() -> TestApp {
     TestApp::serving(&[]).start().await
@@ -19,6 +26,14 @@ async fn app() -> TestApp {
 
 async fn run(app: &TestApp, document: &Value) -> Value {
     app.invoke(crate::handle, document.clone()).await
+}
+
+/// Imports a document without the lease of `feed`, as a run does whose lease has ended. So imports can overlap, and a crash
+/// leaves no lease.
+async fn run_without_lease(app: &App, document: &Value) -> Result<Value, FeedError> {
+    let until = app.clock.now() + TimeDelta::minutes(5);
+    let report = import(app, crate::formats::read(document)?, until).await?;
+    Ok(serde_json::to_value(report).unwrap())
 }
 
 /// Reads the published catalog.

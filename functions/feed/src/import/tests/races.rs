@@ -4,7 +4,7 @@ use serde_json::json;
 use touchline::domain::catalog::{EventFilter, Paging, Team};
 use touchline_testing::concurrently;
 
-use super::{app, catalog, changed, counts, openfootball, run, sample};
+use super::{app, catalog, changed, counts, openfootball, run, run_without_lease, sample};
 
 /// An import ignores a result whose `as_of` time is before that of the stored row. Here all results have the same
 /// `as_of` time, so no import ignores its result.
@@ -14,7 +14,10 @@ async fn each_concurrent_result_gets_a_new_revision() {
     run(&app, &sample()).await;
     concurrently(6, |n| {
         let app = Arc::clone(&app);
-        async move { run(&app, &changed("2026-11-15T12:04:00Z", 2, "home_score", json!(n + 10))).await }
+        async move {
+            let document = changed("2026-11-15T12:04:00Z", 2, "home_score", json!(n + 10));
+            run_without_lease(&app, &document).await.unwrap()
+        }
     })
     .await;
     assert_eq!(catalog(&app).await.event(3).unwrap().revision, 7, "1 earlier and 6 concurrent results");
@@ -31,7 +34,7 @@ async fn concurrent_imports_lose_no_changes() {
                 "id": 100 + n, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
                 "start_time": "2026-11-20T15:00:00Z", "status": "scheduled",
             }] });
-            assert_eq!(counts(&run(&app, &document).await), [1, 0, 0, 0]);
+            assert_eq!(counts(&run_without_lease(&app, &document).await.unwrap()), [1, 0, 0, 0]);
         }
     })
     .await;
@@ -45,7 +48,10 @@ async fn the_newest_of_several_concurrent_documents_wins() {
         run(&app, &sample()).await;
         concurrently(8, |n| {
             let (app, at) = (Arc::clone(&app), format!("2026-11-15T12:00:0{n}Z"));
-            async move { run(&app, &changed(&at, 1, "home_score", json!(n + 10))).await }
+            async move {
+                let document = changed(&at, 1, "home_score", json!(n + 10));
+                run_without_lease(&app, &document).await.unwrap()
+            }
         })
         .await;
         assert_eq!(catalog(&app).await.event(2).unwrap().score.unwrap().home, 17);
@@ -58,7 +64,7 @@ async fn slugs_stay_unique_in_concurrent_imports() {
     let foreign = openfootball();
     concurrently(2, |n| {
         let (app, document) = (Arc::clone(&app), if n == 0 { sample() } else { foreign.clone() });
-        async move { run(&app, &document).await }
+        async move { run_without_lease(&app, &document).await.unwrap() }
     })
     .await;
     let catalog = catalog(&app).await;
@@ -76,7 +82,7 @@ async fn concurrent_imports_of_one_document_create_its_rows_once() {
     let document = openfootball();
     concurrently(6, |_| {
         let (app, document) = (Arc::clone(&app), document.clone());
-        async move { run(&app, &document).await }
+        async move { run_without_lease(&app, &document).await.unwrap() }
     })
     .await;
     let catalog = catalog(&app).await;

@@ -7,7 +7,7 @@ use touchline::domain::RoomId;
 use touchline::storage::catalog::load_latest;
 use touchline_testing::{Fault, HomeserverStandIn, TestApp, User};
 
-use super::{bytes, catalog, counts, run, sample};
+use super::{bytes, catalog, counts, run, run_without_lease, sample};
 
 /// Starts an app with a homeserver. Returns both, and a user who can search for rooms.
 async fn app() -> (TestApp, HomeserverStandIn, User) {
@@ -119,7 +119,7 @@ async fn the_next_import_creates_matches_that_were_rejected_while_the_homeserver
     assert_eq!(catalog(&app).await.events().count(), 0);
     assert_eq!(search(&app, &alice, "northgate").await, [""; 0]);
     let attempts = homeserver.take_requests();
-    assert!(attempts.iter().filter(|request| *request == "POST createRoom").count() == 1, "{attempts:?}");
+    assert_eq!(created(&attempts), 4, "one for each match: {attempts:?}");
 
     homeserver.set_down(false);
     assert_eq!(counts(&run(&app, &sample()).await), [4, 0, 5, 0]);
@@ -129,6 +129,95 @@ async fn the_next_import_creates_matches_that_were_rejected_while_the_homeserver
         assert_eq!(homeserver.name(&room_of(event)).as_deref(), Some(name));
     }
     assert_eq!(search(&app, &alice, "northgate").await.len(), 3);
+}
+
+/// Counts the requests that create a room.
+fn created(requests: &[String]) -> usize {
+    requests.iter().filter(|request| *request == "POST createRoom").count()
+}
+
+/// Returns a document with the result of match 1, and with new matches, the last of which begins first.
+fn result_and_new_matches(count: u32) -> Value {
+    let event = |id: u32, start: String| {
+        json!({
+            "id": id, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,
+            "start_time": start, "status": "scheduled",
+        })
+    };
+    let mut events: Vec<Value> =
+        (0..count).map(|n| event(100 + n, format!("2027-03-01T{:02}:00:00Z", 23 - n))).collect();
+    let mut known = sample()["events"][0].clone();
+    known["status"] = json!("finished");
+    (known["home_score"], known["away_score"]) = (json!(2), json!(1));
+    events.push(known);
+    json!({ "format": "touchline", "events": events })
+}
+
+/// Asserts that the result of match 1 is published, and that `points` may settle it.
+async fn assert_result_is_published(app: &TestApp) {
+    let event = catalog(app).await.event(1).unwrap().clone();
+    assert_eq!((event.result().map(|score| (score.home, score.away)), event.revision), (Some((2, 1)), 1));
+    let due = app.store.due().await.unwrap();
+    assert!(due.iter().any(|due| (due.event_id, due.revision, due.is_published) == (1, 1, true)), "{due:?}");
+}
+
+/// The run ends when the homeserver gets the first request, as if it crashed then or the homeserver never responded.
+#[tokio::test]
+async fn results_are_published_before_the_import_asks_the_homeserver_for_a_room() {
+    let (app, homeserver, _) = app().await;
+    run(&app, &sample()).await;
+    let (signal, mut asked) = tokio::sync::mpsc::unbounded_channel();
+    homeserver.on_request(move |request| {
+        let _ = signal.send(request.to_owned());
+    });
+    let document = result_and_new_matches(20);
+    tokio::select! {
+        biased;
+        _ = asked.recv() => {}
+        finished = run_without_lease(&app, &document) => panic!("it did not create a room: {finished:?}"),
+    }
+    assert_result_is_published(&app).await;
+    run(&app, &document).await;
+    assert_eq!(catalog(&app).await.events().count(), 4 + 20);
+}
+
+#[tokio::test]
+async fn a_homeserver_that_is_down_gets_one_batch_of_requests_and_delays_no_result() {
+    let (app, homeserver, _) = app().await;
+    run(&app, &sample()).await;
+    homeserver.set_down(true);
+    let _ = homeserver.take_requests();
+    let report = run(&app, &result_and_new_matches(20)).await;
+    assert_eq!(counts(&report), [0, 1, 0, 20]);
+    assert_eq!(created(&homeserver.take_requests()), 8);
+    assert_result_is_published(&app).await;
+}
+
+/// Each room takes a minute, and a run has four and a half minutes. A batch has eight rooms.
+#[tokio::test]
+async fn rooms_that_do_not_fit_into_a_run_are_created_by_the_next_runs() {
+    let (app, homeserver, _) = app().await;
+    run(&app, &sample()).await;
+    let clock = Arc::clone(&app.clock);
+    homeserver.on_request(move |request| {
+        if request == "POST createRoom" {
+            clock.advance(TimeDelta::minutes(1));
+        }
+    });
+    let document = result_and_new_matches(20);
+    let report = run(&app, &document).await;
+    assert_eq!(counts(&report), [8, 1, 0, 12]);
+    let reason = "there was no time left to create its chat room; import again";
+    assert!(report["reasons"].as_array().unwrap().iter().all(|row| row["reason"] == reason), "{report}");
+    assert_result_is_published(&app).await;
+    let catalog_ids = async || {
+        let catalog = catalog(&app).await;
+        catalog.events().map(|event| event.id).filter(|id| *id >= 100).collect::<Vec<_>>()
+    };
+    assert_eq!(catalog_ids().await, (112..120).collect::<Vec<_>>(), "the next matches come first");
+    assert_eq!(counts(&run(&app, &document).await), [8, 0, 9, 4]);
+    assert_eq!(counts(&run(&app, &document).await), [4, 0, 17, 0]);
+    assert_eq!(catalog_ids().await.len(), 20);
 }
 
 #[tokio::test]
@@ -238,7 +327,7 @@ async fn the_next_import_completes_a_rename_that_crashed_after_any_write() {
             let is_lost = is_write && writes.fetch_add(1, Ordering::Relaxed) >= steps;
             if is_lost { Fault::LoseRequest } else { Fault::None }
         });
-        let finished = app.try_invoke(crate::handle, renamed_team()).await.is_ok();
+        let finished = run_without_lease(&app, &renamed_team()).await.is_ok();
         app.faults.clear();
         run(&app, &renamed_team()).await;
         assert_eq!(bytes(&app).await, after, "after {steps} writes and another import");

@@ -11,7 +11,7 @@ use touchline::domain::catalog::{Catalog, Chunk, Key, Kind, Match};
 use touchline::storage::catalog::load_latest;
 use touchline_testing::{Fault, TestApp};
 
-use super::{app, bytes, catalog, changed, counts, run, sample};
+use super::{app, bytes, catalog, changed, counts, run, run_without_lease, sample};
 
 /// Returns an app with an empty catalog cache, as in a new process.
 fn new_environment(app: &TestApp) -> App {
@@ -177,13 +177,13 @@ async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
     };
     spoil().await;
     let fresh = new_environment(&app);
-    crate::handle(fresh, json!({ "format": "touchline", "events": [] })).await.unwrap();
+    run_without_lease(&fresh, &json!({ "format": "touchline", "events": [] })).await.unwrap();
     assert_eq!(bytes(&app).await, before);
     spoil().await;
     let fresh = new_environment(&app);
     // The document contains a match, but not its teams and its tournament.
     let one_match = json!({ "format": "touchline", "events": [sample()["events"][0]] });
-    assert_eq!(counts(&crate::handle(fresh, one_match).await.unwrap()), [0, 0, 1, 0]);
+    assert_eq!(counts(&run_without_lease(&fresh, &one_match).await.unwrap()), [0, 0, 1, 0]);
     assert_eq!(bytes(&app).await, before);
     spoil().await;
     run(&app, &json!({ "rebuild": true })).await;
