@@ -161,17 +161,17 @@ async fn a_prediction_with_an_old_catalog_never_ends_as_two_rows() {
     for is_in_time in [true, false] {
         let (app, alice) = app().await;
         let old = App { catalog_cache: Arc::default(), ..App::clone(&app) };
-        let before = old.checked_catalog().await.unwrap().event(EVENT).unwrap().clone();
+        let before = old.checked_catalog_with(&[EVENT]).await.unwrap().event(EVENT).unwrap().clone();
         promote(&app).await.unwrap();
         // The cache of this environment is not too old yet, so it does not see the pause.
-        let seen = old.checked_catalog().await.unwrap().event(EVENT).unwrap().clone();
+        let seen = old.checked_catalog_with(&[EVENT]).await.unwrap().event(EVENT).unwrap().clone();
         assert_eq!((seen.pause, seen.shards), (None, 4));
         if is_in_time {
             predict_with(&old, &before).await;
         }
         // When the pause ends, no environment acts on a catalog from before it.
         wait(&app);
-        let seen = old.checked_catalog().await.unwrap().event(EVENT).unwrap().clone();
+        let seen = old.checked_catalog_with(&[EVENT]).await.unwrap().event(EVENT).unwrap().clone();
         assert!(seen.pause.is_some());
         let promoted = promote(&app).await;
         assert_eq!(promoted.is_err(), is_in_time, "{promoted:?}");
@@ -180,7 +180,7 @@ async fn a_prediction_with_an_old_catalog_never_ends_as_two_rows() {
         app.clock.advance(TimeDelta::seconds(2));
         alice.predicts(EVENT).away().await.expect(if is_in_time { 200 } else { 201 });
         assert_eq!(used_shards(&app).await.len(), 1, "one row");
-        let seen = old.checked_catalog().await.unwrap().event(EVENT).unwrap().clone();
+        let seen = old.checked_catalog_with(&[EVENT]).await.unwrap().event(EVENT).unwrap().clone();
         let row =
             app.store.prediction(EVENT, seen.shards, UserId(USER), touchline::storage::Reads::Consistent);
         assert_eq!(row.await.unwrap().unwrap().forecast.pick(), Pick::Away);

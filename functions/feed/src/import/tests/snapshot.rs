@@ -107,11 +107,11 @@ async fn a_new_environment_loads_only_the_months_that_it_needs() {
     run(&app, &changed("2026-11-15T12:00:00Z", 3, "start_time", json!("2027-05-05T15:00:00Z"))).await;
     let chunks = |catalog: &Catalog| catalog.chunks().keys().map(ToString::to_string).collect::<Vec<_>>();
     let new = new_environment(&app);
-    assert_eq!(chunks(&*new.teams().await.unwrap()), ["base"]);
-    assert_eq!(chunks(&*new.catalog_with(&[1, 3]).await.unwrap()), ["base", "2026-11"]);
+    assert_eq!(chunks(&new.teams().await.unwrap()), ["base"]);
+    assert_eq!(chunks(&new.catalog_with(&[1, 3]).await.unwrap()), ["base", "2026-11"]);
     // The match 4 is not in one of the months around now.
     assert!(new.catalog_with(&[1, 4]).await.unwrap().event(4).is_some());
-    assert_eq!(chunks(&*new.teams().await.unwrap()), ["base", "2026-11", "2027-05"]);
+    assert_eq!(chunks(&new.teams().await.unwrap()), ["base", "2026-11", "2027-05"]);
     assert!(new.catalog_with(&[99]).await.unwrap().event(99).is_none());
     assert_eq!(new_environment(&app).catalog().await.unwrap().events().count(), 4);
 
@@ -120,8 +120,8 @@ async fn a_new_environment_loads_only_the_months_that_it_needs() {
     document["events"].as_array_mut().unwrap().truncate(1);
     run(&app, &document).await;
     app.clock.advance(TimeDelta::minutes(1));
-    assert_eq!(chunks(&*new.teams().await.unwrap()), ["base", "2027-05"]);
-    assert_eq!(chunks(&*new.catalog_with(&[1]).await.unwrap()), ["base", "2026-11", "2027-05"]);
+    assert_eq!(chunks(&new.teams().await.unwrap()), ["base", "2027-05"]);
+    assert_eq!(chunks(&new.catalog_with(&[1]).await.unwrap()), ["base", "2026-11", "2027-05"]);
 }
 
 #[tokio::test]
