@@ -72,7 +72,7 @@ pub async fn resume_all(app: &App) {
             }
             Ok(_) => {}
             Err(error) => {
-                tracing::error!(event_id = event.id, %error, "cannot resume the promotion of a match")
+                tracing::error!(event_id = event.id, %error, "cannot resume the promotion of a match");
             }
         }
     }
