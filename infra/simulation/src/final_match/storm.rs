@@ -26,7 +26,7 @@ pub struct Storm {
 }
 
 /// The months of the catalog: most of them are past.
-const MONTHS: u32 = 36;
+pub const MONTHS: u32 = 36;
 const PAST_MONTHS: u32 = 30;
 
 const TEAMS: u32 = 1_000;
