@@ -343,8 +343,12 @@ async fn long_lists(app: &TestApp, all: &mut Measurements) {
     store_rooms(app, &joined, 1_000, false, Membership::Join).await;
     for (case, request, ceiling) in [
         ("a page of 20 of 250 invitations, warm", invited.lists_rooms(), (25.0, 0.0, 3)),
-        ("a page of 20 of 1,000 that one has joined, warm", joined.lists_rooms().joined(), (25.0, 0.0, 3)),
-        ("a page of 20 public rooms, where one has joined 1,000, warm", joined.lists_rooms(), (60.0, 0.0, 9)),
+        ("a page of 20 of 1,000 joined rooms, warm", joined.lists_rooms().joined(), (25.0, 0.0, 3)),
+        (
+            "a page of 20 public rooms, for a user who has joined 1,000, warm",
+            joined.lists_rooms(),
+            (60.0, 0.0, 9),
+        ),
     ] {
         app.clock.advance(CATALOG_CHECK);
         let response = request.per_page(20).await;

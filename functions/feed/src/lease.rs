@@ -9,7 +9,8 @@ use chrono::{DateTime, Utc};
 use touchline::App;
 use touchline::storage::{Retry, StoreError};
 
-/// An operator's run tries so often to get the lease, with this wait in between: 20 seconds. Most scheduled runs end sooner.
+/// How often an operator's run tries to take the lease, and the wait between two attempts: 20 seconds in total. Most
+/// scheduled runs end sooner.
 const ATTEMPTS: u32 = 41;
 const WAIT: Duration = Duration::from_millis(500);
 

@@ -68,12 +68,12 @@ error_codes! {
     NoPendingVerification = "no_pending_verification", 422, "No verification is pending for this phone number.";
     UsernameTaken = "username_taken", 422, "Another user has this username.";
     ReferenceReused = "reference_reused", 422, "The idempotency key was used before with other values.";
-    TooManyRooms = "too_many_rooms", 422, "The user is a member of as many rooms as one user can be.";
-    TooManyInvitations = "too_many_invitations", 422, "The invited user has as many open invitations as one user can have.";
+    TooManyRooms = "too_many_rooms", 422, "The user has joined the maximum number of rooms.";
+    TooManyInvitations = "too_many_invitations", 422, "The invited user has the maximum number of open invitations.";
     RateLimited = "rate_limited", 429, "The caller exceeded a rate limit.";
     Internal = "internal", 500, "An internal error; the details are in the log.";
     Busy = "busy", 503, "The store did not respond in time, or writes kept conflicting.";
-    PredictionsPaused = "predictions_paused", 503, "Predictions for the match are paused for some minutes: the operator prepares the match, which has none yet, for many predictions.";
+    PredictionsPaused = "predictions_paused", 503, "Predictions for the match are paused for a few minutes, because the operator is preparing it for many predictions.";
     NoCatalogue = "no_catalogue", 503, "No matches and teams have been imported yet.";
     SmsUnavailable = "sms_unavailable", 503, "The SMS provider did not accept the message.";
     ChatUnavailable = "chat_unavailable", 503, "The homeserver did not respond.";

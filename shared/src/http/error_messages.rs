@@ -309,6 +309,7 @@ pub fn examples() -> Vec<Example> {
         Error::UnsupportedMediaType,
         Error::OutOfTime,
         Error::PredictionsClosed(PredictionsClosed),
+        Error::PredictionsPaused,
         Error::CatalogMissing(CatalogMissing),
         Error::Invalid(phone),
         Error::Unauthenticated(Unauthenticated::Missing),

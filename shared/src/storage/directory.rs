@@ -2,9 +2,8 @@
 //!
 //! A public room has an entry in the directory of all rooms. A room about a match also has an entry in the
 //! directory of the match. A room that a user created also has an entry for each character of its name, so at most
-//! 100: the suffix that begins with the character. A search
-//! for a part of a name queries the suffixes that begin with that part, so the search reads only rooms whose
-//! names contain the part. The `tally` function maintains the entries from the table's stream.
+//! 100: the suffix that begins with the character. A search for a part of a name queries the suffixes that begin
+//! with that part, so the search reads only rooms whose names contain the part. The `tally` function maintains the entries from the table's stream.
 //!
 //! The rooms of matches have no suffixes: the catalog is in memory and has the names of their teams. A season of
 //! 380 matches would need 10,000 suffixes.
@@ -132,7 +131,7 @@ fn folded(name: &str) -> String {
 /// The folded name of a room, with the offsets at which a search can find a part of the name.
 ///
 /// These are the offsets of the name's own characters. Folding can turn one character into several, for example
-/// "서울" into "seoul". Nobody searches for a part that begins inside a character, so such offsets need no entries. A name
+/// "서울" into "seoul". A text that begins inside a character is not a part of the name, so such offsets need no entries. A name
 /// has at most 100 characters, so a room has at most 100 suffixes.
 #[derive(Debug)]
 struct FoldedName {

@@ -40,7 +40,7 @@ pub async fn promote(app: &App, event: u32) -> Result<Promotion, FeedError> {
         }
         if row.shards < FEATURED_SHARDS {
             let paused = row.paused_for_promotion(app.clock.now()).map_err(refused)?;
-            // The check after the pause decides. This one saves a pause that would be in vain.
+            // The check after the pause decides. This check avoids a useless pause.
             if app.store.has_predictions(event, row.shards).await? {
                 return Err(refused(NotPromoted::HasPredictions));
             }

@@ -115,7 +115,7 @@ fn main() -> ExitCode {
 /// Plays cold starts at the same moment, with a catalog of 36 months.
 fn add_storms(report: &mut Report, quick: bool) {
     report.line("");
-    report.line("| read units of the tables, a second | cold starts at once | matches | requests | accepted | throttled reads | until the last is accepted |");
+    report.line("| read units of the tables, a second | concurrent cold starts | matches | requests | accepted | throttled reads | until the last is accepted |");
     report.line("|---|---|---|---|---|---|---|");
     for reads in [NEW_TABLE.reads, 60_000.0] {
         let throughput = Throughput { reads, writes: 200_000.0 };

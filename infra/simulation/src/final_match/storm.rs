@@ -34,7 +34,7 @@ const TEAMS: u32 = 1_000;
 /// What happened.
 #[derive(Debug, Clone)]
 pub struct StormOutcome {
-    /// Of the outcome of a final, only what the fans saw and what the limits observed.
+    /// The fields about fans and limits are set. The others keep their defaults.
     pub outcome: Outcome,
     /// From the start until the last fan's prediction was accepted.
     pub lasted: Duration,

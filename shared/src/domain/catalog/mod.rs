@@ -41,7 +41,7 @@ pub use team_names::{NEUTRAL, distribution_keys, fold, slug};
 pub struct CatalogMissing;
 
 /// The rows of some or all chunks, with sorted copies of the fields that lists and searches use. Has all sports, teams and
-/// tournaments, and the matches of the [`Scope`] that was asked for, or more.
+/// tournaments, and the matches of the [`Scope`] that was requested, or more.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     chunks: BTreeMap<ChunkName, Arc<Chunk>>,

@@ -17,7 +17,7 @@ const ATTEMPTS: u32 = 5;
 /// The name of the snapshot in the error message after all attempts have failed.
 const SNAPSHOT: &str = "catalog snapshot";
 
-/// How long the cache does not try again after a failed load. The time doubles with each further failure, up to
+/// How long the cache waits after a failed load before it tries again. The time doubles with each further failure, up to
 /// [`MAX_PAUSE`]. Without a pause, the environments that cannot load the catalog would keep the store busy for all others.
 const MIN_PAUSE: TimeDelta = TimeDelta::milliseconds(250);
 const MAX_PAUSE: TimeDelta = TimeDelta::seconds(4);

@@ -11,7 +11,7 @@ use crate::storage::item::{from_item, number, to_item};
 use crate::storage::keys;
 use crate::storage::store::Store;
 
-/// Since when a catalog with the pause is published. It is an item of its own: the snapshot cannot hold the time of its
+/// When the first catalog with the pause was published. It is an item of its own: the snapshot cannot hold the time of its
 /// publication.
 #[derive(Debug, Serialize, Deserialize)]
 struct PublishedPause {
