@@ -87,14 +87,15 @@ impl App {
     }
 
     async fn catalog_in(&self, scope: Scope) -> Result<Arc<Catalog>, Error> {
-        let (now, max_age) = (self.clock.now(), self.config.catalog_max_age);
-        let catalog = self.catalog_cache.get(&self.store, scope, now, max_age).await?;
+        let max_age = self.config.catalog_max_age;
+        let catalog = self.catalog_cache.get(&self.store, scope, || self.clock.now(), max_age).await?;
         Ok(catalog.ok_or(CatalogMissing)?)
     }
 
     async fn checked_catalog_in(&self, scope: Scope) -> Result<Arc<Catalog>, Error> {
-        let (now, max_age) = (self.clock.now(), self.config.catalog_max_age);
-        let catalog = self.catalog_cache.get_checked(&self.store, scope, now, max_age).await?;
+        let max_age = self.config.catalog_max_age;
+        let catalog =
+            self.catalog_cache.get_checked(&self.store, scope, || self.clock.now(), max_age).await?;
         Ok(catalog.ok_or(CatalogMissing)?)
     }
 

@@ -163,6 +163,9 @@ mod tests {
         let [alice, bob, carol] = [app.user("alice").await, app.user("bob").await, app.user("carol").await];
         let den = alice.creates_room("Den").private().await.room_id();
         let lair = bob.creates_room("Lair").private().await.room_id();
+        // An invitation to a public room does not count: no list shows it, so the user could not decline it.
+        let plaza = bob.creates_room("Plaza").await.room_id();
+        bob.invites_to(&plaza).user(carol.id).await.expect(200);
         alice.invites_to(&den).user(carol.id).await.expect(200);
         // The rejected invitations do not count against the two that bob can send in a day.
         for _ in 0..3 {

@@ -25,13 +25,20 @@ use lease::Lease;
 /// be published.
 const RESERVE: TimeDelta = TimeDelta::seconds(30);
 
+/// A scheduled run creates and renames rooms for at most this long after its start. The next run begins a minute after it
+/// and imports newer results; it also continues with the rooms.
+const ROOM_TIME: TimeDelta = TimeDelta::seconds(40);
+
 /// Handles one invocation. A scheduled run has the payload `{}`. An operator sends a document to import,
 /// `{"rebuild": true}` to publish a snapshot of the stored rows, or `{"promote": 9}` to give match 9 more shards.
 ///
 /// One run works at a time. Lambda stops the invocation at `deadline`.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, FeedError> {
-    let until = deadline - RESERVE;
     let is_scheduled = event.as_object().is_some_and(serde_json::Map::is_empty);
+    let mut until = deadline - RESERVE;
+    if is_scheduled {
+        until = until.min(app.clock.now() + ROOM_TIME);
+    }
     if is_scheduled && app.config.feed.is_none() {
         import::promote::resume_all(&app).await;
         return Ok(json!({ "skipped": "no FeedUrl is configured" }));

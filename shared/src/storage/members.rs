@@ -435,7 +435,8 @@ impl Store {
         Ok(MembershipsPage { rows, is_last })
     }
 
-    /// Returns whether a user has at least `count` memberships of this kind. Eventually consistent.
+    /// Returns whether a user has at least `count` memberships of this kind. Counts only invitations to private rooms: the
+    /// user does not see the others, and can join these rooms anyway. Eventually consistent.
     pub async fn has_memberships(
         &self,
         user: UserId,
@@ -446,8 +447,10 @@ impl Store {
         loop {
             let page = self
                 .memberships_query(user, "user_id = :user")
-                .filter_expression("membership = :kind")
+                .filter_expression("membership = :kind AND (membership <> :invite OR is_private = :yes)")
                 .expression_attribute_values(":kind", text(kind.as_str()))
+                .expression_attribute_values(":invite", text(Membership::Invite.as_str()))
+                .expression_attribute_values(":yes", AttributeValue::Bool(true))
                 .select(Select::Count)
                 // Few users have more memberships than this.
                 .limit(i32::try_from(count).unwrap_or(i32::MAX))

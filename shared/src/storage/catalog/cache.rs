@@ -64,6 +64,8 @@ struct Entry {
 /// A failed load.
 #[derive(Debug, Clone, Copy)]
 struct Failure {
+    /// Whether the whole catalog was to be loaded.
+    is_whole: bool,
     at: DateTime<Utc>,
     /// How long to wait before the next attempt.
     pause: TimeDelta,
@@ -74,21 +76,27 @@ impl State {
         self.entry.as_ref().filter(|entry| entry.loaded.has(scope))
     }
 
+    /// Returns the last failure, if it was a load like this one. A part of the catalog may load while the whole does not.
+    fn failure(&self, scope: Scope) -> Option<Failure> {
+        self.failure.filter(|failure| failure.is_whole == (scope == Scope::All))
+    }
+
     /// Returns whether a load failed so recently that another attempt must wait.
-    fn must_wait(&self, now: DateTime<Utc>) -> bool {
-        self.failure.is_some_and(|failure| (failure.at..failure.at + failure.pause).contains(&now))
+    fn must_wait(&self, scope: Scope, now: DateTime<Utc>) -> bool {
+        let failure = self.failure(scope);
+        failure.is_some_and(|failure| (failure.at..failure.at + failure.pause).contains(&now))
     }
 }
 
 impl Cache {
     /// Returns the catalog with the matches in `scope`, and maybe others. Checks for a newer one if the last check was at
-    /// least `max_age` ago. Returns `None` before the first snapshot. If the check fails, returns the cached catalog,
+    /// least `max_age` ago. `now` reads the clock: a load takes time, and the pause after a failure begins with its end. Returns `None` before the first snapshot. If the check fails, returns the cached catalog,
     /// however old it is. Fails if it lacks matches in `scope`.
     pub async fn get(
         &self,
         store: &Store,
         scope: Scope,
-        now: DateTime<Utc>,
+        now: impl Fn() -> DateTime<Utc>,
         max_age: TimeDelta,
     ) -> Result<Option<Arc<Catalog>>, StoreError> {
         let error = match self.get_checked(store, scope, now, max_age).await {
@@ -106,31 +114,34 @@ impl Cache {
         &self,
         store: &Store,
         scope: Scope,
-        now: DateTime<Utc>,
+        now: impl Fn() -> DateTime<Utc>,
         max_age: TimeDelta,
     ) -> Result<Option<Arc<Catalog>>, StoreError> {
         let mut state = self.0.lock().await;
+        let began = now();
         if let Some(Entry { checked_at, loaded }) = state.cached(scope)
-            && now - *checked_at < max_age
+            && began - *checked_at < max_age
         {
             return Ok(Some(Arc::clone(&loaded.catalog)));
         }
-        if state.must_wait(now) {
+        if state.must_wait(scope, began) {
             return Err(StoreError::Contended { what: SNAPSHOT });
         }
         let cached = state.entry.as_ref().map(|entry| &entry.loaded);
         let loaded = match load(store, cached, scope).await {
             Ok(loaded) => loaded,
             Err(error) => {
-                let pause = state.failure.map_or(MIN_PAUSE, |last| (last.pause * 2).min(MAX_PAUSE));
-                state.failure = Some(Failure { at: now, pause });
+                let pause = state.failure(scope).map_or(MIN_PAUSE, |last| (last.pause * 2).min(MAX_PAUSE));
+                state.failure = Some(Failure { is_whole: scope == Scope::All, at: now(), pause });
                 return Err(error);
             }
         };
-        state.failure = None;
+        if state.failure(scope).is_some() {
+            state.failure = None;
+        }
         let catalog = loaded.as_ref().map(|loaded| Arc::clone(&loaded.catalog));
         if let Some(loaded) = loaded {
-            state.entry = Some(Entry { checked_at: now, loaded });
+            state.entry = Some(Entry { checked_at: began, loaded });
         }
         Ok(catalog)
     }

@@ -41,9 +41,13 @@ pub struct Index {
     chunks: BTreeMap<String, ChunkRef>,
 }
 
-/// The version of the encoding that this release reads and writes. The version grows with every change of a
-/// row's encoded fields or of their order.
-const FORMAT: u32 = 1;
+/// The version of the encoding and of the keys that this release writes. The version grows with every change of a row's
+/// encoded fields, of their order, or of the keys of parts. An import of a release that does not know the version builds a
+/// new snapshot from the rows.
+const FORMAT: u32 = 2;
+
+/// The version without own keys for parts. This release reads it, too.
+const EARLIER_FORMAT: u32 = 1;
 
 /// Where a chunk is stored: the snapshot that wrote it, and the number of parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +75,7 @@ impl Default for Index {
 impl Index {
     /// Returns the chunks by name. Fails if this release cannot read their encoding.
     pub fn chunks(&self) -> Result<BTreeMap<ChunkName, ChunkRef>, StoreError> {
-        if self.format != FORMAT {
+        if ![EARLIER_FORMAT, FORMAT].contains(&self.format) {
             return Err(StoreError::Unreadable("a snapshot of this program's format"));
         }
         self.chunks
@@ -85,6 +89,7 @@ impl Index {
 
     /// Adds or replaces a chunk. Returns the replaced chunk, if there was one.
     pub fn set(&mut self, name: ChunkName, chunk: ChunkRef) -> Option<ChunkRef> {
+        self.format = FORMAT;
         self.chunks.insert(name.to_string(), chunk)
     }
 

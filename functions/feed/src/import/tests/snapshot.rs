@@ -87,6 +87,7 @@ async fn a_snapshot_of_an_earlier_version_is_read() {
             item.insert("pk".into(), AttributeValue::S(format!("snapshot#{at}")));
             item.insert("sk".into(), AttributeValue::S(format!("{chunk}#{part}")));
         } else if sk == "index" {
+            item.insert("format".into(), AttributeValue::N("1".into()));
             let Some(AttributeValue::M(chunks)) = item.get_mut("chunks") else { panic!("no chunks") };
             for chunk in chunks.values_mut() {
                 let AttributeValue::M(chunk) = chunk else { panic!("not a chunk") };
