@@ -61,6 +61,10 @@ async fn a_prediction_earns_points_and_a_corrected_result_changes_the_points() {
     let room = shown["chat_room_id"].as_str().unwrap();
     let in_room = alice.lists_room_predictions(room).await.expect(200);
     assert_eq!(in_room["meta"]["total_predictions"], 0, "the room has no members");
+    alice.joins(room).await.expect(200);
+    let in_room = async || alice.lists_room_predictions(room).await.expect(200);
+    let in_room = eventually(in_room, |list| list["meta"]["total_predictions"] == 1).await;
+    assert_eq!(in_room["data"][0]["id"], prediction["id"]);
 
     let own = async |user: &User<HttpApi>| user.lists_own_predictions().await.expect_data(200)[0].clone();
     assert_eq!(own(&alice).await["points_earned"], Value::Null);
