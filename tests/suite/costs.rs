@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use touchline::api::{self, Anyone, Caller as _, Homeserver};
 use touchline::domain::UserId;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
-use touchline::domain::room::{Membership, Room, RoomId, member_shards};
+use touchline::domain::room::{Membership, RoomId};
 use touchline::domain::tally::UserStats;
 use touchline::storage::directory::RoomChange;
 use touchline::storage::predictions::NewPrediction;
@@ -338,9 +338,12 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
 async fn long_lists(app: &TestApp, all: &mut Measurements) {
     let list = "GET /api/auth/chat-rooms";
     let invited = app.user("fan.502").id(502).await;
-    store_rooms(app, &invited, 250, true, Membership::Invite).await;
+    app.store_rooms(invited.id, 250, true, Membership::Invite).await;
     let joined = app.user("fan.503").id(503).await;
-    store_rooms(app, &joined, 1_000, false, Membership::Join).await;
+    // The directory lists enough public rooms for a page.
+    for room in app.store_rooms(joined.id, 1_000, false, Membership::Join).await.iter().take(20) {
+        app.store.update_directories(&[RoomChange { old: None, new: Some(room) }]).await.unwrap();
+    }
     for (case, request, ceiling) in [
         ("a page of 20 of 250 invitations, warm", invited.lists_rooms(), (25.0, 0.0, 3)),
         ("a page of 20 of 1,000 joined rooms, warm", joined.lists_rooms().joined(), (25.0, 0.0, 3)),
@@ -354,31 +357,6 @@ async fn long_lists(app: &TestApp, all: &mut Measurements) {
         let response = request.per_page(20).await;
         assert_eq!(response.body["data"].as_array().unwrap().len(), 20);
         all.add(list, case, 200, ceiling, response);
-    }
-}
-
-/// Stores rooms of which a user has a membership, without the requests to create them. The directory lists the first
-/// 20, if they are public.
-async fn store_rooms(app: &TestApp, user: &User, count: u32, is_private: bool, membership: Membership) {
-    let now = app.clock.now();
-    for n in 0..count {
-        let room = Room {
-            room_id: RoomId::parse(&format!("!{}x{n}:touchline.local", user.id)).unwrap(),
-            name: format!("Stand {n}"),
-            topic: String::new(),
-            event_id: None,
-            creator_id: Some(UserId(1)),
-            is_private,
-            shards: member_shards(is_private),
-            created_at: now,
-            last_activity: now,
-        };
-        app.store.put_room(&room).await.unwrap();
-        app.store.apply_homeserver_membership(&room, UserId(user.id), membership, now).await.unwrap();
-        if n < 20 {
-            let change = RoomChange { old: None, new: Some(&room) };
-            app.store.update_directories(&[change]).await.unwrap();
-        }
     }
 }
 

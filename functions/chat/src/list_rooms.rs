@@ -21,8 +21,8 @@ const FIRST_READ: usize = 100;
 /// The maximum number of the caller's own rooms whose names one search compares.
 const MAX_COMPARED: usize = 200;
 
-/// How many of the caller's own rooms a search reads at once.
-const COMPARED_AT_ONCE: usize = 50;
+/// How many of the caller's own rooms a search reads in one batch.
+const COMPARED_IN_BATCH: usize = 50;
 
 /// With `joined`, lists all rooms that the caller has joined. Otherwise lists the private rooms that the
 /// caller has joined or is invited to, then the public rooms. A search by name over all public rooms uses the
@@ -75,7 +75,7 @@ struct Page<'a> {
     /// The text to search for. `None` if the request has no search text, or if the text has no searchable
     /// characters.
     needle: Option<Needle>,
-    /// Whether the first memberships that were read are the caller's first.
+    /// Whether the first read began at the caller's first membership.
     is_from_start: bool,
     /// Rooms that the caller has joined, among the memberships that were read.
     joined: HashSet<RoomId>,
@@ -163,8 +163,8 @@ impl Page<'_> {
             let own: Vec<RoomId> = rows.map(|row| row.room_id.clone()).collect();
             let mut unread = &own[..];
             while !unread.is_empty() {
-                let at_once = if self.needle.is_some() { COMPARED_AT_ONCE } else { self.remaining() };
-                let (part, later) = unread.split_at(unread.len().min(at_once));
+                let batch = if self.needle.is_some() { COMPARED_IN_BATCH } else { self.remaining() };
+                let (part, later) = unread.split_at(unread.len().min(batch));
                 if let Some(last) = self.add_own_part(part).await? {
                     return Ok(Some(last));
                 }

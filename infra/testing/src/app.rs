@@ -10,6 +10,7 @@ use chrono::TimeDelta;
 use lambda_http::Body;
 use serde_json::{Map, Value, json};
 use touchline::config::{Config, SmsSettings};
+use touchline::domain::room::{Membership, Room, RoomId, member_shards};
 use touchline::domain::{Phone, Token, UserId, Username};
 use touchline::ports::clock::Clock;
 use touchline::ports::random::Random;
@@ -173,6 +174,41 @@ impl TestApp {
     /// Prepares a new user, who is written straight to the store: no login, no text message.
     pub fn user(&self, username: &str) -> NewUserBuilder {
         NewUserBuilder { app: self.clone(), username: username.into(), id: None }
+    }
+
+    /// Stores rooms and a membership of the user in each of them, without the requests to create and join them. The rooms
+    /// have other ids if they are private, so both kinds can be stored for the same user.
+    ///
+    /// # Panics
+    ///
+    /// When the store fails.
+    pub async fn store_rooms(
+        &self,
+        user: u32,
+        count: u32,
+        is_private: bool,
+        membership: Membership,
+    ) -> Vec<Room> {
+        let (now, kind) = (self.clock.now(), if is_private { "den" } else { "stand" });
+        let mut rooms = Vec::new();
+        for n in 0..count {
+            let room = Room {
+                room_id: RoomId::parse(&format!("!{n:04}{kind}:touchline.local")).expect("a room id"),
+                name: format!("{kind}{n}"),
+                topic: String::new(),
+                event_id: None,
+                creator_id: Some(UserId(2)),
+                is_private,
+                shards: member_shards(is_private),
+                created_at: now,
+                last_activity: now,
+            };
+            self.store.put_room(&room).await.expect("the room is stored");
+            let stored = self.store.apply_homeserver_membership(&room, UserId(user), membership, now).await;
+            stored.expect("the membership is stored");
+            rooms.push(room);
+        }
+        rooms
     }
 
     /// Prepares a login through the API. The app must serve `login::router`.

@@ -107,7 +107,7 @@ async fn failed_requests_do_not_count() {
 }
 
 #[tokio::test]
-async fn requests_that_the_homeserver_does_not_answer_do_not_count() {
+async fn requests_without_a_response_of_the_homeserver_do_not_count() {
     let app = limited().start().await;
     let room = app.user("alice").await.creates_room("Den").private().await.room_id();
     let stored = app.store.room(&RoomId::parse(&room).unwrap()).await.unwrap().unwrap();

@@ -1,10 +1,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use touchline::domain::UserId;
-use touchline::domain::room::{Membership, Room, RoomId, member_shards};
+use touchline::domain::room::Membership;
 use touchline_testing::verbs::chat::ListRooms;
-use touchline_testing::{Request, Response, TestApp, User};
+use touchline_testing::{Request, Response, TestApp};
 
 use crate::testing::{app, listed, names, process_changes};
 
@@ -236,34 +235,6 @@ async fn joined_false_is_not_a_filter() {
     assert!(!names(&list).is_empty());
 }
 
-/// Stores rooms of which alice has a membership, without the requests to create them.
-async fn store_memberships(
-    app: &TestApp,
-    alice: &User,
-    count: u32,
-    is_private: bool,
-    membership: Membership,
-) {
-    let now = app.clock.now();
-    for n in 0..count {
-        let kind = if is_private { "den" } else { "stand" };
-        let room = Room {
-            room_id: RoomId::parse(&format!("!{n:04}{kind}:touchline.local")).unwrap(),
-            name: format!("{kind}{n}"),
-            topic: String::new(),
-            event_id: None,
-            creator_id: Some(UserId(2)),
-            is_private,
-            shards: member_shards(is_private),
-            created_at: now,
-            last_activity: now,
-        };
-        app.store.put_room(&room).await.unwrap();
-        let (user, at) = (UserId(alice.id), app.clock.now());
-        app.store.apply_homeserver_membership(&room, user, membership, at).await.unwrap();
-    }
-}
-
 fn reads(response: &Response) -> f64 {
     let cost = response.header("x-touchline-cost").unwrap();
     cost.split(' ').find_map(|part| part.strip_prefix("rcu=")).unwrap().parse().unwrap()
@@ -273,8 +244,8 @@ fn reads(response: &Response) -> f64 {
 #[tokio::test]
 async fn long_lists_show_each_room_once() {
     let (app, [alice, ..]) = app().await;
-    store_memberships(&app, &alice, 130, true, Membership::Invite).await;
-    store_memberships(&app, &alice, 120, false, Membership::Join).await;
+    app.store_rooms(alice.id, 130, true, Membership::Invite).await;
+    app.store_rooms(alice.id, 120, false, Membership::Join).await;
     process_changes(&app).await;
 
     let all = on_all_pages(alice.lists_rooms().per_page(50)).await;
@@ -301,7 +272,7 @@ async fn long_lists_show_each_room_once() {
 #[tokio::test]
 async fn a_page_costs_the_same_however_many_rooms_the_caller_has() {
     let (app, [alice, ..]) = app().await;
-    store_memberships(&app, &alice, 250, true, Membership::Invite).await;
+    app.store_rooms(alice.id, 250, true, Membership::Invite).await;
     let page = alice.lists_rooms().per_page(20).await;
     assert!(reads(&page) < 25.0, "{}", reads(&page));
     // 20 rooms, their counts, and 100 memberships.

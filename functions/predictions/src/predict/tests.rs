@@ -63,7 +63,7 @@ async fn a_prediction_is_not_stored_or_rejected_with_an_old_catalog() {
         app.faults.set(|_| Fault::None);
         let own = alice.lists_own_predictions().await.expect_data(200);
         assert_eq!(own[0]["prediction"], "away");
-        // After a failed check, the next one waits.
+        // The next check happens only after a pause.
         alice.predicts(1).home().await.expect_error(503, "busy");
         app.clock.advance(TimeDelta::milliseconds(250));
         assert_eq!(alice.predicts(1).home().await.status, allowed);

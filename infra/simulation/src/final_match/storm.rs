@@ -25,8 +25,10 @@ pub struct Storm {
     pub settings: Settings,
 }
 
-/// The months of the catalog: most of them are past.
+/// How many months the catalog has.
 pub const MONTHS: u32 = 36;
+
+/// How many of these months are over.
 const PAST_MONTHS: u32 = 30;
 
 const TEAMS: u32 = 1_000;

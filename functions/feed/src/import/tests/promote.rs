@@ -138,7 +138,7 @@ async fn a_match_with_predictions_is_not_promoted() {
 }
 
 #[tokio::test]
-async fn matches_that_cannot_be_promoted_are_refused_with_the_reason() {
+async fn matches_that_cannot_be_promoted_are_rejected_with_the_reason() {
     let (app, _) = app().await;
     let mut live = one_match();
     live["events"][0]["status"] = json!("live");
@@ -203,7 +203,7 @@ async fn an_unpublished_pause_does_not_count_as_waiting() {
     assert_eq!(published(&app).await.shards, 4);
 }
 
-/// A crash left the note about an earlier pause. It says nothing about the pause of now.
+/// A crash left the note about an earlier pause. It does not apply to the current pause.
 #[tokio::test]
 async fn the_note_of_an_earlier_pause_does_not_count() {
     let (app, _) = app().await;
