@@ -19,7 +19,7 @@ use touchline::domain::tally::{Counters, EventTally, RoomCounts, UserStats, diff
 use touchline::storage::StoreError;
 use touchline::storage::exactly_once::Addition;
 use touchline::storage::stream::{Batch, Change, Record};
-use touchline::storage::tallies::Aggregate;
+use touchline::storage::tallies::{Aggregate, Whole};
 
 use copies::CONCURRENT_WRITES;
 
@@ -63,7 +63,7 @@ impl<'a> PendingCounts<'a> {
                 Change::Prediction { shard, old, new } => {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };
                     let (old, new) = (old.as_ref(), new.as_ref());
-                    let event = Aggregate::Event(row.event_id);
+                    let event = Aggregate::EventPart { event: row.event_id, shard: *shard };
                     let counts = difference(|row| EventTally::of(row, *shard), old, new);
                     add(&mut pending.events, event, index, record, counts);
                     let user = Aggregate::User(row.user_id);
@@ -71,7 +71,7 @@ impl<'a> PendingCounts<'a> {
                 }
                 Change::Member { shard, old, new, .. } => {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };
-                    let room = Aggregate::Room(row.room_id.clone());
+                    let room = Aggregate::RoomPart { room: row.room_id.clone(), shard: *shard };
                     let counts = difference(|row| RoomCounts::of(row, *shard), old.as_ref(), new.as_ref());
                     add(&mut pending.rooms, room, index, record, counts);
                 }
@@ -81,13 +81,37 @@ impl<'a> PendingCounts<'a> {
         pending
     }
 
-    /// Writes every group. Returns the index of the first record in a failed group.
+    /// Writes every group, and the sums of the matches and rooms that have changed. Returns the index of the first record
+    /// in a failed group.
     async fn write(&self, app: &App) -> Option<usize> {
         let events = write(app, &self.events).await;
         let users = write(app, &self.users).await;
         let rooms = write(app, &self.rooms).await;
-        events.into_iter().chain(users).chain(rooms).min()
+        let sums = self.roll_up(app).await;
+        events.into_iter().chain(users).chain(rooms).chain(sums).min()
     }
+
+    /// Adds up the parts of all matches and rooms of the batch. A redelivered record repeats this, although its part
+    /// already includes it: the first invocation may have ended in between.
+    async fn roll_up(&self, app: &App) -> Option<usize> {
+        let mut first_records: BTreeMap<Whole, usize> = BTreeMap::new();
+        for (whole, index) in first_records_of(&self.events).chain(first_records_of(&self.rooms)) {
+            let first = first_records.entry(whole).or_insert(index);
+            *first = index.min(*first);
+        }
+        let sums = first_records.into_iter().map(|(whole, first)| async move {
+            let error = app.store.roll_up(&whole).await.err()?;
+            tracing::warn!(%error, ?whole, "cannot add up counters; their records will be redelivered");
+            Some(first)
+        });
+        let failed: Vec<Option<usize>> = stream::iter(sums).buffer_unordered(CONCURRENT_WRITES).collect().await;
+        failed.into_iter().flatten().min()
+    }
+}
+
+/// Returns the match or room of each group, with the index of the group's first record.
+fn first_records_of<C>(additions: &Additions<'_, C>) -> impl Iterator<Item = (Whole, usize)> {
+    additions.iter().filter_map(|((aggregate, _), group)| Some((aggregate.whole()?, group.first()?.0)))
 }
 
 fn add<'a, C: Counters>(

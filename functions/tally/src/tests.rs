@@ -51,6 +51,14 @@ fn record(sequence: u64, event: u32, user: u32, old: Option<Row>, new: Option<Ro
     json!({ "eventSource": "aws:dynamodb", "dynamodb": dynamodb })
 }
 
+/// Moves a record to another shard of its match.
+fn in_shard(event: u32, shard: u32, mut record: Value) -> Value {
+    let pk = json!({ "S": format!("event#{event}#{shard}") });
+    record["dynamodb"]["NewImage"]["pk"] = pk.clone();
+    record["dynamodb"]["Keys"]["pk"] = pk;
+    record
+}
+
 fn batch(shard: &str, records: &[Value]) -> Value {
     json!({ "Records": records, "shardId": format!("shardId-{shard}") })
 }
@@ -184,6 +192,42 @@ async fn positions_in_old_shards_are_removed() {
     let dump = app.dump().await;
     let positions = dump.matches("seen:").count();
     assert!((6..=10).contains(&positions), "expected the last 36 hours, found {positions} positions");
+}
+
+/// The predictions for a popular match come from many stream shards. Requests read the sums of all shards, and every
+/// fold writes one part, so neither may grow with the number of stream shards.
+#[tokio::test]
+async fn positions_are_not_in_the_item_that_requests_read_and_each_part_has_its_own() {
+    let app = app().await;
+    for shard in 0..64_u32 {
+        let record = in_shard(9, shard, record(1, 9, shard + 1, None, Some(HOME)));
+        assert_eq!(deliver(&app, &format!("{shard}-abcdef"), &[record]).await, None);
+    }
+    let tally = app.store.event_tally(9).await.unwrap();
+    assert_eq!(tally.counts.predictions, 64);
+    assert_eq!(tally.shards.used(64, 64).len(), 64);
+    let dump = app.dump().await;
+    let items: Vec<&str> = dump.lines().filter(|line| line.contains("event#9")).collect();
+    let with_position = items.iter().filter(|item| item.contains("seen:")).count();
+    assert_eq!((items.len(), with_position), (65, 64), "{dump}");
+    assert_eq!(dump.matches("seen:").count(), 64, "{dump}");
+}
+
+/// An invocation can end after it has written a part. The redelivered record is in the part already, but not in the sums.
+#[tokio::test]
+async fn sums_that_were_not_written_are_written_by_the_redelivery() {
+    for operation in ["Query", "PutItem"] {
+        let app = app().await;
+        let records = [record(1, 9, 7, None, Some(HOME))];
+        app.faults.set(move |attempt| {
+            if attempt.operation == operation { Fault::FailBefore } else { Fault::None }
+        });
+        assert_eq!(deliver(&app, "a", &records).await.as_deref(), Some("1"));
+        app.faults.clear();
+        assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 0);
+        assert_eq!(deliver(&app, "a", &records).await, None);
+        assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 1);
+    }
 }
 
 /// DynamoDB replaces a shard every few hours, but it does not promise to.
@@ -322,9 +366,10 @@ async fn counters_equal_a_recount_after_redeliveries_and_failed_writes() {
     let faults = SeededRandom::new(7);
     app.faults.set(move |attempt| {
         let random: &dyn Random = &faults;
+        let is_write = ["UpdateItem", "PutItem"].contains(&attempt.operation);
         match random.below(10) {
-            0 if attempt.operation == "UpdateItem" => Fault::FailBefore,
-            1 if attempt.operation == "UpdateItem" => Fault::FailAfter,
+            0 if is_write => Fault::FailBefore,
+            1 if is_write => Fault::FailAfter,
             _ => Fault::None,
         }
     });

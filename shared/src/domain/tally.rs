@@ -40,6 +40,13 @@ macro_rules! counters {
             fn fields(&self) -> Vec<(Cow<'static, str>, i64)> {
                 vec![$((stringify!($field).into(), self.$field)),*]
             }
+
+            fn set(&mut self, name: &str, count: i64) {
+                match name {
+                    $(stringify!($field) => self.$field = count,)*
+                    _ => {}
+                }
+            }
         }
     };
 }
@@ -49,6 +56,9 @@ pub trait Counters: Clone + Default + PartialEq + AddAssign + Sub<Output = Self>
     /// Returns the name and the value of each counter. The counter is stored in the attribute of that name. A
     /// missing attribute means zero.
     fn fields(&self) -> Vec<(Cow<'static, str>, i64)>;
+
+    /// Sets the counter that is stored under `name`. Ignores names of other attributes.
+    fn set(&mut self, name: &str, count: i64);
 }
 
 counters! {
@@ -106,7 +116,7 @@ impl ShardRows {
     }
 
     /// Sets the counter that is stored under `name`. Ignores names of other attributes.
-    pub fn set_stored(&mut self, name: &str, count: i64) {
+    fn set(&mut self, name: &str, count: i64) {
         if let Some(shard) = name.strip_prefix(Self::SHARD).and_then(|shard| shard.parse().ok()) {
             self.0.insert(shard, count);
         }
@@ -171,6 +181,11 @@ impl Counters for EventTally {
     fn fields(&self) -> Vec<(Cow<'static, str>, i64)> {
         self.counts.fields().into_iter().chain(self.shards.fields()).collect()
     }
+
+    fn set(&mut self, name: &str, count: i64) {
+        self.counts.set(name, count);
+        self.shards.set(name, count);
+    }
 }
 
 /// Counts of the members of a room: in total, by shard, by primary team and by the day they were last seen.
@@ -208,17 +223,6 @@ impl RoomCounts {
             shards: ShardRows::one(shard),
             teams: member.team.map(|team| (team, 1)).into_iter().collect(),
             days: member.seen.map(|day| (day, 1)).into_iter().collect(),
-        }
-    }
-
-    /// Sets the counter that is stored under `name`, except for the totals. Ignores names of other attributes.
-    pub fn set_stored(&mut self, name: &str, count: i64) {
-        if let Some(team) = name.strip_prefix(Self::TEAM).and_then(|team| team.parse().ok()) {
-            self.teams.insert(team, count);
-        } else if let Some(day) = name.strip_prefix(Self::DAY).and_then(|day| day.parse().ok()) {
-            self.days.insert(Day(day), count);
-        } else {
-            self.shards.set_stored(name, count);
         }
     }
 
@@ -272,6 +276,17 @@ impl Counters for RoomCounts {
         let teams = self.teams.iter().map(|(team, count)| (format!("{}{team}", Self::TEAM).into(), *count));
         let days = self.days.iter().map(|(day, count)| (format!("{}{}", Self::DAY, day.0).into(), *count));
         self.totals.fields().into_iter().chain(self.shards.fields()).chain(teams).chain(days).collect()
+    }
+
+    fn set(&mut self, name: &str, count: i64) {
+        if let Some(team) = name.strip_prefix(Self::TEAM).and_then(|team| team.parse().ok()) {
+            self.teams.insert(team, count);
+        } else if let Some(day) = name.strip_prefix(Self::DAY).and_then(|day| day.parse().ok()) {
+            self.days.insert(Day(day), count);
+        } else {
+            self.totals.set(name, count);
+            self.shards.set(name, count);
+        }
     }
 }
 
@@ -379,7 +394,7 @@ mod tests {
         let mut rows = ShardRows::default();
         assert_eq!(rows.used(0, 64), []);
         for (name, count) in [("in:7", 2), ("in:9", 0), ("in:40", 1), ("home", 5)] {
-            rows.set_stored(name, count);
+            rows.set(name, count);
         }
         assert_eq!(rows.used(3, 64), [(7, 2), (40, 1)]);
         assert_eq!(rows.used(5, 4), [(0, 2), (1, 2), (2, 2), (3, 2)]);

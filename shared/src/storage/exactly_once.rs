@@ -71,8 +71,8 @@ impl Store {
                 .expression_attribute_values(":last", number(last.sequence.number()))
                 .return_values(ReturnValue::AllNew)
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            // The version grows with every write. `Store::copy_stats` compares it with the version of the
-            // copy in a membership.
+            // The version grows with every fold. `Store::copy_stats` compares it with the version of the
+            // copy in a membership, and `Store::roll_up` adds up the versions of the parts.
             let mut adds = vec!["version :one".to_owned()];
             update = update.expression_attribute_values(":one", number(1));
             for (at, (name, count)) in fields.into_iter().enumerate() {

@@ -248,7 +248,21 @@ pub fn stats_owner(pk: &str, sk: &str) -> Option<UserId> {
 /// Returns the key of the counters of a match's predictions.
 #[must_use]
 pub fn event_tally(event: u32) -> Key {
-    key(format!("event#{event}"), "tally")
+    key(format!("event#{event}"), TALLY)
+}
+
+/// Returns the key of the counters of one shard of a match's predictions.
+#[must_use]
+pub fn event_tally_part(event: u32, shard: u8) -> Key {
+    key(format!("event#{event}"), tally_part(shard))
+}
+
+/// The sort key of the counters of a match or a room, and the prefix of the sort keys of their parts. One query reads all of
+/// them.
+pub const TALLY: &str = "tally";
+
+fn tally_part(shard: u8) -> String {
+    format!("{TALLY}#{shard}")
 }
 
 // wallets
@@ -299,7 +313,13 @@ pub fn is_room(pk: &str, sk: &str) -> bool {
 /// Returns the key of a room's counters.
 #[must_use]
 pub fn room_tally(room: &RoomId) -> Key {
-    key(format!("room#{}", room.as_str()), "tally")
+    key(format!("room#{}", room.as_str()), TALLY)
+}
+
+/// Returns the key of the counters of one shard of a room's members.
+#[must_use]
+pub fn room_tally_part(room: &RoomId, shard: u8) -> Key {
+    key(format!("room#{}", room.as_str()), tally_part(shard))
 }
 
 /// Returns the partition of one shard of a room's members. It never equals the partition of a [`room`], because

@@ -244,11 +244,6 @@ impl Store {
 
     /// Reads the counters of a room, eventually consistent. All are zero if none are stored.
     pub async fn room_counts(&self, room: &RoomId) -> Result<RoomCounts, StoreError> {
-        let (totals, others) = self.stored_counts(&self.tables.rooms, keys::room_tally(room)).await?;
-        let mut counts = RoomCounts { totals, ..RoomCounts::default() };
-        for (name, count) in others {
-            counts.set_stored(&name, count);
-        }
-        Ok(counts)
+        self.counters(&self.tables.rooms, keys::room_tally(room)).await
     }
 }

@@ -1,84 +1,163 @@
-//! Reads the counters of matches and users. The Lambda function `tally` writes them with `Store::fold`, in
-//! `exactly_once.rs`.
+//! Reads the counters of matches, rooms and users. The Lambda function `tally` writes them.
+//!
+//! A match or a room has a counter item for each of its shards: a part. [`Store::fold`](super::exactly_once) adds
+//! changes to a part. [`Store::roll_up`] then stores the sums of all parts in the item that requests read. A part also
+//! holds positions in stream shards. All rows that it counts have one partition key, so their changes come from one
+//! stream shard at a time. With one item for all shards, a popular match would have hundreds of positions: every fold
+//! would write them, and every request would read them.
+//!
+//! The statistics of a user are one item. A user changes few rows in a day, so the item has few positions.
 
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
+use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
-use super::store::{Reads, Store};
+use super::store::{Reads, Store, every_item};
 use crate::config::Tables;
-use crate::domain::tally::{Counters, EventCounts, EventTally, UserStats};
+use crate::domain::tally::{Counters, EventCounts, EventTally, RoomCounts, UserStats};
 use crate::domain::{RoomId, UserId};
 
-/// Identifies a set of counters by its owner: a match, a user or a room.
+/// Identifies a counter item to which [`Store::fold`] adds changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aggregate {
-    Event(u32),
+    /// The predictions in one shard of a match.
+    EventPart { event: u32, shard: u8 },
+    /// The predictions of a user.
     User(UserId),
-    Room(RoomId),
+    /// The members in one shard of a room.
+    RoomPart { room: RoomId, shard: u8 },
 }
 
 impl Aggregate {
     pub(super) fn key(&self) -> Key {
         match self {
-            Self::Event(event) => keys::event_tally(*event),
+            Self::EventPart { event, shard } => keys::event_tally_part(*event, *shard),
             Self::User(user) => keys::user_stats(*user),
-            Self::Room(room) => keys::room_tally(room),
+            Self::RoomPart { room, shard } => keys::room_tally_part(room, *shard),
         }
     }
 
     pub(super) fn table<'a>(&self, tables: &'a Tables) -> &'a str {
         match self {
-            Self::Event(_) | Self::User(_) => &tables.predictions,
-            Self::Room(_) => &tables.rooms,
+            Self::EventPart { .. } | Self::User(_) => &tables.predictions,
+            Self::RoomPart { .. } => &tables.rooms,
         }
     }
 
-    /// Returns the name and value of the id attribute. A batch read returns items in any order, and its
-    /// caller identifies them by this attribute.
+    /// Returns the name and value of the id attribute.
     pub(super) fn id_attribute(&self) -> (&'static str, AttributeValue) {
         match self {
-            Self::Event(event) => ("event_id", number(event)),
+            Self::EventPart { event, .. } => event_id(*event),
             Self::User(user) => ("user_id", number(user)),
-            Self::Room(room) => ("room_id", text(room.as_str())),
+            Self::RoomPart { room, .. } => room_id(room),
+        }
+    }
+
+    /// Returns the match or the room of a part, or `None` for a user.
+    #[must_use]
+    pub fn whole(&self) -> Option<Whole> {
+        match self {
+            Self::EventPart { event, .. } => Some(Whole::Event(*event)),
+            Self::User(_) => None,
+            Self::RoomPart { room, .. } => Some(Whole::Room(room.clone())),
         }
     }
 }
 
+fn event_id(event: u32) -> (&'static str, AttributeValue) {
+    ("event_id", number(event))
+}
+
+fn room_id(room: &RoomId) -> (&'static str, AttributeValue) {
+    ("room_id", text(room.as_str()))
+}
+
+/// Identifies counters that have parts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whole {
+    Event(u32),
+    Room(RoomId),
+}
+
+/// The attribute that holds the sum of the versions of the parts.
+const SUMMED: &str = "summed";
+
 impl Store {
-    /// Reads the counters of a match, eventually consistent. All are zero before the first prediction.
-    pub async fn event_tally(&self, event: u32) -> Result<EventTally, StoreError> {
-        let (counts, others) = self.stored_counts(&self.tables.predictions, keys::event_tally(event)).await?;
-        let mut tally = EventTally { counts, ..EventTally::default() };
-        for (name, count) in others {
-            tally.shards.set_stored(&name, count);
+    /// Stores the sums of the parts of a match or a room, unless sums of later versions are stored. The version of
+    /// a part grows with every fold, so the sum of the versions tells which sums are later. Idempotent. Call it after every fold.
+    pub async fn roll_up(&self, whole: &Whole) -> Result<(), StoreError> {
+        match whole {
+            Whole::Event(event) => {
+                let (table, key) = (&self.tables.predictions, keys::event_tally(*event));
+                self.roll_up_item::<EventTally>(table, key, event_id(*event)).await
+            }
+            Whole::Room(room) => {
+                let (table, key) = (&self.tables.rooms, keys::room_tally(room));
+                self.roll_up_item::<RoomCounts>(table, key, room_id(room)).await
+            }
         }
-        Ok(tally)
     }
 
-    /// Reads counters, eventually consistent: the totals, and the other attributes with small numbers by name. Most of
-    /// these are counters with an id in their name.
-    pub(super) async fn stored_counts<T: Counters + DeserializeOwned>(
+    async fn roll_up_item<C: Counters>(
         &self,
         table: &str,
         key: Key,
-    ) -> Result<(T, Vec<(String, i64)>), StoreError> {
-        #[derive(Deserialize)]
-        struct StoredCounts<T> {
-            #[serde(flatten)]
-            totals: T,
-            #[serde(flatten)]
-            others: BTreeMap<String, Value>,
+        (id_name, id): (&str, AttributeValue),
+    ) -> Result<(), StoreError> {
+        let query = self
+            .client
+            .query()
+            .table_name(table)
+            .key_condition_expression("pk = :pk AND begins_with(sk, :tally)")
+            .expression_attribute_values(":pk", text(&key.pk))
+            .expression_attribute_values(":tally", text(keys::TALLY))
+            // The last fold must be in the sums: no later fold may follow that would repair them.
+            .consistent_read(true);
+        let (mut sums, mut versions, mut stored) = (C::default(), 0, None);
+        for item in every_item(query).await? {
+            if item.get("sk") == Some(&text(&key.sk)) {
+                stored = integer(&item, SUMMED);
+            } else {
+                sums += read_counters(&item);
+                versions += integer(&item, "version").unwrap_or(0);
+            }
         }
-        let stored: Option<StoredCounts<T>> = self.get(table, key, Reads::Eventual).await?;
-        let Some(StoredCounts { totals, others }) = stored else { return Ok((T::default(), Vec::new())) };
-        Ok((totals, others.into_iter().filter_map(|(name, count)| Some((name, count.as_i64()?))).collect()))
+        if stored.is_some_and(|stored| stored >= versions) {
+            return Ok(());
+        }
+        let mut item = Item::from(key);
+        item.insert(id_name.to_owned(), id);
+        item.insert(SUMMED.to_owned(), number(versions));
+        let fields = sums.fields().into_iter().filter(|(_, count)| *count != 0);
+        item.extend(fields.map(|(name, count)| (name.into_owned(), number(count))));
+        let put = self
+            .client
+            .put_item()
+            .table_name(table)
+            .set_item(Some(item))
+            .condition_expression("attribute_not_exists(#summed) OR #summed < :summed")
+            .expression_attribute_names("#summed", SUMMED)
+            .expression_attribute_values(":summed", number(versions))
+            .send()
+            .await;
+        // If the condition fails, a concurrent invocation has stored later sums.
+        condition_held("PutItem", put).map(|_| ())
+    }
+
+    /// Reads the counters of a match, eventually consistent. All are zero before the first prediction.
+    pub async fn event_tally(&self, event: u32) -> Result<EventTally, StoreError> {
+        self.counters(&self.tables.predictions, keys::event_tally(event)).await
+    }
+
+    /// Reads counters, eventually consistent. All are zero if there is no such item.
+    pub(super) async fn counters<C: Counters>(&self, table: &str, key: Key) -> Result<C, StoreError> {
+        let found = self.get_item(table, key, Reads::Eventual).await?;
+        Ok(found.as_ref().map_or_else(C::default, read_counters))
     }
 
     /// Reads the totals of a match, eventually consistent. All are zero before the first prediction.
@@ -107,8 +186,7 @@ impl Store {
     /// Reads a user's statistics over all matches, eventually consistent. All are zero before the user's first
     /// settled prediction.
     pub async fn user_stats(&self, user: UserId) -> Result<UserStats, StoreError> {
-        let found = self.get(&self.tables.predictions, keys::user_stats(user), Reads::Eventual).await?;
-        Ok(found.map_or_else(UserStats::default, |found: VersionedStats| found.stats))
+        self.counters(&self.tables.predictions, keys::user_stats(user)).await
     }
 
     /// Reads a user's statistics with their version, strongly consistent. Returns `None` before the user's first
@@ -116,6 +194,22 @@ impl Store {
     pub async fn versioned_stats(&self, user: UserId) -> Result<Option<VersionedStats>, StoreError> {
         self.get(&self.tables.predictions, keys::user_stats(user), Reads::Consistent).await
     }
+}
+
+/// Reads the counters of an item. Ignores its other attributes.
+fn read_counters<C: Counters>(item: &Item) -> C {
+    let mut counters = C::default();
+    for name in item.keys() {
+        if let Some(count) = integer(item, name) {
+            counters.set(name, count);
+        }
+    }
+    counters
+}
+
+/// Returns the value of an attribute, if it is an integer of at most 64 bits.
+fn integer(item: &Item, name: &str) -> Option<i64> {
+    item.get(name)?.as_n().ok()?.parse().ok()
 }
 
 /// A user's statistics, and a version that grows with every change.

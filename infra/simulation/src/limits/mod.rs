@@ -90,6 +90,7 @@ impl Affected {
 pub struct Settings {
     /// How many fans one fan stands for.
     pub scale: u32,
+    /// What the tables with a `WarmThroughput` in the template are ready for, and the quota of each table.
     pub table: Warmth,
     /// The gateway's limit for each route.
     pub route: Throttle,
@@ -172,10 +173,17 @@ impl Limits {
     #[must_use]
     pub fn new(settings: Settings, stack: &Stack) -> Self {
         let now = Instant::now();
-        let tables = stack
-            .tables
-            .iter()
-            .map(|table| (table.name.clone(), LimitedTable::new(table, settings.table, settings.scale, now)));
+        let tables = stack.tables.iter().map(|table| {
+            // The template's parameters apply to some of the tables.
+            let parameters = table.properties["WarmThroughput"].to_string();
+            let warm = |unit: &str, warm: f64, new: f64| if parameters.contains(unit) { warm } else { new };
+            let warm = Throughput {
+                reads: warm("ReadUnitsPerSecond", settings.table.warm.reads, NEW_TABLE.reads),
+                writes: warm("WriteUnitsPerSecond", settings.table.warm.writes, NEW_TABLE.writes),
+            };
+            let warmth = Warmth { warm, ..settings.table };
+            (table.name.clone(), LimitedTable::new(table, warmth, settings.scale, now))
+        });
         let mut memory: BTreeMap<String, u32> =
             stack.functions.iter().map(|function| (function.name.clone(), function.memory_mb)).collect();
         memory.extend(settings.tally_memory.map(|tally| ("tally".to_owned(), tally)));
@@ -274,11 +282,13 @@ impl Limits {
         if is_http { self.settings.scale } else { 1 }
     }
 
-    /// Returns how often an access counts. `tally` adds each batch to the counters of its match once. An import does not
-    /// depend on the number of fans.
+    /// Returns how often an access counts. `tally` adds each batch to the counters of its match once, in a part for each
+    /// shard. An import does not depend on the number of fans.
     #[must_use]
     pub fn weight(&self, function: &str, access: &Access) -> u32 {
-        let is_once = function == "feed" || (function == "tally" && access.key.sk == "tally");
+        // The partition of the counters. Those of the predictions end with the number of a shard.
+        let is_counters = access.key.pk.strip_prefix("event#").is_some_and(|event| !event.contains('#'));
+        let is_once = function == "feed" || (function == "tally" && is_counters);
         if is_once { 1 } else { self.settings.scale }
     }
 

@@ -48,6 +48,7 @@ fn keys_of_the_catalog_table_keep_their_format() {
 fn keys_of_the_predictions_table_keep_their_format() {
     assert_eq!(flat(&prediction(9, 64, UserId(7))), "event#9#23/user#7");
     assert_eq!(flat(&event_tally(9)), "event#9/tally");
+    assert_eq!(flat(&event_tally_part(9, 23)), "event#9/tally#23");
     assert_eq!(flat(&settlement(9)), "event#9/settlement");
     assert_eq!(flat(&due(9)), "due/event#9");
     assert_eq!(flat(&user_stats(UserId(7))), "user#7/stats");
@@ -57,7 +58,7 @@ fn keys_of_the_predictions_table_keep_their_format() {
 fn is_prediction_accepts_only_the_keys_of_predictions() {
     let is_prediction = |key: &Key| super::is_prediction(&key.pk, &key.sk);
     assert!(is_prediction(&prediction(9, 4, UserId(7))));
-    let others = [event_tally(9), settlement(9), due(9), user_stats(UserId(7))];
+    let others = [event_tally(9), event_tally_part(9, 23), settlement(9), due(9), user_stats(UserId(7))];
     assert!(!others.iter().any(is_prediction));
 }
 
@@ -79,6 +80,7 @@ fn keys_of_the_rooms_table_keep_their_format() {
     let id = RoomId::parse("!x:server").unwrap();
     assert_eq!(flat(&room(&id)), "room#!x:server/room");
     assert_eq!(flat(&room_tally(&id)), "room#!x:server/tally");
+    assert_eq!(flat(&room_tally_part(&id, 23)), "room#!x:server/tally#23");
     assert_eq!(flat(&member(&id, 64, UserId(7))), "room#!x:server#23/member#7");
     assert_eq!(flat(&room_creation(UserId(7), "ab")), "making#7/ab");
     assert_eq!(flat(&push("ab")), "push#ab/done");
@@ -89,7 +91,7 @@ fn is_member_accepts_only_the_keys_of_memberships() {
     let id = RoomId::parse("!x:server").unwrap();
     let is_member = |key: &Key| super::is_member(&key.pk, &key.sk);
     assert!(is_member(&member(&id, 1, UserId(7))));
-    assert!(!is_member(&room(&id)) && !is_member(&room_tally(&id)));
+    assert!(!is_member(&room(&id)) && !is_member(&room_tally(&id)) && !is_member(&room_tally_part(&id, 23)));
 }
 
 /// A suffix for each letter would make the import of a season slow: its 380 rooms have 10,000 letters.
