@@ -4,6 +4,7 @@ mod bad_input;
 mod chat;
 mod coins;
 mod feed;
+mod load;
 mod login;
 mod matches;
 mod predictions;

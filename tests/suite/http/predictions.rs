@@ -6,7 +6,7 @@ use touchline_testing::User;
 use crate::target::{HttpApi, eventually};
 
 /// Imports a match that kicks off in an hour, in a league that no other test uses.
-async fn new_match(app: &HttpApi) -> Value {
+pub async fn new_match(app: &HttpApi) -> Value {
     let random: &dyn Random = &SystemRandom;
     let id = 2_000_000 + random.below(1_000_000_000);
     let start = SystemClock.now() + chrono::TimeDelta::hours(1);
