@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use touchline::domain::promotion::{FEATURED_SHARDS, SHARDS};
 use touchline_simulation::final_match::storm::{self, Storm, StormOutcome};
 use touchline_simulation::final_match::{Arrivals, Setup, play};
 use touchline_simulation::limits::{Affected, Cause, NEW_TABLE, Settings, Throughput, Warmth};
@@ -25,7 +26,7 @@ fn ample(scale: u32) -> Settings {
 }
 
 fn setup(settings: Settings) -> Setup {
-    Setup { seed: 1, fans: FANS.try_into().unwrap(), is_featured: true, arrivals: Arrivals::Late, settings }
+    Setup { seed: 1, fans: FANS.try_into().unwrap(), shards: FEATURED_SHARDS, arrivals: Arrivals::Late, settings }
 }
 
 #[test]
@@ -59,7 +60,7 @@ fn low_limits_throttle_for_their_cause_and_what_was_accepted_is_exact() {
     let one_partition = Throughput { reads: 3_000.0, writes: 1_000.0 };
     let mut partition = setup(ample(scale));
     partition.settings.table.warm = one_partition;
-    partition.is_featured = false;
+    partition.shards = SHARDS;
     let mut table = setup(ample(scale));
     table.settings.table.quota = Throughput { reads: 1e6, writes: 1_000.0 };
     let mut gateway = setup(ample(scale));

@@ -1,6 +1,7 @@
 use super::Secret;
 use super::variables::{ConfigError, Variables};
 use crate::domain::catalog::FeaturedTournaments;
+use crate::domain::promotion::{FEATURED_SHARDS, SHARDS};
 
 const FORMATS: [&str; 3] = ["touchline", "football-data.org/v4", "openfootball"];
 
@@ -30,6 +31,11 @@ impl FeedSettings {
 /// Reads the names of the featured tournaments. Imports by an operator use them too, so they do not depend on a URL.
 pub(super) fn featured_tournaments(vars: &Variables<'_>) -> FeaturedTournaments {
     FeaturedTournaments::parse(&vars.get("FEATURED_TOURNAMENTS").unwrap_or_default())
+}
+
+/// Reads the number of shards of a featured match. It does not change matches that are stored.
+pub(super) fn featured_shards(vars: &Variables<'_>) -> Result<u8, ConfigError> {
+    vars.within("FEATURED_SHARDS", FEATURED_SHARDS, SHARDS..=u8::MAX)
 }
 
 fn format(vars: &Variables<'_>) -> Result<String, ConfigError> {

@@ -59,6 +59,8 @@ pub struct Config {
     pub feed: Option<FeedSettings>,
     /// The tournaments that are featured, whatever their feed says.
     pub featured_tournaments: FeaturedTournaments,
+    /// The number of shards that a featured match gets.
+    pub featured_shards: u8,
 }
 
 impl Config {
@@ -87,6 +89,7 @@ impl Config {
             edge: EdgeSettings::read(&vars)?,
             feed: FeedSettings::read(&vars)?,
             featured_tournaments: feed::featured_tournaments(&vars),
+            featured_shards: feed::featured_shards(&vars)?,
         })
     }
 

@@ -8,7 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::catalog::{Match, Pause};
 
-/// The number of shards of a featured match. They accept 64,000 predictions a second.
+/// The number of shards of a featured match, unless the configuration has another. They accept 64,000 predictions a
+/// second, if each has a partition of its own.
 pub const FEATURED_SHARDS: u8 = 64;
 
 /// The number of shards of any other match. They accept 4,000 predictions a second.
@@ -48,10 +49,10 @@ impl Match {
         Ok(Self { pause: Some(Pause::beginning(now)), ..self.clone() })
     }
 
-    /// Ends the pause. If the match has a prediction, it keeps its shards.
+    /// Ends the pause. The match then has at least `featured` shards. But if it has a prediction, it keeps its shards.
     #[must_use]
-    pub fn after_pause(&self, has_predictions: bool) -> Self {
-        let shards = if has_predictions { self.shards } else { self.shards.max(FEATURED_SHARDS) };
+    pub fn after_pause(&self, has_predictions: bool, featured: u8) -> Self {
+        let shards = if has_predictions { self.shards } else { self.shards.max(featured) };
         Self { pause: None, shards, ..self.clone() }
     }
 }
@@ -86,9 +87,9 @@ mod tests {
     fn only_a_match_without_predictions_gets_more_shards() {
         let paused = game(Status::Scheduled, TimeDelta::hours(1)).paused_for_promotion(now()).unwrap();
         assert_eq!(
-            paused.after_pause(false),
+            paused.after_pause(false, FEATURED_SHARDS),
             Match { pause: None, shards: FEATURED_SHARDS, ..paused.clone() }
         );
-        assert_eq!(paused.after_pause(true), Match { pause: None, shards: SHARDS, ..paused });
+        assert_eq!(paused.after_pause(true, FEATURED_SHARDS), Match { pause: None, shards: SHARDS, ..paused });
     }
 }

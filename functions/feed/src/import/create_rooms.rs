@@ -1,6 +1,7 @@
 use chrono::{DateTime, Utc};
 use futures_util::future::try_join_all;
 use touchline::domain::catalog::{Match, match_room_name, room_name_hash};
+use touchline::domain::promotion::FEATURED_SHARDS;
 use touchline::domain::{Room, RoomId};
 use touchline::ports::chat::ChatError;
 use touchline::storage::StoreError;
@@ -76,7 +77,8 @@ impl Import<'_> {
             event_id: Some(event.id),
             creator_id: None,
             is_private: false,
-            shards: event.shards,
+            // A homeserver takes far fewer joins a second than 64 shards do.
+            shards: event.shards.min(FEATURED_SHARDS),
             created_at: self.now,
             last_activity: self.now,
         };

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use touchline::domain::catalog::{Key, Kind, Match, Score, Status};
-use touchline::domain::promotion::{FEATURED_SHARDS, SHARDS};
+use touchline::domain::promotion::SHARDS;
 use touchline::storage::StoreError;
 
 use super::Import;
@@ -48,7 +48,7 @@ impl Import<'_> {
                 score: new.score,
                 room: rooms.get(&(id, key)).cloned().unwrap_or_default(),
                 room_name_hash: 0,
-                shards: if self.is_featured(tournament) { FEATURED_SHARDS } else { SHARDS },
+                shards: if self.is_featured(tournament) { self.app.config.featured_shards } else { SHARDS },
                 pause: None,
                 revision: 0,
                 key,

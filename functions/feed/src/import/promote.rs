@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use touchline::App;
 use touchline::domain::catalog::Match;
-use touchline::domain::promotion::{FEATURED_SHARDS, NotPromoted, end_of_pause};
+use touchline::domain::promotion::{NotPromoted, end_of_pause};
 use touchline::storage::catalog::{Replacement, Written};
 use touchline::storage::{Retry, StoreError};
 
@@ -38,7 +38,7 @@ pub async fn promote(app: &App, event: u32) -> Result<Promotion, FeedError> {
         if row.pause.is_some() {
             break;
         }
-        if row.shards < FEATURED_SHARDS {
+        if row.shards < app.config.featured_shards {
             let paused = row.paused_for_promotion(app.clock.now()).map_err(refused)?;
             // The check after the pause decides. This check avoids a useless pause.
             if app.store.has_predictions(event, row.shards).await? {
@@ -52,7 +52,7 @@ pub async fn promote(app: &App, event: u32) -> Result<Promotion, FeedError> {
         break;
     }
     let promotion = resume(app, event).await?;
-    if promotion.paused_until.is_none() && promotion.shards < FEATURED_SHARDS {
+    if promotion.paused_until.is_none() && promotion.shards < app.config.featured_shards {
         return Err(refused(NotPromoted::HasPredictions));
     }
     Ok(promotion)
@@ -98,7 +98,7 @@ async fn resume(app: &App, event: u32) -> Result<Promotion, FeedError> {
         if has_predictions {
             tracing::warn!(event, "the match got a prediction before the pause; it keeps its shards");
         }
-        let next = row.after_pause(has_predictions);
+        let next = row.after_pause(has_predictions, app.config.featured_shards);
         if replace(app, row, next).await? {
             let row = publish_match(app, event).await?;
             app.store.delete_published_pause(event, pause).await?;

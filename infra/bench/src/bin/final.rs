@@ -1,6 +1,6 @@
-//! Plays a final with 5,000,000 fans as a scale model, through the real functions and within AWS's limits.
+//! Plays a final with up to 5,000,000 fans as a scale model, through the real functions and within AWS's limits.
 //!
-//! `final-bench [--quick] [--scale 100] [--fans 5000000] [--row <part of a name>] [--write | --check]`. The same arguments
+//! `final-bench [--quick] [--scale 100] [--row <part of a name>] [--write | --check]`. The same arguments
 //! give the same figures. Ends with status 2 if counts, points or statistics are not exact at the end. Throttles and lost
 //! predictions are figures, not failures.
 
@@ -13,11 +13,13 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use touchline::domain::promotion::{FEATURED_SHARDS, SHARDS};
 use touchline_bench::report::Report;
 use touchline_simulation::final_match::storm::{self, Storm, StormOutcome};
-use touchline_simulation::final_match::{Arrivals, Outcome, Setup, as_deployed, play};
+use touchline_simulation::final_match::{
+    Arrivals, Outcome, PREPARATIONS, Preparation, Setup, as_deployed, play,
+};
 use touchline_simulation::limits::{Affected, Cause, Kind, NEW_TABLE, Settings, Throughput, Warmth};
-use touchline_stack::resources::Throttle;
 
 /// The SDK makes many small allocations.
 #[cfg(not(debug_assertions))]
@@ -27,10 +29,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Plays a final as a scale model.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many fans predict.
-    #[arg(long, default_value_t = 5_000_000)]
-    fans: u32,
-    /// How many fans one fan of the model stands for. The default is 100, or 1,000 with --quick.
+    /// How many fans one fan of the model stands for, in a final with 5,000,000 fans. The default is 100, or 1,000 with
+    /// --quick.
     #[arg(long)]
     scale: Option<u32>,
     /// Plays fewer rows of a smaller model.
@@ -53,49 +53,43 @@ struct Row {
     setup: Setup,
 }
 
-/// A stack that was prepared for a final: what AWS raises on request, and what the template can set.
-fn prepared(scale: u32) -> Settings {
-    let throughput = Throughput { reads: 300_000.0, writes: 200_000.0 };
-    let throttle = Throttle { rate: 100_000.0, burst: 50_000.0 };
-    Settings {
-        table: Warmth { warm: throughput, quota: throughput },
-        route: throttle,
-        account: throttle,
-        concurrency: 10_000,
-        tally_memory: Some(1_769),
-        ..as_deployed(scale)
-    }
-}
-
-fn rows(fans: u32, scale: u32, is_quick: bool) -> Vec<Row> {
-    let row = |name, is_featured, arrivals, settings: Settings| Row {
+/// The rows of the table. `scale` is that of the final with the most fans. The others have smaller models, but never coarser
+/// ones.
+fn rows(scale: u32, is_quick: bool) -> Vec<Row> {
+    let [small, medium, large] = PREPARATIONS;
+    let row = |fans: u32, name, shards, arrivals, settings: Settings| Row {
         name,
-        setup: Setup { seed: 1, fans: fans / settings.scale, is_featured, arrivals, settings },
+        setup: Setup { seed: 1, fans: fans / settings.scale, shards, arrivals, settings },
     };
-    // These rows decide less, and each fan takes milliseconds.
-    let coarse = scale * 5 / 2;
-    let mut rows = vec![
-        row("as deployed", true, Arrivals::Late, as_deployed(scale)),
-        row("prepared", true, Arrivals::Late, prepared(scale)),
-    ];
+    let prepared = |fans: Preparation, name, arrivals, scale| {
+        row(fans.fans, name, fans.shards, arrivals, fans.settings(scale))
+    };
+    let mut rows = vec![prepared(large, "prepared for 5 M", Arrivals::Late, scale)];
     if !is_quick {
+        // These rows decide less, and each fan takes milliseconds.
+        let coarse = scale * 5 / 2;
+        let more_fans = Preparation { fans: large.fans * 10, ..large };
         rows.extend([
-            row("prepared", true, Arrivals::Growing, prepared(coarse)),
-            row("prepared", true, Arrivals::Even, prepared(coarse)),
-            row("prepared, 4 shards", false, Arrivals::Late, prepared(coarse)),
+            row(large.fans, "as deployed", FEATURED_SHARDS, Arrivals::Late, as_deployed(scale)),
+            prepared(more_fans, "prepared for 5 M", Arrivals::Late, scale * 20),
+            prepared(large, "prepared for 5 M", Arrivals::Growing, coarse),
+            prepared(large, "prepared for 5 M", Arrivals::Even, coarse),
+            row(large.fans, "prepared for 5 M, 4 shards", SHARDS, Arrivals::Late, large.settings(coarse)),
+            prepared(medium, "prepared for 1 M", Arrivals::Late, scale / 2),
+            prepared(small, "prepared for 100,000", Arrivals::Late, scale / 10),
         ]);
     }
     rows
 }
 
 fn main() -> ExitCode {
-    let Arguments { fans, scale, quick, row, .. } = Arguments::parse();
+    let Arguments { scale, quick, row, .. } = Arguments::parse();
     let scale = scale.unwrap_or(if quick { 1_000 } else { 100 });
-    let mut rows = rows(fans, scale, quick);
+    let mut rows = rows(scale, quick);
     rows.retain(|one| row.as_ref().is_none_or(|part| one.name.contains(part.as_str())));
     let outcomes = play_all(&rows);
     let mut report = Report::new("final-bench");
-    report.line(format!("{} fans. All figures are at full scale.\n", thousands(u64::from(fans))));
+    report.line("All figures are at full scale.\n");
     add_tables(&mut report, &rows, &outcomes);
     if row.is_none() {
         add_storms(&mut report, quick);
@@ -119,7 +113,8 @@ fn add_storms(report: &mut Report, quick: bool) {
     report.line("|---|---|---|---|---|---|---|");
     for reads in [NEW_TABLE.reads, 60_000.0] {
         let throughput = Throughput { reads, writes: 200_000.0 };
-        let mut settings = prepared(1);
+        let [.., large] = PREPARATIONS;
+        let mut settings = large.settings(1);
         settings.table = Warmth { warm: throughput, quota: throughput };
         let (environments, matches) = if quick { (100, 1_000) } else { (1_000, 1_500) };
         let StormOutcome { outcome, lasted } =
@@ -156,8 +151,8 @@ fn play_all(rows: &[Row]) -> Vec<Outcome> {
 }
 
 fn add_tables(report: &mut Report, rows: &[Row], outcomes: &[Outcome]) {
-    report.line("| stack | arrivals | model | requests | accepted | lost | gateway throttles | Lambda throttles | partition throttles | index throttles | table quota throttles | throttles of `tally` and `points` |");
-    report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    report.line("| stack | fans | arrivals | model | requests | accepted | lost | gateway throttles | Lambda throttles | partition throttles | index throttles | table quota throttles | throttles of `tally` and `points` |");
+    report.line("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for (row, outcome) in rows.iter().zip(outcomes) {
         let scale = row.setup.settings.scale;
         let full = |count: u64| thousands(count * u64::from(scale));
@@ -169,8 +164,9 @@ fn add_tables(report: &mut Report, rows: &[Row], outcomes: &[Outcome]) {
         let lost: u64 = outcome.lost.values().sum();
         let share = 100.0 * f64::from(u32::try_from(lost).unwrap_or(u32::MAX)) / f64::from(row.setup.fans);
         report.line(format!(
-            "| {} | {} | {} at 1:{scale} | {} | {} | {} ({share:.1} %) | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} at 1:{scale} | {} | {} | {} ({share:.1} %) | {} | {} | {} | {} | {} | {} |",
             row.name,
+            full(u64::from(row.setup.fans)),
             row.setup.arrivals.name(),
             thousands(u64::from(row.setup.fans)),
             full(outcome.requests),
@@ -184,8 +180,8 @@ fn add_tables(report: &mut Report, rows: &[Row], outcomes: &[Outcome]) {
             thousands(background.map(|(_, count)| count).sum()),
         ));
     }
-    report.line("\n| stack | arrivals | counts exact after | all points after | all statistics after | busiest partition, units a second | largest item | peak concurrency |");
-    report.line("|---|---|---|---|---|---|---|---|");
+    report.line("\n| stack | fans | arrivals | counts exact after | all points after | all statistics after | busiest partition, units a second | largest item | peak concurrency |");
+    report.line("|---|---|---|---|---|---|---|---|---|");
     for (row, outcome) in rows.iter().zip(outcomes) {
         let observed = &outcome.observed;
         let busiest = observed.busiest.as_ref().map_or_else(String::new, |(table, busiest)| {
@@ -198,8 +194,9 @@ fn add_tables(report: &mut Report, rows: &[Row], outcomes: &[Outcome]) {
             .collect();
         let (bytes, key) = &observed.largest;
         report.line(format!(
-            "| {} | {} | {} | {} | {} | {busiest} | {bytes} bytes, {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {busiest} | {bytes} bytes, {} | {} |",
             row.name,
+            thousands(u64::from(row.setup.fans) * u64::from(row.setup.settings.scale)),
             row.setup.arrivals.name(),
             seconds(outcome.counts_after),
             seconds(outcome.points_after),

@@ -2,6 +2,7 @@
 //! AWS's limits. See [`crate::limits`] for what is at scale.
 
 mod arrivals;
+mod preparation;
 mod recount;
 pub mod storm;
 
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use touchline::App;
 use touchline::config::{Aws, Config};
+use touchline::domain::promotion::SHARDS;
 use touchline::domain::{Token, UserId};
 use touchline::ports::chat::{Chat, LocalChat};
 use touchline::ports::clock::Clock;
@@ -30,6 +32,7 @@ use touchline_stack::tables;
 use touchline_testing::{Persona, Response, SeededRandom};
 
 pub use arrivals::{Arrivals, LASTS};
+pub use preparation::{PREPARATIONS, Preparation};
 use recount::{RESULT, Recount};
 
 use crate::clock::VirtualClock;
@@ -52,8 +55,8 @@ pub struct Setup {
     pub seed: u64,
     /// The number of fans in the model. Each stands for as many as the scale of the settings says.
     pub fans: u32,
-    /// Whether the match has 64 shards or 4.
-    pub is_featured: bool,
+    /// The number of shards of the match.
+    pub shards: u8,
     pub arrivals: Arrivals,
     pub settings: Settings,
 }
@@ -140,7 +143,8 @@ impl Final {
         let faults = Arc::new(Faults::new(dice("faults"), 0));
         faults.stop();
         let stack = &*STACK;
-        let config = settings::config();
+        let config = Config { featured_shards: setup.shards, ..Config::clone(&settings::config()) };
+        let config = Arc::new(config);
         let limits = Arc::new(Limits::new(setup.settings.clone(), stack));
         let tally = stack.functions.iter().find(|function| function.name == "tally");
         let mut mappings = tally.expect("tally is in the template").streams.clone();
@@ -283,7 +287,7 @@ impl Final {
             "format": "touchline",
             "as_of": self.gateway.clock.time().to_rfc3339(),
             "sports": [{ "id": 1, "name": "Football" }],
-            "tournaments": [{ "id": 1, "name": "World Cup", "featured": self.setup.is_featured }],
+            "tournaments": [{ "id": 1, "name": "World Cup", "featured": self.setup.shards > SHARDS }],
             "teams": [{ "id": 1, "name": "Reds", "sport_id": 1 }, { "id": 2, "name": "Blues", "sport_id": 1 }],
             "events": [{
                 "id": EVENT, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2,

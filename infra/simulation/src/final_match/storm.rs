@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Months, Utc};
 use tokio::time::Instant;
 use touchline::domain::catalog::{Chunk, ChunkName, Key, Kind, Match, Sport, Status, Team, Tournament};
+use touchline::domain::promotion::FEATURED_SHARDS;
 use touchline::storage::catalog::Index;
 use touchline_testing::Persona;
 
@@ -53,7 +54,7 @@ pub fn play(storm: &Storm) -> StormOutcome {
     let setup = Setup {
         seed: storm.seed,
         fans: storm.environments,
-        is_featured: true,
+        shards: FEATURED_SHARDS,
         arrivals: Arrivals::Late,
         settings: storm.settings.clone(),
     };

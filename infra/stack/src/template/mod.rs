@@ -105,8 +105,8 @@ fn function(
         if let Some(seconds) = properties["Timeout"].as_u64() {
             function.timeout_seconds = seconds;
         }
-        if let Some(memory) = properties["MemorySize"].as_u64() {
-            function.memory_mb = u32::try_from(memory).unwrap_or(u32::MAX);
+        if let Some(memory) = properties.get("MemorySize") {
+            function.memory_mb = number(evaluator, memory)?.unwrap_or(function.memory_mb);
         }
         if let Some(reserved) = properties.get("ReservedConcurrentExecutions") {
             function.reserved_concurrency = number(evaluator, reserved)?;
