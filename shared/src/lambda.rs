@@ -47,6 +47,14 @@ pub async fn serve(router: impl FnOnce(App) -> Router) -> Result<(), Error> {
     .await
 }
 
+/// Records a count as a metric of the running Lambda function. Does nothing outside Lambda.
+pub fn count(app: &App, name: &'static str, count: usize) {
+    let function = function_name();
+    if !function.is_empty() {
+        telemetry::count(&function, app.config.environment, name, count, app.clock.now());
+    }
+}
+
 /// Returns the name of the running Lambda function, or an empty string outside Lambda.
 fn function_name() -> String {
     std::env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default()

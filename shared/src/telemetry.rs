@@ -3,6 +3,7 @@
 //! A log line is one JSON object. Metrics are log lines too, in CloudWatch's embedded metric format, so
 //! recording a metric needs no API call.
 
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -97,6 +98,34 @@ fn metrics(function: &str, environment: Environment, report: &RequestReport) -> 
     })
 }
 
+/// Writes one count to standard output, as a metric of a function.
+#[expect(clippy::print_stdout, reason = "CloudWatch reads metrics from standard output")]
+pub fn count(function: &str, environment: Environment, name: &'static str, count: usize, at: DateTime<Utc>) {
+    println!("{}", count_metric(function, environment, name, count, at));
+}
+
+fn count_metric(
+    function: &str,
+    environment: Environment,
+    name: &'static str,
+    count: usize,
+    at: DateTime<Utc>,
+) -> Value {
+    json!({
+        "_aws": {
+            "Timestamp": at.timestamp_millis(),
+            "CloudWatchMetrics": [{
+                "Namespace": "Touchline",
+                "Dimensions": [["Environment", "Function"]],
+                "Metrics": [{ "Name": name, "Unit": "Count" }],
+            }],
+        },
+        "Environment": environment.as_str(),
+        "Function": function,
+        name: count,
+    })
+}
+
 /// Starts logging to standard output.
 pub fn start(level: Level) {
     // The tests start several functions in one process. Only the first call sets the subscriber. Later calls
@@ -106,7 +135,7 @@ pub fn start(level: Level) {
 
 #[cfg(test)]
 mod tests {
-    use chrono::{DateTime, TimeDelta};
+    use chrono::TimeDelta;
     use lambda_http::http::{Method, StatusCode};
 
     use super::*;
@@ -124,6 +153,18 @@ mod tests {
             cost: Cost::default(),
         };
         let line = metrics("touchline-predictions", Environment::Staging, &report);
+        check_declared(&line);
+        assert_eq!(
+            (&line["Failures"], &line["Refusals"], &line["Latency"]),
+            (&json!(1), &json!(0), &json!(12))
+        );
+        assert_eq!(line["Environment"], "staging");
+        let line = count_metric("touchline-tally", Environment::Staging, "SetAside", 3, report.at);
+        check_declared(&line);
+        assert_eq!((&line["SetAside"], &line["Function"]), (&json!(3), &json!("touchline-tally")));
+    }
+
+    fn check_declared(line: &Value) {
         let directive = &line["_aws"]["CloudWatchMetrics"][0];
         for metric in directive["Metrics"].as_array().unwrap() {
             assert!(line[metric["Name"].as_str().unwrap()].is_number(), "{metric}");
@@ -131,10 +172,5 @@ mod tests {
         for dimension in directive["Dimensions"][0].as_array().unwrap() {
             assert!(line[dimension.as_str().unwrap()].is_string(), "{dimension}");
         }
-        assert_eq!(
-            (&line["Failures"], &line["Refusals"], &line["Latency"]),
-            (&json!(1), &json!(0), &json!(12))
-        );
-        assert_eq!(line["Environment"], "staging");
     }
 }

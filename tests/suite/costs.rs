@@ -326,8 +326,9 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
         all.add(create, case, status, ceiling, keyed.clone().await);
     }
     let stats = UserStats { settled: 1, correct: 1, ..UserStats::default() };
-    for member in app.store.membership_keys(UserId(guest.id), Some(50)).await.unwrap() {
-        app.store.copy_stats(member, &VersionedStats { stats, version: 1 }).await.unwrap();
+    let memberships = app.store.memberships_page(UserId(guest.id), None, 100).await.unwrap();
+    for member in memberships.rows.iter().filter(|member| member.event_id == Some(50)) {
+        app.store.copy_stats(member.key(), &VersionedStats { stats, version: 1 }).await.unwrap();
     }
     let response = guest.leaves("!match50:touchline.local").await;
     all.add(leave, "a ranked member", 200, (2.0, 3.0, 3), response);

@@ -5,13 +5,17 @@
 //! redelivery can split the records into other batches. The records are grouped by the counter item that they
 //! change. Each group is stored with one conditional write. The write also stores the last sequence number of
 //! the group, so that a redelivered record is not counted again. A failed write does not affect other groups.
+//!
+//! The work of a record is limited (see `copies.rs`), and so is the time of a batch. What does not fit is redelivered.
 
 mod copies;
+mod failures;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use touchline::App;
@@ -21,25 +25,43 @@ use touchline::storage::exactly_once::Addition;
 use touchline::storage::stream::{Batch, Change, Record};
 use touchline::storage::tallies::{Aggregate, Whole};
 
-use copies::CONCURRENT_WRITES;
+use failures::Failure;
+
+/// The maximum number of counters that are written, and of changes that are copied, concurrently.
+const CONCURRENT_WRITES: usize = 16;
+
+/// The time before the deadline of an invocation in which no further record is started. It is enough for the records under
+/// way, even if DynamoDB is slow.
+const TIME_TO_FINISH: TimeDelta = TimeDelta::seconds(30);
 
 /// Processes one batch. The response names the first record to redeliver, if any.
-pub async fn handle(app: App, event: Value) -> Result<Value, StoreError> {
+pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StoreError> {
     let batch = Batch::read(event)?;
-    let counts = PendingCounts::of(&batch.records);
-    let (not_counted, not_copied) =
-        (counts.write(&app).await, copies::copy_changes(&app, &batch.records).await);
-    for record in &batch.unreadable {
-        // If this write fails, the whole batch is redelivered. Records that were already counted are not
-        // counted again.
-        app.store.save_unreadable(record, app.clock.now()).await?;
-    }
-    let first_failed = not_counted.into_iter().chain(not_copied).min();
+    let time = TimeLimit { app: &app, last_start: deadline - TIME_TO_FINISH };
+    let not_counted = PendingCounts::of(&batch.records).write(&time).await;
+    let not_copied = copies::copy_changes(&time, &batch.records).await;
+    let failures = not_counted.into_iter().chain(not_copied).collect();
+    let first_failed = failures::first_to_redeliver(&app, &batch, failures).await?;
     let failed = first_failed.map(|index| batch.records[index].number.clone());
     let failures: Vec<Value> = failed.iter().map(|number| json!({ "itemIdentifier": number })).collect();
     // With a tumbling window, the response must have a `state`. The window is configured only because it adds
     // the shard id to the Lambda event.
     Ok(json!({ "batchItemFailures": failures, "state": {} }))
+}
+
+/// Limits the time of a batch.
+#[derive(Clone, Copy)]
+struct TimeLimit<'a> {
+    app: &'a App,
+    last_start: DateTime<Utc>,
+}
+
+impl TimeLimit<'_> {
+    /// Returns whether the work of the record at `index` may start. The first record is always processed, so every
+    /// delivery makes progress.
+    fn admits(&self, index: usize) -> bool {
+        index == 0 || self.app.clock.now() < self.last_start
+    }
 }
 
 /// What a batch adds to counters, grouped by counter item.
@@ -75,37 +97,44 @@ impl<'a> PendingCounts<'a> {
                     let counts = difference(|row| RoomCounts::of(row, *shard), old.as_ref(), new.as_ref());
                     add(&mut pending.rooms, room, index, record, counts);
                 }
-                Change::Room { .. } | Change::UserStats { .. } | Change::Team { .. } | Change::Other => {}
+                Change::Room { .. }
+                | Change::UserStats { .. }
+                | Change::Team { .. }
+                | Change::Copying(_)
+                | Change::Other => {}
             }
         }
         pending
     }
 
-    /// Writes every group, and the sums of the matches and rooms that have changed. Returns the index of the first record
-    /// in a failed group.
-    async fn write(&self, app: &App) -> Option<usize> {
-        let events = write(app, &self.events).await;
-        let users = write(app, &self.users).await;
-        let rooms = write(app, &self.rooms).await;
-        let sums = self.roll_up(app).await;
-        events.into_iter().chain(users).chain(rooms).chain(sums).min()
+    /// Writes every group, and the sums of the matches and rooms that have changed. Returns the records of the failed
+    /// groups.
+    async fn write(&self, time: &TimeLimit<'_>) -> Vec<Failure> {
+        let events = write(time, &self.events).await;
+        let users = write(time, &self.users).await;
+        let rooms = write(time, &self.rooms).await;
+        let sums = self.roll_up(time).await;
+        events.into_iter().chain(users).chain(rooms).chain(sums).collect()
     }
 
     /// Adds up the parts of all matches and rooms of the batch. A redelivered record repeats this, although its part
     /// already includes it: the first invocation may have ended in between.
-    async fn roll_up(&self, app: &App) -> Option<usize> {
+    async fn roll_up(&self, time: &TimeLimit<'_>) -> Vec<Failure> {
         let mut first_records: BTreeMap<Whole, usize> = BTreeMap::new();
         for (whole, index) in first_records_of(&self.events).chain(first_records_of(&self.rooms)) {
             let first = first_records.entry(whole).or_insert(index);
             *first = index.min(*first);
         }
         let sums = first_records.into_iter().map(|(whole, first)| async move {
-            let error = app.store.roll_up(&whole).await.err()?;
-            tracing::warn!(%error, ?whole, "cannot add up counters; their records will be redelivered");
-            Some(first)
+            if !time.admits(first) {
+                return Some(Failure::no_time(first));
+            }
+            let error = time.app.store.roll_up(&whole).await.err()?;
+            tracing::warn!(%error, ?whole, "cannot add up counters");
+            Some(Failure::new(first, &error))
         });
-        let failed: Vec<Option<usize>> = stream::iter(sums).buffer_unordered(CONCURRENT_WRITES).collect().await;
-        failed.into_iter().flatten().min()
+        let failed: Vec<Option<Failure>> = stream::iter(sums).buffer_unordered(CONCURRENT_WRITES).collect().await;
+        failed.into_iter().flatten().collect()
     }
 }
 
@@ -129,19 +158,21 @@ fn add<'a, C: Counters>(
     }
 }
 
-async fn write<C: Counters>(app: &App, additions: &Additions<'_, C>) -> Option<usize> {
-    let now = app.clock.now();
-    let writes = additions.iter().map(|((aggregate, shard), group)| async move {
-        let first = group.first().map(|(index, _)| *index)?;
-        let group: Vec<_> = group.iter().map(|(_, addition)| addition.clone()).collect();
+async fn write<C: Counters>(time: &TimeLimit<'_>, additions: &Additions<'_, C>) -> Vec<Failure> {
+    let (app, now) = (time.app, time.app.clock.now());
+    let writes = additions.iter().map(|((aggregate, shard), records)| async move {
+        let Some((first, _)) = records.first() else { return Vec::new() };
+        if !time.admits(*first) {
+            return vec![Failure::no_time(*first)];
+        }
+        let group: Vec<_> = records.iter().map(|(_, addition)| addition.clone()).collect();
         let written = app.store.fold(aggregate, shard, &group, now).await;
-        written.err().map(|error| {
-            tracing::warn!(%error, ?aggregate, "cannot update a counter; its records will be redelivered");
-            first
-        })
+        let Err(error) = written else { return Vec::new() };
+        tracing::warn!(%error, ?aggregate, "cannot update a counter");
+        records.iter().map(|(index, _)| Failure::new(*index, &error)).collect()
     });
     // The compiler cannot infer the closure's lifetimes without `collect`.
     let writes: Vec<_> = writes.collect();
-    let failed: Vec<Option<usize>> = stream::iter(writes).buffer_unordered(CONCURRENT_WRITES).collect().await;
-    failed.into_iter().flatten().min()
+    let failed: Vec<Vec<Failure>> = stream::iter(writes).buffer_unordered(CONCURRENT_WRITES).collect().await;
+    failed.into_iter().flatten().collect()
 }

@@ -1,4 +1,4 @@
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), touchline::lambda::Error> {
-    touchline::lambda::run(|app, event, _| tally::handle(app, event)).await
+    touchline::lambda::run(tally::handle).await
 }

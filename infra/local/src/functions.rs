@@ -34,7 +34,7 @@ pub const HTTP_FUNCTIONS: [HttpFunction; 9] = [
 pub(crate) fn handler(name: &str, timeout: Duration, app: App) -> Option<Handler> {
     match name {
         "feed" => return Some(background_handler(app, timeout, feed::handle)),
-        "tally" => return Some(background_handler(app, timeout, |app, event, _| tally::handle(app, event))),
+        "tally" => return Some(background_handler(app, timeout, tally::handle)),
         "points" => return Some(background_handler(app, timeout, points::handle)),
         "treasury" => return Some(background_handler(app, timeout, treasury::handle)),
         _ => {}

@@ -86,8 +86,11 @@ impl Settled<'_> {
         self.check_reads(&rows, &mut wrong).await;
         self.check_sizes(&mut wrong);
         wrong.extend(self.shared.gateway.suspicious.lock().expect("no holder of the lock panics").drain(..));
-        if predictions.iter().any(|item| text(item, "pk") == "unreadable") {
-            wrong.push("tally could not read a stream record".into());
+        for item in predictions.iter().filter(|item| text(item, "pk") == "set-aside") {
+            wrong.push(format!("tally set a stream record aside: {item}"));
+        }
+        for item in rooms.iter().filter(|item| text(item, "sk").starts_with("copying#")) {
+            wrong.push(format!("a copy into memberships has not ended: {item}"));
         }
         wrong
     }

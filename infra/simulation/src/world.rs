@@ -133,7 +133,9 @@ impl World {
         let dice = |part: &str| Dice::new(plan.seed, part);
         let faults = Arc::new(Faults::uneven(dice("faults"), plan.faults));
         let stack = &*STACK;
-        let config = settings::config();
+        // The people have few rooms. With small steps, most of their changes are copied in several steps.
+        let memberships_per_record = dice("memberships per record").between(1, 3) as usize;
+        let config = Arc::new(Config { memberships_per_record, ..Config::clone(&settings::config()) });
         let tally = stack
             .functions
             .iter()
@@ -406,8 +408,10 @@ pub fn deploy_with(mut lambda: Lambda, stack: &Stack, concurrency: fn(&Function)
         ),
         (
             "tally",
-            Code::Event(|app, event, _| {
-                Box::pin(async move { tally::handle(app, event).await.map_err(|error| error.to_string()) })
+            Code::Event(|app, event, deadline| {
+                Box::pin(async move {
+                    tally::handle(app, event, deadline).await.map_err(|error| error.to_string())
+                })
             }),
         ),
         (

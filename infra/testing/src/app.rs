@@ -246,6 +246,11 @@ impl TestApp {
 
     /// Returns every change of a table so far, as one stream event.
     pub async fn changes(&self, table: &str) -> Value {
+        self.changes_after(table, None).await
+    }
+
+    /// Returns the changes of a table after the one with the sequence number `after`, as one stream event.
+    pub async fn changes_after(&self, table: &str, after: Option<&str>) -> Value {
         let reader = StreamReader::Embedded(self.engine.streams());
         let described =
             self.client().describe_table().table_name(table).send().await.expect("the table exists");
@@ -257,9 +262,9 @@ impl TestApp {
         };
         let mut records: Vec<Value> = Vec::new();
         loop {
-            let after = records.last().map(|record| sequence(record).to_owned());
-            let page =
-                reader.records(stream, shard, after.as_deref(), 1_000).await.expect("the stream can be read");
+            let last = records.last().map(|record| sequence(record).to_owned());
+            let after = last.as_deref().or(after);
+            let page = reader.records(stream, shard, after, 1_000).await.expect("the stream can be read");
             if page.is_empty() {
                 return event(stream, shard, &records);
             }

@@ -61,6 +61,8 @@ pub struct Config {
     pub featured_tournaments: FeaturedTournaments,
     /// The number of shards that a featured match gets.
     pub featured_shards: u8,
+    /// The maximum number of memberships into which one stream record copies a change. Further stream records continue.
+    pub memberships_per_record: usize,
 }
 
 impl Config {
@@ -90,6 +92,7 @@ impl Config {
             feed: FeedSettings::read(&vars)?,
             featured_tournaments: feed::featured_tournaments(&vars),
             featured_shards: feed::featured_shards(&vars)?,
+            memberships_per_record: vars.within("MEMBERSHIPS_PER_RECORD", 100, 1..=500)?,
         })
     }
 

@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod chat;
 pub mod code;
 pub mod coins;
+pub mod copying;
 pub mod field;
 pub mod limit;
 pub mod phone;

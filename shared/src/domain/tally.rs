@@ -7,10 +7,33 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Sub};
 
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
 use super::prediction::{Pick, Prediction};
 use super::room::{Day, Member};
+
+/// From this age on, `tally` stores when a stream record failed first. Most failures end before that.
+const FAILURES_NOTED_AFTER: TimeDelta = TimeDelta::hours(1);
+
+/// How long a stream record may fail after its first stored failure. The records behind it wait for it, and expire a day
+/// after their change. So the limit must be much shorter than a day.
+const MAY_FAIL_FOR: TimeDelta = TimeDelta::hours(5);
+
+/// Returns whether the first failure of a stream record must be stored.
+#[must_use]
+pub fn is_failure_noted(changed_at: DateTime<Utc>, now: DateTime<Utc>) -> bool {
+    now - changed_at >= FAILURES_NOTED_AFTER
+}
+
+/// Returns whether a stream record has failed for so long that it is set aside.
+///
+/// The age of the record does not decide this. After an outage of `tally`, all records are old, and a record that fails
+/// once is to be retried.
+#[must_use]
+pub fn is_given_up(failing_since: DateTime<Utc>, now: DateTime<Utc>) -> bool {
+    now - failing_since >= MAY_FAIL_FOR
+}
 
 /// Declares a struct of counters. Each counter is stored under the name of its field.
 macro_rules! counters {

@@ -33,7 +33,30 @@ const RETRYABLE: &[&str] = &[
     "InternalServerError",
 ];
 
+/// Error codes that mean: the call itself is wrong, or its item is too large.
+const PERMANENT: &[&str] = &[
+    "ValidationException",
+    "ItemCollectionSizeLimitExceededException",
+    "SerializationException",
+    "ConstructionFailure",
+    INCOMPLETE,
+];
+
+/// Our code for a request that lacks a required part.
+const INCOMPLETE: &str = "IncompleteRequest";
+
 impl StoreError {
+    /// Returns whether the same call fails again, until the stored items or our code change. A missing table or permission
+    /// does not count: an operator restores it, and then a retry succeeds.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Unreadable(_) => true,
+            Self::Misconfigured { code, .. } => PERMANENT.contains(&code.as_str()),
+            Self::Busy { .. } | Self::Contended { .. } => false,
+        }
+    }
+
     /// Classifies an SDK error. The error's message is dropped, because DynamoDB quotes stored values in some
     /// messages.
     pub(super) fn from_sdk<E: ProvideErrorMetadata>(operation: &'static str, error: &SdkError<E>) -> Self {
@@ -58,6 +81,6 @@ impl StoreError {
 impl From<BuildError> for StoreError {
     /// A build error means that a request lacks a required part: a mistake in the storage module.
     fn from(_: BuildError) -> Self {
-        Self::Misconfigured { operation: "build", code: "IncompleteRequest".into() }
+        Self::Misconfigured { operation: "build", code: INCOMPLETE.into() }
     }
 }

@@ -10,6 +10,7 @@ use chrono::NaiveDate;
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::coins::EntryKey;
+use crate::domain::copying::Copied;
 use crate::domain::limit::DailyAction;
 use crate::domain::sms::LogPosition;
 use crate::domain::{Address, Phone, Room, RoomId, UserId, Username, prediction};
@@ -227,10 +228,16 @@ pub fn due(event: u32) -> Key {
     key(DUE, format!("event#{event}"))
 }
 
-/// Returns the key of a stream record that could not be read. `sequence` is its sequence number.
+/// Returns the key of a stream record that was set aside. `sequence` is its sequence number.
 #[must_use]
-pub fn unreadable(sequence: &str) -> Key {
-    key("unreadable", sequence)
+pub fn set_aside(sequence: &str) -> Key {
+    key("set-aside", sequence)
+}
+
+/// Returns the key of the item that says since when a stream record fails. `sequence` is its sequence number.
+#[must_use]
+pub fn failing(sequence: &str) -> Key {
+    key("failing", sequence)
 }
 
 /// Returns the key of a user's statistics over all matches.
@@ -345,6 +352,31 @@ pub fn member(room: &RoomId, shards: u8, user: UserId) -> Key {
 #[must_use]
 pub fn is_member(pk: &str, sk: &str) -> bool {
     pk.starts_with("room#") && sk.starts_with("member#")
+}
+
+/// The prefix of the sort keys of [`copying`]. The filter of the event source `Members` in the template has it, too.
+const COPYING: &str = "copying#";
+
+/// Returns the key of the item that holds how far a change is copied into a user's memberships.
+#[must_use]
+pub fn copying(user: UserId, what: Copied) -> Key {
+    let what = match what {
+        Copied::Team => "team".to_owned(),
+        Copied::Stats => "stats".to_owned(),
+        Copied::Prediction { event } => format!("event#{event}"),
+    };
+    key(format!("user#{user}"), format!("{COPYING}{what}"))
+}
+
+/// Returns the user and what is copied, if the key is one of [`copying`].
+#[must_use]
+pub fn copied(pk: &str, sk: &str) -> Option<(UserId, Copied)> {
+    let what = match sk.strip_prefix(COPYING)? {
+        "team" => Copied::Team,
+        "stats" => Copied::Stats,
+        other => Copied::Prediction { event: other.strip_prefix("event#")?.parse().ok()? },
+    };
+    Some((partition_owner(pk)?, what))
 }
 
 /// Returns the key of the item that tracks the creation of a room. `digest` identifies the request.

@@ -21,7 +21,7 @@ use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
 use super::pages::{self, Page, PageQuery};
-use super::store::{Reads, Store, every_item};
+use super::store::{Reads, Store};
 use super::tallies::VersionedStats;
 use crate::domain::room::{Day, Member, Membership, Room, RoomId};
 use crate::domain::tally::UserStats;
@@ -128,7 +128,8 @@ pub struct UserMembership {
 }
 
 impl UserMembership {
-    fn key(&self) -> Key {
+    #[must_use]
+    pub fn key(&self) -> Key {
         Key { pk: self.pk.clone(), sk: self.sk.clone() }
     }
 }
@@ -504,16 +505,6 @@ impl Store {
             .await
             .map_err(|error| StoreError::from_sdk("Query", &error))?;
         Ok(!found.items().is_empty())
-    }
-
-    /// Reads the keys of a user's memberships: in the rooms about the match `event`, or in all rooms if `event` is
-    /// `None`. The index may still show an invitation or an earlier leave of a user who has joined, so the keys of
-    /// invited and former members are included.
-    pub async fn membership_keys(&self, user: UserId, event: Option<u32>) -> Result<Vec<Key>, StoreError> {
-        let found = every_item(self.memberships_query(user, "user_id = :user")).await?;
-        let found: Vec<UserMembership> = found.into_iter().map(from_item).collect::<Result<_, _>>()?;
-        let is_wanted = |found: &&UserMembership| event.is_none_or(|event| found.event_id == Some(event));
-        Ok(found.iter().filter(is_wanted).map(UserMembership::key).collect())
     }
 
     /// Copies a prediction for the room's match into the membership, unless the membership has a later

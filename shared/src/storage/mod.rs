@@ -8,6 +8,7 @@ pub mod catalog;
 mod client;
 mod condition;
 mod conflict_retry;
+pub mod copying;
 pub mod day_limit;
 pub mod directory;
 mod error;

@@ -1,9 +1,13 @@
 //! Changes of items, as Lambda delivers them from DynamoDB Streams.
 
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::ReturnValue;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::copying::{self, Copying};
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::sequence::Sequence;
@@ -23,6 +27,10 @@ pub struct Record {
     pub sequence: Sequence,
     /// The stream shard of the record. The records of a shard arrive in the order of their sequence numbers.
     pub shard: String,
+    /// When the item changed, if the record says it.
+    pub changed_at: Option<DateTime<Utc>>,
+    /// The key of the item that changed.
+    pub key: Key,
     pub change: Change,
 }
 
@@ -37,7 +45,6 @@ pub enum Change {
         new: Option<Prediction>,
     },
     Member {
-        key: Key,
         /// The shard of the room.
         shard: u8,
         old: Option<Member>,
@@ -57,6 +64,8 @@ pub enum Change {
         user: UserId,
         chosen: ChosenTeam,
     },
+    /// A copy into the memberships of a user has begun, or has come one step further.
+    Copying(Copying),
     /// A change that the function `tally` ignores.
     Other,
 }
@@ -93,6 +102,8 @@ struct RawChange {
     new_image: Option<serde_dynamo::Item>,
     old_image: Option<serde_dynamo::Item>,
     sequence_number: String,
+    /// Seconds since 1970.
+    approximate_creation_date_time: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -129,13 +140,14 @@ impl Batch {
 
 /// Removes personal data from a raw record: if the changed item is a profile, only its key and the sequence
 /// number remain.
-fn without_profile(mut raw: Value) -> Value {
-    if raw["dynamodb"]["Keys"]["sk"]["S"] == "profile"
-        && let Some(change) = raw["dynamodb"].as_object_mut()
-    {
-        change.retain(|field, _| field == "Keys" || field == "SequenceNumber");
-    }
-    raw
+fn without_profile(raw: Value) -> Value {
+    if raw["dynamodb"]["Keys"]["sk"]["S"] == "profile" { identity_of(&raw) } else { raw }
+}
+
+/// Reduces a raw record to the parts that identify the change: the key of the item and the sequence number.
+fn identity_of(raw: &Value) -> Value {
+    let change = &raw["dynamodb"];
+    json!({ "dynamodb": { "Keys": change["Keys"], "SequenceNumber": change["SequenceNumber"] } })
 }
 
 impl Record {
@@ -152,10 +164,12 @@ impl Record {
         } else if keys::is_member(&pk, &sk) {
             let read = |image: Option<Item>| image.map(members::read_member).transpose();
             let shard = keys::shard_of(&pk).ok_or_else(unreadable)?;
-            Change::Member { key: Key { pk: pk.clone(), sk }, shard, old: read(old)?, new: read(new)? }
+            Change::Member { shard, old: read(old)?, new: read(new)? }
         } else if keys::is_room(&pk, &sk) {
             let read = |image: Option<Item>| image.map(from_item).transpose();
             Change::Room { old: read(old)?, new: read(new)? }
+        } else if let (Some((user, what)), Some(new)) = (keys::copied(&pk, &sk), &new) {
+            Change::Copying(copying::read(user, what, new.clone())?)
         } else if let (Some(user), Some(new)) = (keys::stats_owner(&pk, &sk), &new) {
             let stats = tallies::read_stats(new.clone())?;
             // The removal of old positions changes the item, too, but not the statistics.
@@ -176,30 +190,90 @@ impl Record {
             number: raw.sequence_number,
             // Without a shard id, use the partition key. Changes with the same partition key arrive in order
             // as long as DynamoDB keeps them in one stream shard.
-            shard: shard
-                .map_or(pk, |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned()),
+            shard: shard.map_or_else(
+                || pk.clone(),
+                |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned(),
+            ),
+            changed_at: raw.approximate_creation_date_time.and_then(time),
+            key: Key { pk, sk },
             change,
         })
     }
+
+    /// Returns the parts of the record that identify the change: the key and the sequence number.
+    #[must_use]
+    pub fn identity(&self) -> Value {
+        let Key { pk, sk } = &self.key;
+        json!({ "dynamodb": { "Keys": { "pk": { "S": pk }, "sk": { "S": sk } }, "SequenceNumber": self.number } })
+    }
 }
 
-/// How long unreadable stream records are kept.
-const UNREADABLE_KEPT: TimeDelta = TimeDelta::days(14);
+/// Returns the time that is this many seconds after 1970.
+fn time(seconds: f64) -> Option<DateTime<Utc>> {
+    let since = TimeDelta::from_std(Duration::try_from_secs_f64(seconds).ok()?).ok()?;
+    DateTime::UNIX_EPOCH.checked_add_signed(since)
+}
+
+/// How long stream records that were set aside are kept.
+const SET_ASIDE_KEPT: TimeDelta = TimeDelta::days(14);
+
+/// How long the first failure of a stream record is remembered. The stream keeps a record for a day.
+const FAILURES_KEPT: TimeDelta = TimeDelta::days(2);
+
+/// The maximum size of a raw record that is stored as a whole, in bytes. DynamoDB limits an item to 400 KB.
+const LARGEST_RAW: usize = 300_000;
 
 impl Store {
-    /// Stores an unreadable stream record for inspection.
-    pub async fn save_unreadable(&self, record: &Unreadable, now: DateTime<Utc>) -> Result<(), StoreError> {
+    /// Stores a stream record that cannot be processed, for operators. `change` is the raw record or a part of it.
+    pub async fn set_aside(
+        &self,
+        sequence: &str,
+        change: &Value,
+        reason: &str,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
         // The sequence number becomes the sort key, which cannot be empty.
-        let sequence = if record.number.is_empty() { "?" } else { &record.number };
+        let sequence = if sequence.is_empty() { "?" } else { sequence };
+        let mut raw = change.to_string();
+        if raw.len() > LARGEST_RAW {
+            raw = identity_of(change).to_string();
+        }
         self.client
             .put_item()
             .table_name(&self.tables.predictions)
-            .set_item(Some(keys::unreadable(sequence).into()))
-            .item("change", text(record.raw.to_string()))
-            .item("expires_at", number((now + UNREADABLE_KEPT).timestamp()))
+            .set_item(Some(keys::set_aside(sequence).into()))
+            .item("change", text(raw))
+            .item("reason", text(reason))
+            .item("expires_at", number((now + SET_ASIDE_KEPT).timestamp()))
             .send()
             .await
             .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
         Ok(())
+    }
+
+    /// Stores that a stream record failed now. Returns when it failed first.
+    pub async fn failing_since(
+        &self,
+        sequence: &str,
+        now: DateTime<Utc>,
+    ) -> Result<DateTime<Utc>, StoreError> {
+        #[derive(Deserialize)]
+        struct Row {
+            #[serde(with = "chrono::serde::ts_milliseconds")]
+            since: DateTime<Utc>,
+        }
+        let stored = self
+            .client
+            .update_item()
+            .table_name(&self.tables.predictions)
+            .set_key(Some(keys::failing(sequence).into()))
+            .update_expression("SET since = if_not_exists(since, :now), expires_at = :expires")
+            .expression_attribute_values(":now", number(now.timestamp_millis()))
+            .expression_attribute_values(":expires", number((now + FAILURES_KEPT).timestamp()))
+            .return_values(ReturnValue::AllNew)
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
+        Ok(from_item::<Row>(stored.attributes.unwrap_or_default())?.since)
     }
 }

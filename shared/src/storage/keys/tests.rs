@@ -84,6 +84,17 @@ fn keys_of_the_rooms_table_keep_their_format() {
     assert_eq!(flat(&member(&id, 64, UserId(7))), "room#!x:server#23/member#7");
     assert_eq!(flat(&room_creation(UserId(7), "ab")), "making#7/ab");
     assert_eq!(flat(&push("ab")), "push#ab/done");
+    for (what, expected) in [
+        (Copied::Team, "user#7/copying#team"),
+        (Copied::Stats, "user#7/copying#stats"),
+        (Copied::Prediction { event: 9 }, "user#7/copying#event#9"),
+    ] {
+        let key = copying(UserId(7), what);
+        assert_eq!(flat(&key), expected);
+        assert_eq!(copied(&key.pk, &key.sk), Some((UserId(7), what)));
+    }
+    assert_eq!(copied("user#7", "copying#event#x"), None);
+    assert_eq!(copied("user#7", "stats"), None);
 }
 
 #[test]
