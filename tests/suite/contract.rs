@@ -153,15 +153,14 @@ fn the_template_gives_each_function_its_configuration() {
 }
 
 #[test]
-fn every_table_can_be_recovered_and_every_table_except_wallets_has_a_time_to_live() {
+fn every_table_can_be_recovered_and_items_of_wallets_and_the_directory_never_expire() {
     for table in stack().tables {
         let properties = &table.properties;
         assert_eq!(properties["KeySchema"][0]["AttributeName"], "pk", "{}", table.name);
         assert_eq!(properties["KeySchema"][1]["AttributeName"], "sk", "{}", table.name);
         assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST");
         assert_eq!(properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
-        // Items of wallets must never expire.
-        let expires = table.logical_id != "WalletsTable";
+        let expires = !["WalletsTable", "DirectoryTable"].contains(&table.logical_id.as_str());
         let attribute = &properties["TimeToLiveSpecification"]["AttributeName"];
         assert_eq!(attribute.as_str(), expires.then_some("expires_at"), "{}", table.name);
     }

@@ -10,6 +10,7 @@ mod build;
 mod contract;
 mod costs;
 mod edge;
+mod growth;
 mod http;
 mod matrix_client;
 mod openapi;

@@ -125,6 +125,6 @@ async fn samples_of_background_functions_give_the_results_in_the_readme() {
         assert!(expected.matches(&result), "{file}: {result}");
         tried += 1;
     }
-    assert_eq!(tried, 4);
+    assert_eq!(tried, 5);
     assert_eq!(app.store.event_counts(1).await.unwrap().home, 1);
 }

@@ -51,6 +51,12 @@ impl StoreUnderTest {
         found
     }
 
+    /// Deletes an item.
+    pub async fn delete(&self, table: &str, item: &Item) {
+        let delete = self.client.delete_item().table_name(table);
+        delete.key("pk", item["pk"].clone()).key("sk", item["sk"].clone()).send().await.unwrap();
+    }
+
     /// Sets an attribute of an item that exists.
     pub async fn set(&self, table: &str, item: &Item, attribute: &str, value: AttributeValue) {
         let update = self

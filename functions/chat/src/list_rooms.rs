@@ -18,6 +18,9 @@ const MAX_READ: usize = 1_000;
 /// How many memberships a request reads first. Few users have more.
 const FIRST_READ: usize = 100;
 
+/// How many memberships each later read of a request reads. Two such reads reach `MAX_READ`.
+const NEXT_READ: usize = (MAX_READ - FIRST_READ) / 2;
+
 /// The maximum number of the caller's own rooms whose names one search compares.
 const MAX_COMPARED: usize = 200;
 
@@ -181,7 +184,7 @@ impl Page<'_> {
             if self.remaining() == 0 || read >= MAX_READ || compared >= MAX_COMPARED {
                 return Ok(Some(last));
             }
-            memberships = self.app.store.memberships_page(self.user, Some(&last), MAX_READ / 4).await?;
+            memberships = self.app.store.memberships_page(self.user, Some(&last), NEXT_READ).await?;
             read += memberships.rows.len();
             self.add_joined(&memberships);
         }
@@ -227,16 +230,15 @@ impl Page<'_> {
             .collect();
         let ids: Vec<RoomId> = found.iter().map(|(_, room)| room.clone()).collect();
         let is_full = ids.len() == self.remaining();
-        self.add_public(&ids, |_| true).await?;
+        self.add_public(&ids).await?;
         Ok(found.last().filter(|_| is_full).map(|(position, _)| *position))
     }
 
-    /// Adds the public rooms for which `is_listed` returns true, in the order of `ids`. Rooms that are not stored
-    /// are left out.
-    async fn add_public(&mut self, ids: &[RoomId], is_listed: impl Fn(&Room) -> bool) -> Result<(), Error> {
+    /// Adds public rooms, in the order of `ids`. Rooms that are not stored are left out.
+    async fn add_public(&mut self, ids: &[RoomId]) -> Result<(), Error> {
         let (mut found, counts) =
             try_join(self.app.store.rooms(ids, Reads::Eventual), self.app.store.member_counts(ids)).await?;
-        let rooms: Vec<Room> = ids.iter().filter_map(|id| found.remove(id)).filter(is_listed).collect();
+        let rooms: Vec<Room> = ids.iter().filter_map(|id| found.remove(id)).collect();
         if !self.knows_all_joined {
             self.joined.extend(self.app.store.joined_among(&rooms, self.user).await?);
         }
@@ -262,9 +264,9 @@ impl Page<'_> {
         }
         let mut read = 0;
         loop {
-            let limit = if filter.is_some() { MAX_READ / 4 } else { self.remaining() };
+            let limit = if filter.is_some() { MAX_READ / 8 } else { self.remaining() };
             let page = self.app.store.directory_page(&directory, after, limit).await?;
-            read += limit;
+            read += page.entries.len();
             let (mut hits, mut next) = (Vec::new(), page.next);
             for entry in page.entries {
                 if filter.as_ref().is_none_or(|needle| entry.contains(needle)) {
@@ -276,9 +278,7 @@ impl Page<'_> {
                 next = hits.last().map(|(_, position)| position.clone());
             }
             let hits: Vec<RoomId> = hits.into_iter().map(|(id, _)| id).collect();
-            // Earlier releases also wrote suffixes for the rooms of matches, which `add_match_rooms` lists.
-            let is_search = matches!(directory, Directory::Named(_));
-            self.add_public(&hits, |room| !(is_search && room.is_match_room())).await?;
+            self.add_public(&hits).await?;
             // After `MAX_READ` entries, a filtered page ends even if it is not full. The next page continues
             // the search.
             if next.is_none() || self.remaining() == 0 || filter.is_none() || read >= MAX_READ {

@@ -10,6 +10,7 @@
 
 mod copies;
 mod failures;
+mod rebuild;
 #[cfg(test)]
 mod tests;
 
@@ -34,8 +35,12 @@ const CONCURRENT_WRITES: usize = 16;
 /// way, even if DynamoDB is slow.
 const TIME_TO_FINISH: TimeDelta = TimeDelta::seconds(30);
 
-/// Processes one batch. The response names the first record to redeliver, if any.
+/// Processes one batch. The response names the first record to redeliver, if any. An operator can also invoke the
+/// function with `{"rebuild_directory": {}}`.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StoreError> {
+    if let Some(order) = event.get("rebuild_directory") {
+        return rebuild::rebuild(&app, order).await;
+    }
     let batch = Batch::read(event)?;
     let time = TimeLimit { app: &app, last_start: deadline - TIME_TO_FINISH };
     let not_counted = PendingCounts::of(&batch.records).write(&time).await;

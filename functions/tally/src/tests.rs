@@ -4,7 +4,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline::domain::UserId;
-use touchline::domain::room::{Room, RoomId};
+use touchline::domain::room::{Membership, Room, RoomId};
 use touchline::domain::tally::{EventCounts, UserStats};
 use touchline::ports::random::Random;
 use touchline::storage::directory::{Directory, Needle};
@@ -388,16 +388,14 @@ async fn counters_equal_a_recount_after_redeliveries_and_failed_writes() {
     .await;
 }
 
-#[tokio::test]
-async fn the_directory_has_only_the_last_name_of_a_room_that_changed_twice_in_one_batch() {
-    let app = TestApp::serving(&[]).start().await;
-    let id = RoomId::parse("!x:touchline.local").unwrap();
+/// Stores a public room, and returns it as it was stored.
+async fn store_room(app: &TestApp, name: &str) -> Room {
     let now = app.clock.now();
     let room = Room {
-        room_id: id.clone(),
-        name: "First".into(),
+        room_id: RoomId::parse("!x:touchline.local").unwrap(),
+        name: name.into(),
         topic: String::new(),
-        event_id: None,
+        event_id: Some(9),
         creator_id: Some(UserId(7)),
         is_private: false,
         shards: 4,
@@ -405,18 +403,77 @@ async fn the_directory_has_only_the_last_name_of_a_room_that_changed_twice_in_on
         last_activity: now,
     };
     assert!(app.store.put_room(&room).await.unwrap());
+    room
+}
+
+/// Returns how many rooms a search finds.
+async fn hits(app: &TestApp, text: &str) -> usize {
+    let directory = Directory::Named(Needle::new(text).unwrap());
+    app.store.directory_page(&directory, None, 10).await.unwrap().entries.len()
+}
+
+#[tokio::test]
+async fn the_directory_has_only_the_last_name_of_a_room_that_changed_twice_in_one_batch() {
+    let app = TestApp::serving(&[]).start().await;
+    let room = store_room(&app, "First").await;
     for name in ["Second", "Third"] {
-        app.store.rename_room(&id, name).await.unwrap();
+        app.store.rename_room(&room.room_id, name).await.unwrap();
     }
     let changes = app.changes(&app.config.tables.rooms).await;
     for _ in 0..2 {
         // The second delivery of the same batch changes nothing.
         let report = app.invoke(crate::handle, changes.clone()).await;
         assert_eq!(report["batchItemFailures"], json!([]));
-        for (text, hits) in [("first", 0), ("second", 0), ("third", 1)] {
-            let directory = Directory::Named(Needle::new(text).unwrap());
-            let page = app.store.directory_page(&directory, None, 10).await.unwrap();
-            assert_eq!(page.entries.len(), hits, "{text}");
+        for (text, expected) in [("first", 0), ("s", 0), ("second", 0), ("third", 1), ("h", 1)] {
+            assert_eq!(hits(&app, text).await, expected, "{text}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_rebuild_lists_every_public_room_and_resumes_where_it_stopped() {
+    let app = TestApp::serving(&[]).start().await;
+    app.store_rooms(7, 25, false, Membership::Join).await;
+    app.store_rooms(7, 5, true, Membership::Join).await;
+    assert_eq!(hits(&app, "stand").await, 0, "no change was processed");
+    // Each read takes so long that an invocation ends after one step.
+    let clock = Arc::clone(&app.clock);
+    app.faults.set(move |attempt| {
+        if attempt.operation == "Scan" {
+            clock.advance(TimeDelta::minutes(1));
+        }
+        Fault::None
+    });
+    for _ in 0..2 {
+        let (mut rooms, mut invocations, mut resume) = (0, 0, Value::Null);
+        loop {
+            let payload = json!({ "rebuild_directory": { "resume": resume } });
+            let report = app.invoke(crate::handle, payload).await;
+            rooms += report["rooms"].as_u64().unwrap();
+            invocations += 1;
+            resume = report["resume"].clone();
+            if resume.is_null() {
+                break;
+            }
+        }
+        assert_eq!(rooms, 30);
+        assert!(invocations >= 6, "{invocations}");
+        let listed = app.store.directory_page(&Directory::All, None, 100).await.unwrap();
+        assert_eq!(listed.entries.len(), 25, "private rooms are not listed");
+        assert_eq!((hits(&app, "stand7").await, hits(&app, "den").await), (1, 0));
+    }
+    let error = app.try_invoke(crate::handle, json!({ "rebuild_directory": { "resume": "x" } })).await;
+    assert!(error.unwrap_err().to_string().contains("resume"));
+}
+
+/// The record of a new name can be processed between the two steps of a rebuild: reading the room, and writing its
+/// entries.
+#[tokio::test]
+async fn a_rebuild_does_not_restore_an_old_name() {
+    let app = TestApp::serving(&[]).start().await;
+    let read = store_room(&app, "First").await;
+    app.store.rename_room(&read.room_id, "Second").await.unwrap();
+    app.invoke(crate::handle, app.changes(&app.config.tables.rooms).await).await;
+    crate::rebuild::write_entries(&app, vec![read]).await.unwrap();
+    assert_eq!((hits(&app, "first").await, hits(&app, "second").await), (0, 1));
 }

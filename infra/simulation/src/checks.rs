@@ -325,8 +325,8 @@ impl Settled<'_> {
 
     /// Checks that no item has become large. DynamoDB rejects items over 400 KB, and every write of a large item is expensive.
     fn check_sizes(&self, wrong: &mut Vec<String>) {
-        let Tables { users, sms_logs, catalog, predictions, wallets, rooms } = self.tables;
-        for table in [users, sms_logs, catalog, predictions, wallets, rooms] {
+        let Tables { users, sms_logs, catalog, predictions, wallets, rooms, directory } = self.tables;
+        for table in [users, sms_logs, catalog, predictions, wallets, rooms, directory] {
             for item in self.dynamodb.items(table) {
                 let size = item.to_string().len();
                 if size > LARGEST_ITEM {

@@ -41,6 +41,7 @@ pub struct Tables {
     pub catalog: String,
     pub predictions: String,
     pub rooms: String,
+    pub directory: String,
     pub wallets: String,
 }
 
@@ -53,6 +54,7 @@ impl Tables {
             catalog: name("CATALOG_TABLE")?,
             predictions: name("PREDICTIONS_TABLE")?,
             rooms: name("ROOMS_TABLE")?,
+            directory: name("DIRECTORY_TABLE")?,
             wallets: name("WALLETS_TABLE")?,
         })
     }

@@ -13,6 +13,7 @@ fn variables() -> HashMap<&'static str, &'static str> {
         ("CATALOG_TABLE", "catalog"),
         ("PREDICTIONS_TABLE", "predictions"),
         ("ROOMS_TABLE", "rooms"),
+        ("DIRECTORY_TABLE", "directory"),
         ("WALLETS_TABLE", "wallets"),
         ("CODE_PEPPER", "sixteen characters"),
         ("SMS_PROVIDER", "sns"),

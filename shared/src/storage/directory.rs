@@ -1,9 +1,14 @@
-//! The `rooms` table: the search index of public rooms.
+//! The `directory` table: the lists of public rooms and the index for searches by name.
 //!
-//! A public room has an entry in the directory of all rooms. A room about a match also has an entry in the
-//! directory of the match. A room that a user created also has an entry for each character of its name, so at most
-//! 100: the suffix that begins with the character. A search for a part of a name queries the suffixes that begin
-//! with that part, so the search reads only rooms whose names contain the part. The `tally` function maintains the entries from the table's stream.
+//! A public room has an entry in the list of all rooms. A room about a match also has an entry in the list of the
+//! match. A room that a user created also has an entry for each character of its name, so at most 100: the suffix
+//! that begins with the character. A search for a part of a name queries the suffixes that begin with that part, so
+//! the search reads only rooms whose names contain the part. The `tally` function maintains the entries from the
+//! stream of the `rooms` table.
+//!
+//! The table has no local index, so DynamoDB can divide the entries of one partition key over many partitions. The
+//! lists are spread over [`keys::DIRECTORY_SHARDS`] partition keys. The suffixes are spread by their first character
+//! and by the range of their second character.
 //!
 //! The rooms of matches have no suffixes: the catalog is in memory and has the names of their teams. A season of
 //! 380 matches would need 10,000 suffixes.
@@ -12,6 +17,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, PutRequest, WriteRequest};
+use futures_util::future::try_join_all;
 use futures_util::stream;
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
@@ -51,35 +57,12 @@ pub enum Directory {
 }
 
 impl Directory {
-    fn partition(&self) -> String {
-        match self {
-            Self::All => keys::DIRECTORY.to_owned(),
-            Self::About(event) => keys::rooms_about(*event),
-            // The default is never used, because a needle is not empty.
-            Self::Named(Needle(text)) => keys::name_suffixes(text.chars().next().unwrap_or_default()),
-        }
-    }
-
-    /// Returns the prefix of the sort keys that a search by name reads. `None` for `All` and `About`.
-    fn prefix(&self) -> Option<&str> {
-        match self {
-            Self::All | Self::About(_) => None,
-            Self::Named(Needle(text)) => Some(keys::suffix_prefix(text)),
-        }
-    }
-
     /// Returns whether a page of this directory can begin after `position`.
     #[must_use]
     pub fn has_position(&self, position: &str) -> bool {
-        self.prefix().is_none_or(|prefix| position.starts_with(prefix))
-    }
-
-    /// Returns whether a page lists `entry`. A name that contains the searched text twice has two matching
-    /// entries. Only the entry for the first occurrence is listed.
-    fn is_listed(&self, entry: &DirectoryEntry) -> bool {
         match self {
             Self::All | Self::About(_) => true,
-            Self::Named(Needle(text)) => entry.first_suffix_with(text) == Some(entry.at),
+            Self::Named(Needle(text)) => position.starts_with(keys::suffix_prefix(text)),
         }
     }
 }
@@ -118,6 +101,12 @@ impl Needle {
     #[must_use]
     pub fn is_in(&self, name: &str) -> bool {
         folded(name).contains(&self.0)
+    }
+
+    /// Returns whether a search lists `entry`. A name that contains the text twice has two matching entries. Only
+    /// the entry for the first occurrence is listed.
+    fn lists(&self, entry: &DirectoryEntry) -> bool {
+        entry.first_suffix_with(&self.0) == Some(entry.at)
     }
 }
 
@@ -193,55 +182,117 @@ impl DirectoryEntry {
     }
 }
 
+/// The newest entries of one shard after a position, newest first.
+struct ShardPage {
+    entries: Vec<DirectoryEntry>,
+    /// Whether `entries` has all entries after the position.
+    has_ended: bool,
+}
+
+/// Merges pages of shards that begin after the same position. The page ends at the oldest entry before which no
+/// entry of any shard is missing.
+fn merge(shards: Vec<ShardPage>) -> DirectoryPage {
+    let unfinished = shards.iter().filter(|shard| !shard.has_ended);
+    let next = unfinished.filter_map(|shard| shard.entries.last()).map(|last| last.position.clone()).max();
+    let mut entries: Vec<DirectoryEntry> = shards.into_iter().flat_map(|shard| shard.entries).collect();
+    entries.retain(|entry| next.as_ref().is_none_or(|next| entry.position >= *next));
+    entries.sort_by(|one, other| other.position.cmp(&one.position));
+    DirectoryPage { entries, next }
+}
+
 impl Store {
-    /// Reads up to `limit` entries of a directory after a position. A search by name can return fewer entries
-    /// and still have a next page, because a search stops after reading `MAX_EXAMINED` entries.
+    /// Reads a page of a directory after a position.
+    ///
+    /// A list of rooms returns more than `limit` entries if there are that many: each shard is read up to the limit.
+    /// A search by name returns up to `limit` entries. It can return fewer and still have a next page, because a
+    /// search stops after reading `MAX_EXAMINED` entries.
     pub async fn directory_page(
         &self,
         directory: &Directory,
         after: Option<String>,
         limit: usize,
     ) -> Result<DirectoryPage, StoreError> {
-        let partition = directory.partition();
-        let mut from = after.map(|position| Item::from(Key { pk: partition.clone(), sk: position }));
-        let (mut entries, mut examined) = (Vec::new(), 0);
-        loop {
-            let mut query = self
-                .client
-                .query()
-                .table_name(&self.tables.rooms)
-                .expression_attribute_values(":partition", text(&partition))
-                .set_exclusive_start_key(from.take())
-                // One entry more than the limit tells whether there is a next page.
-                .limit(i32::try_from(limit + 1).unwrap_or(i32::MAX));
-            query = match directory.prefix() {
-                None => query.key_condition_expression("pk = :partition").scan_index_forward(false),
-                Some(prefix) => query
+        let partitions: Vec<String> = match directory {
+            Directory::All => (0..keys::DIRECTORY_SHARDS).map(keys::all_rooms).collect(),
+            Directory::About(event) => {
+                (0..keys::DIRECTORY_SHARDS).map(|shard| keys::rooms_about(*event, shard)).collect()
+            }
+            Directory::Named(needle) => return self.suffixes_page(needle, after, limit).await,
+        };
+        let shards = partitions.iter().map(|partition| self.newest_rooms(partition, after.as_deref(), limit));
+        Ok(merge(try_join_all(shards).await?))
+    }
+
+    async fn newest_rooms(
+        &self,
+        partition: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ShardPage, StoreError> {
+        let query = self
+            .client
+            .query()
+            .table_name(&self.tables.directory)
+            .expression_attribute_values(":partition", text(partition))
+            .scan_index_forward(false)
+            // One entry more than the limit tells whether there is a next page.
+            .limit(i32::try_from(limit + 1).unwrap_or(i32::MAX));
+        // The position can be that of an entry in another shard.
+        let query = match after {
+            None => query.key_condition_expression("pk = :partition"),
+            Some(after) => query
+                .key_condition_expression("pk = :partition AND sk < :after")
+                .expression_attribute_values(":after", text(after)),
+        };
+        let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
+        let has_ended = page.last_evaluated_key.is_none();
+        let entries = page.items.unwrap_or_default().into_iter().map(from_item);
+        Ok(ShardPage { entries: entries.collect::<Result<_, _>>()?, has_ended })
+    }
+
+    async fn suffixes_page(
+        &self,
+        needle: &Needle,
+        mut after: Option<String>,
+        limit: usize,
+    ) -> Result<DirectoryPage, StoreError> {
+        let (mut entries, mut examined) = (Vec::<DirectoryEntry>::new(), 0);
+        for partition in keys::suffix_partitions(&needle.0, after.as_deref()) {
+            let mut from =
+                after.take().map(|position| Item::from(Key { pk: partition.clone(), sk: position }));
+            loop {
+                let query = self
+                    .client
+                    .query()
+                    .table_name(&self.tables.directory)
                     .key_condition_expression("pk = :partition AND begins_with(sk, :prefix)")
-                    .expression_attribute_values(":prefix", text(prefix)),
-            };
-            let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
-            for item in page.items.unwrap_or_default() {
-                let entry: DirectoryEntry = from_item(item)?;
-                examined += 1;
-                if !directory.is_listed(&entry) {
-                    continue;
+                    .expression_attribute_values(":partition", text(&partition))
+                    .expression_attribute_values(":prefix", text(keys::suffix_prefix(&needle.0)))
+                    .set_exclusive_start_key(from.take())
+                    // One entry more than the limit tells whether there is a next page.
+                    .limit(i32::try_from(limit + 1).unwrap_or(i32::MAX));
+                let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
+                for item in page.items.unwrap_or_default() {
+                    let entry: DirectoryEntry = from_item(item)?;
+                    examined += 1;
+                    if !needle.lists(&entry) {
+                        continue;
+                    }
+                    if entries.len() == limit {
+                        let next = entries.last().map(|entry| entry.position.clone());
+                        return Ok(DirectoryPage { entries, next });
+                    }
+                    entries.push(entry);
                 }
-                if entries.len() == limit {
-                    let next = entries.last().map(|entry: &DirectoryEntry| entry.position.clone());
+                let Some(last) = page.last_evaluated_key else { break };
+                if examined >= MAX_EXAMINED {
+                    let next = last.get("sk").and_then(|position| position.as_s().ok()).cloned();
                     return Ok(DirectoryPage { entries, next });
                 }
-                entries.push(entry);
+                from = Some(last);
             }
-            let Some(last) = page.last_evaluated_key else {
-                return Ok(DirectoryPage { entries, next: None });
-            };
-            if examined >= MAX_EXAMINED {
-                let next = last.get("sk").and_then(|position| position.as_s().ok()).cloned();
-                return Ok(DirectoryPage { entries, next });
-            }
-            from = Some(last);
         }
+        Ok(DirectoryPage { entries, next: None })
     }
 
     /// Updates the directories after changes of rooms, in the order of the changes. Idempotent. Writes only the
@@ -268,31 +319,35 @@ impl Store {
                 write.delete_request(DeleteRequest::builder().set_key(key).build()?).build()
             });
         }
-        let mut batches = Vec::new();
-        while !writes.is_empty() {
-            let rest = writes.split_off(writes.len().min(25));
-            batches.push(self.batch_write_rooms(std::mem::replace(&mut writes, rest)).boxed());
+        // Writes with the same partition key are neighbors. Each batch takes writes from the whole list, so that
+        // concurrent batches do not all write to the same partition.
+        let count = writes.len().div_ceil(25);
+        let mut batches = vec![Vec::new(); count];
+        for (index, write) in writes.into_iter().enumerate() {
+            batches[index % count].push(write);
         }
+        let batches: Vec<_> =
+            batches.into_iter().map(|batch| self.batch_write_directory(batch).boxed()).collect();
         // A failed batch does not stop the others. The caller retries all of them.
         let written: Vec<Result<(), StoreError>> =
             stream::iter(batches).buffer_unordered(CONCURRENCY).collect().await;
         written.into_iter().collect()
     }
 
-    /// Makes up to 25 writes to the `rooms` table. Retries writes that DynamoDB left unprocessed.
-    async fn batch_write_rooms(&self, mut writes: Vec<WriteRequest>) -> Result<(), StoreError> {
+    /// Makes up to 25 writes to the `directory` table. Retries writes that DynamoDB left unprocessed.
+    async fn batch_write_directory(&self, mut writes: Vec<WriteRequest>) -> Result<(), StoreError> {
         let mut retry = Retry::doubling("batch write", 8, Duration::from_millis(20));
         loop {
             let written = self
                 .client
                 .batch_write_item()
-                .request_items(&self.tables.rooms, writes)
+                .request_items(&self.tables.directory, writes)
                 .send()
                 .await
                 .map_err(|error| StoreError::from_sdk("BatchWriteItem", &error))?;
             writes = written
                 .unprocessed_items
-                .and_then(|mut tables| tables.remove(&self.tables.rooms))
+                .and_then(|mut tables| tables.remove(&self.tables.directory))
                 .unwrap_or_default();
             if writes.is_empty() {
                 return Ok(());
@@ -355,10 +410,52 @@ mod tests {
             at,
             starts: Some(name.starts.clone()),
         };
-        let directory = Directory::Named(Needle::new("eoul").unwrap());
-        let listed: Vec<usize> =
-            name.starts.iter().copied().filter(|&at| directory.is_listed(&found(at))).collect();
+        let needle = Needle::new("eoul").unwrap();
+        let listed: Vec<usize> = name.starts.iter().copied().filter(|&at| needle.lists(&found(at))).collect();
         assert_eq!(listed, [6]);
+    }
+
+    /// Every entry has the position of its creation. A page that ends too late would skip entries of the other shard.
+    #[test]
+    fn pages_of_two_shards_list_each_entry_once_and_newest_first() {
+        let entry = |position: &u32| DirectoryEntry {
+            position: format!("{position:03}"),
+            room_id: RoomId::parse("!a:b").unwrap(),
+            name: String::new(),
+            at: 0,
+            starts: None,
+        };
+        for (one, other) in [
+            (vec![9, 7, 5, 3, 1], vec![8, 6, 4, 2]),
+            (vec![9, 8, 7, 6, 5, 4, 3, 2], vec![1]),
+            (vec![9, 8, 2, 1], vec![7, 6, 5, 4, 3]),
+            (vec![9, 8, 7, 6, 5, 4, 3, 2, 1], vec![]),
+            (vec![], vec![]),
+        ] {
+            let all = one.len() + other.len();
+            for limit in 1..=10 {
+                let (mut seen, mut after) = (Vec::new(), None::<String>);
+                loop {
+                    let shard = |positions: &[u32]| {
+                        let all: Vec<DirectoryEntry> = positions.iter().map(entry).collect();
+                        let is_after =
+                            |one: &DirectoryEntry| after.as_ref().is_none_or(|after| one.position < *after);
+                        let left: Vec<DirectoryEntry> = all.into_iter().filter(is_after).collect();
+                        let has_ended = left.len() <= limit;
+                        ShardPage { entries: left.into_iter().take(limit + 1).collect(), has_ended }
+                    };
+                    let page = merge(vec![shard(&one), shard(&other)]);
+                    assert!(page.next.is_none() || page.entries.len() > limit, "{page:?}");
+                    seen.extend(page.entries.into_iter().map(|entry| entry.position));
+                    after = page.next;
+                    if after.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(seen.len(), all, "{seen:?}");
+                assert!(seen.is_sorted_by(|newer, older| newer > older), "{seen:?}");
+            }
+        }
     }
 
     proptest! {

@@ -305,16 +305,19 @@ pub fn entry(user: UserId, entry: &EntryKey) -> Key {
 
 // rooms
 
+/// The sort key of every room.
+pub const ROOM: &str = "room";
+
 /// Returns the key of a room.
 #[must_use]
 pub fn room(room: &RoomId) -> Key {
-    key(format!("room#{}", room.as_str()), "room")
+    key(format!("room#{}", room.as_str()), ROOM)
 }
 
 /// Returns whether the key is that of a room. The table also holds other items.
 #[must_use]
 pub fn is_room(pk: &str, sk: &str) -> bool {
-    pk.starts_with("room#") && sk == "room"
+    pk.starts_with("room#") && sk == ROOM
 }
 
 /// Returns the key of a room's counters.
@@ -391,20 +394,55 @@ pub fn push(transaction: &str) -> Key {
     key(format!("push#{transaction}"), "done")
 }
 
-/// The partition of the directory that lists all public rooms.
-pub const DIRECTORY: &str = "directory";
+// directory
 
-/// Returns the partition of the directory that lists the public rooms about a match.
-#[must_use]
-pub fn rooms_about(event: u32) -> String {
-    format!("about#{event}")
+/// The number of partitions over which a list of rooms is spread. The rooms of a list sort by creation time, so all
+/// new rooms go to the end of a partition, where DynamoDB cannot divide the writes. A page reads every
+/// partition, so more of them would make each page more expensive.
+pub const DIRECTORY_SHARDS: u64 = 2;
+
+/// Returns the shard of a room in the lists of rooms.
+fn directory_shard(room: &RoomId) -> u64 {
+    room.digest() % DIRECTORY_SHARDS
 }
 
-/// Returns a partition of the index for searches by room name. The partition holds all name suffixes that
-/// begin with the character `first`.
+/// Returns the partition of one shard of the list of all public rooms.
 #[must_use]
-pub fn name_suffixes(first: char) -> String {
-    format!("find#{first}")
+pub fn all_rooms(shard: u64) -> String {
+    format!("directory#{shard}")
+}
+
+/// Returns the partition of one shard of the list of public rooms about a match.
+#[must_use]
+pub fn rooms_about(event: u32, shard: u64) -> String {
+    format!("about#{event}#{shard}")
+}
+
+/// The suffixes with the same first character are divided into ranges of their second character. A range begins at
+/// each of these characters. The ranges of names in European languages have about the same size.
+const SUFFIX_RANGES: [u8; 3] = [b'd', b'i', b'p'];
+
+/// Returns the range of a name suffix, or of a sort key that begins with the suffix. A suffix of one character is in
+/// the first range: in a sort key, a `#` follows it.
+fn suffix_range(suffix: &str) -> usize {
+    let second = suffix.as_bytes().get(1).copied().unwrap_or_default();
+    SUFFIX_RANGES.partition_point(|start| *start <= second)
+}
+
+/// Returns the partition of a range of the name suffixes that begin with the first character of `text`.
+fn suffix_partition(text: &str, range: usize) -> String {
+    format!("find#{}#{range}", &text[..text.len().min(1)])
+}
+
+/// Returns the partitions of the search index that hold the name suffixes that begin with `text`, in the order of the
+/// sort keys, and without those before the sort key `after`. `text` must be folded: lower-case ASCII.
+///
+/// This is one partition for a text of two or more characters, and at most four for a text of one character.
+#[must_use]
+pub fn suffix_partitions(text: &str, after: Option<&str>) -> Vec<String> {
+    let first = suffix_range(after.unwrap_or(text));
+    let last = if text.len() > 1 { suffix_range(text) } else { SUFFIX_RANGES.len() };
+    (first..=last).map(|range| suffix_partition(text, range)).collect()
 }
 
 /// Returns a room's sort key in a directory. Rooms sort by creation time.
@@ -428,16 +466,17 @@ pub fn suffix_prefix(text: &str) -> &str {
 /// the offsets at which a search can begin.
 #[must_use]
 pub fn directory_entries(room: &Room, name: &str, starts: &[usize]) -> Vec<(Key, usize)> {
-    let position = directory_position(room);
-    let mut keys = vec![(key(DIRECTORY, &position), 0)];
-    keys.extend(room.event_id.map(|event| (key(rooms_about(event), &position), 0)));
+    let (position, shard) = (directory_position(room), directory_shard(&room.room_id));
+    let mut keys = vec![(key(all_rooms(shard), &position), 0)];
+    keys.extend(room.event_id.map(|event| (key(rooms_about(event, shard), &position), 0)));
     if room.is_match_room() {
         // A search finds the rooms of matches in the catalog, so they have no suffixes.
         return keys;
     }
-    let suffixes = starts.iter().filter_map(|&at| Some((at, name[at..].chars().next()?)));
-    keys.extend(suffixes.map(|(at, first)| {
-        (key(name_suffixes(first), format!("{}#{position}#{at:03}", suffix_prefix(&name[at..]))), at)
+    let suffixes = starts.iter().filter_map(|&at| Some((at, name.get(at..)?)));
+    keys.extend(suffixes.map(|(at, suffix)| {
+        let partition = suffix_partition(suffix, suffix_range(suffix));
+        (key(partition, format!("{}#{position}#{at:03}", suffix_prefix(suffix))), at)
     }));
     keys
 }

@@ -1,6 +1,7 @@
 //! The `rooms` table: rooms, their creation, their counters, and processed homeserver transactions.
 //!
-//! Memberships are in [`super::members`], the search index is in [`super::directory`].
+//! Memberships are in [`super::members`]. The lists of public rooms and the search index have their own table:
+//! [`super::directory`].
 
 use std::collections::HashMap;
 
@@ -61,6 +62,32 @@ impl Store {
     pub async fn rooms(&self, ids: &[RoomId], reads: Reads) -> Result<HashMap<RoomId, Room>, StoreError> {
         let items = self.room_items(ids, keys::room, reads).await?;
         items.into_iter().map(|item| from_item(item).map(|room: Room| (room.room_id.clone(), room))).collect()
+    }
+
+    /// Reads the rooms among the next `limit` items of the table. Returns also the key after which the next page
+    /// begins: `None` on the last page.
+    pub async fn rooms_page(
+        &self,
+        from: Option<Key>,
+        limit: usize,
+    ) -> Result<(Vec<Room>, Option<Key>), StoreError> {
+        let page = self
+            .client
+            .scan()
+            .table_name(&self.tables.rooms)
+            .filter_expression("sk = :room")
+            .expression_attribute_values(":room", text(keys::ROOM))
+            .set_exclusive_start_key(from.map(Item::from))
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("Scan", &error))?;
+        let rooms = page.items.unwrap_or_default().into_iter().map(from_item).collect::<Result<_, _>>()?;
+        let next = page.last_evaluated_key.map(|key| {
+            let part = |name: &str| key.get(name).and_then(|part| part.as_s().ok()).cloned();
+            Some(Key { pk: part("pk")?, sk: part("sk")? })
+        });
+        Ok((rooms, next.flatten()))
     }
 
     /// Reads the member counts of rooms, eventually consistent. Rooms without counters are left out.

@@ -1,8 +1,9 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use touchline::ports::random::{Random, SystemRandom};
+use touchline::storage::keys;
 
-use crate::target::HttpApi;
+use crate::target::{HttpApi, eventually, unique_name};
 
 /// `tally` reports no failure, so the stream continues. Operators find the record in the `predictions` table.
 #[tokio::test]
@@ -44,4 +45,30 @@ async fn the_record_of_an_unfinished_copy_continues_it() {
     assert_eq!(result["batchItemFailures"], json!([]));
     // The user has no team, so nothing is left to copy. Other stacks in the same store keep their item.
     assert!(store.find("rooms", &pk, "copying#").await.len() < before.max(1));
+}
+
+#[tokio::test]
+async fn an_operator_can_rebuild_the_room_directory() {
+    let (app, store) = (HttpApi::under_test(), HttpApi::store());
+    let alice = app.user("alice").await;
+    let name = unique_name();
+    alice.creates_room(&name).await.expect(201);
+    let found = async || alice.lists_rooms().search(&name).await.expect_data(200).as_array().unwrap().len();
+    eventually(&found, |rooms| *rooms == 1).await;
+
+    for partition in keys::suffix_partitions(&name, None) {
+        for (table, entry) in store.find("directory", &partition, &name).await {
+            store.delete(&table, &entry).await;
+        }
+    }
+    eventually(&found, |rooms| *rooms == 0).await;
+    let mut resume = Value::Null;
+    loop {
+        let report = app.invoke("tally", &json!({ "rebuild_directory": { "resume": resume } })).await;
+        resume = report["resume"].clone();
+        if resume.is_null() {
+            break;
+        }
+    }
+    eventually(&found, |rooms| *rooms == 1).await;
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use chrono::TimeDelta;
 use serde_json::json;
 use touchline::domain::room::Membership;
 use touchline_testing::verbs::chat::ListRooms;
@@ -140,13 +141,61 @@ async fn a_search_in_repetitive_names_makes_few_calls() {
         alice.creates_room(&format!("{}{n}", "a".repeat(97))).await.expect(201);
     }
     process_changes(&app).await;
-    let search = alice.lists_rooms().search("a").per_page(100);
-    let response = search.clone().await;
-    let cost = response.header("x-touchline-cost").unwrap();
-    let calls = cost.split(' ').find_map(|part| part.strip_prefix("calls=")).unwrap();
-    assert!(calls.parse::<u32>().unwrap() < 20, "{cost}");
-    let seen = on_all_pages(search).await;
-    assert_eq!(seen.iter().filter(|name| name.starts_with("aaaa")).count(), 15);
+    for text in ["a", "aa"] {
+        let search = alice.lists_rooms().search(text).per_page(100);
+        let response = search.clone().await;
+        assert!(calls(&response) < 20, "{text}: {}", calls(&response));
+        let seen = on_all_pages(search).await;
+        assert_eq!(seen.iter().filter(|name| name.starts_with("aaaa")).count(), 15, "{text}");
+    }
+}
+
+/// The suffixes that begin with one character are in four partitions. A search for two or more characters reads one.
+#[tokio::test]
+async fn a_search_for_one_character_reads_at_most_three_more_partitions() {
+    let (app, [alice, ..]) = app().await;
+    // The second character is in each of the four ranges. The last name ends with the searched character.
+    for name in ["Quiz", "Qabbala", "Qed", "Qi", "#1 fan of Q"] {
+        alice.creates_room(name).await.expect(201);
+    }
+    process_changes(&app).await;
+    // The first search loads the catalog.
+    alice.lists_rooms().search("q").await.expect(200);
+    app.clock.advance(TimeDelta::seconds(2));
+    let one = alice.lists_rooms().search("q").await;
+    app.clock.advance(TimeDelta::seconds(2));
+    let two = alice.lists_rooms().search("qu").await;
+    assert_eq!(calls(&one), calls(&two) + 3);
+    // Sorted by the part of the name that begins with the text.
+    let expected = ["#1 fan of Q", "Qabbala", "Qed", "Qi", "Quiz"];
+    assert_eq!(names(&one.expect(200)), expected);
+    assert_eq!(names(&two.expect(200)), ["Quiz"]);
+    for per_page in 1..=5 {
+        let pages = on_all_pages(alice.lists_rooms().search("q").per_page(per_page)).await;
+        assert_eq!(pages, expected, "{per_page}");
+    }
+}
+
+/// The newest room comes first, although the rooms are spread over partitions.
+#[tokio::test]
+async fn public_rooms_are_listed_newest_first() {
+    let (app, [alice, bob, _]) = app().await;
+    let mut expected = Vec::new();
+    for n in 0..12 {
+        app.clock.advance(TimeDelta::seconds(1));
+        alice.creates_room(&format!("Stand {n}")).about_event(1).await.expect(201);
+        expected.insert(0, format!("Stand {n}"));
+    }
+    process_changes(&app).await;
+    for per_page in [1, 5, 100] {
+        for list in [bob.lists_rooms(), bob.lists_rooms().about_event(1)] {
+            let mut seen = on_all_pages(list.per_page(per_page)).await;
+            seen.retain(|name| name.starts_with("Stand"));
+            assert_eq!(seen, expected, "{per_page}");
+        }
+        let search = bob.lists_rooms().about_event(1).search("stand").per_page(per_page);
+        assert_eq!(on_all_pages(search).await, expected, "{per_page}");
+    }
 }
 
 #[tokio::test]
@@ -238,6 +287,11 @@ async fn joined_false_is_not_a_filter() {
 fn reads(response: &Response) -> f64 {
     let cost = response.header("x-touchline-cost").unwrap();
     cost.split(' ').find_map(|part| part.strip_prefix("rcu=")).unwrap().parse().unwrap()
+}
+
+fn calls(response: &Response) -> u32 {
+    let cost = response.header("x-touchline-cost").unwrap();
+    cost.split(' ').find_map(|part| part.strip_prefix("calls=")).unwrap().parse().unwrap()
 }
 
 /// A request reads 100 memberships at first, so these lists need several reads.

@@ -14,8 +14,8 @@ use touchline_bench::report::Report;
 use touchline_bench::{StoreProcess, config};
 
 /// Search texts, each with the number of rooms whose names contain it.
-const SEARCHES: [(&str, u32); 5] =
-    [("nowhere", 0), ("golden lantern", 1), ("LANTERN s", 5), ("lantern", 20), ("an", 20)];
+const SEARCHES: [(&str, u32); 6] =
+    [("nowhere", 0), ("golden lantern", 1), ("LANTERN s", 5), ("lantern", 20), ("an", 20), ("g", 1)];
 
 #[tokio::main]
 async fn main() {

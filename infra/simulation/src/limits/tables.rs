@@ -203,8 +203,10 @@ mod tests {
     use std::time::Duration;
 
     use serde_json::json;
+    use touchline::storage::keys;
 
     use super::*;
+    use crate::settings::{STACK, config};
 
     const SECOND: Duration = Duration::from_secs(1);
     const FEW: Throughput = Throughput { reads: 3_000.0, writes: 1_000.0 };
@@ -272,6 +274,24 @@ mod tests {
             table.charge_write(Write { access: &access, old: None, new: Some(&item) }, 1.1e7, now);
             let later = now + Duration::from_hours(24);
             assert_eq!(table.admits(&access, None, None, later), expected);
+        }
+    }
+
+    /// Every public room adds entries to the lists and to the search index, so their partition keys must not end.
+    #[test]
+    fn the_room_directory_does_not_end_at_10_gb() {
+        let now = Instant::now();
+        let name = &config().tables.directory;
+        let defined =
+            STACK.tables.iter().find(|table| table.name == *name).expect("the template has the table");
+        for pk in [keys::all_rooms(0), keys::rooms_about(9, 0), keys::suffix_partitions("fi", None).remove(0)]
+        {
+            let mut table = LimitedTable::new(defined, Warmth { warm: FEW, quota: MANY }, 1, now);
+            let item = json!({ "pk": { "S": pk }, "sk": { "S": "s" }, "name": { "S": "x".repeat(1_000) } });
+            let access = write(&pk);
+            table.charge_write(Write { access: &access, old: None, new: Some(&item) }, 1.1e7, now);
+            let later = now + Duration::from_hours(24);
+            assert_eq!(table.admits(&access, None, None, later), Ok(()), "{pk}");
         }
     }
 }

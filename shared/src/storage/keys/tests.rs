@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::domain::coins::ReferenceId;
 
@@ -125,7 +127,74 @@ fn only_rooms_that_users_created_have_an_entry_for_each_letter_of_their_name() {
             .map(|(key, _)| key.pk)
             .collect()
     };
-    assert_eq!(partitions(&match_room), ["directory", "about#9"]);
+    assert_eq!(partitions(&match_room), ["directory#0", "about#9#0"]);
     let users_room = Room { creator_id: Some(UserId(7)), ..match_room };
-    assert_eq!(partitions(&users_room).len(), 2 + "home-away".len());
+    let find =
+        ["h#2", "o#2", "m#1", "e#0", "-#0", "a#3", "w#0", "a#3", "y#0"].map(|key| format!("find#{key}"));
+    assert_eq!(partitions(&users_room)[2..], find);
+}
+
+/// A search reads the partitions in this order, so the order must be that of the sort keys.
+#[test]
+fn a_search_reads_one_partition_or_four_for_a_single_character() {
+    for (text, after, expected) in [
+        ("e", None, &["find#e#0", "find#e#1", "find#e#2", "find#e#3"][..]),
+        ("e", Some("e#0001"), &["find#e#0", "find#e#1", "find#e#2", "find#e#3"]),
+        ("e", Some("else#0001"), &["find#e#2", "find#e#3"]),
+        ("e", Some("ez#0001"), &["find#e#3"]),
+        ("el", None, &["find#e#2"]),
+        ("el", Some("else#0001"), &["find#e#2"]),
+        ("e~", None, &["find#e#3"]),
+        ("e ", None, &["find#e#0"]),
+        ("##", None, &["find###0"]),
+    ] {
+        assert_eq!(suffix_partitions(text, after), expected, "{text} {after:?}");
+    }
+}
+
+#[test]
+fn a_search_for_one_character_reads_its_partitions_in_the_order_of_the_sort_keys() {
+    let mut sort_keys: Vec<String> =
+        (b' '..=b'~').map(|second| format!("e{}x#1", char::from(second))).collect();
+    sort_keys.push("e#1".into());
+    sort_keys.sort();
+    assert!(sort_keys.is_sorted_by_key(|key| suffix_range(key)), "{sort_keys:?}");
+}
+
+/// The names of rooms are similar: thousands of users create rooms about the same match. No partition key may get
+/// most of the writes, because it takes 1,000 a second.
+#[test]
+fn the_entries_of_rooms_with_the_same_first_letter_spread_over_many_partition_keys() {
+    const FIRST: [&str; 8] =
+        ["saturday", "stand", "supporters", "south", "sofa", "stadium", "sunday", "strikers"];
+    const SECOND: [&str; 8] = ["crew", "club", "fans", "league", "table", "talk", "corner", "lounge"];
+    let mut writes = BTreeMap::<String, u32>::new();
+    let mut rooms = 0;
+    for number in 0..10 {
+        for (first, second) in FIRST.iter().flat_map(|first| SECOND.map(|second| (first, second))) {
+            let name = format!("{first} {second} {number}");
+            let room = Room {
+                room_id: RoomId::parse(&format!("!{rooms}:server")).unwrap(),
+                name: name.clone(),
+                topic: String::new(),
+                event_id: None,
+                creator_id: Some(UserId(7)),
+                is_private: false,
+                shards: 4,
+                created_at: chrono::DateTime::UNIX_EPOCH,
+                last_activity: chrono::DateTime::UNIX_EPOCH,
+            };
+            let starts: Vec<usize> = (0..name.len()).filter(|at| name.as_bytes()[*at] != b' ').collect();
+            for (key, _) in directory_entries(&room, &name, &starts) {
+                *writes.entry(key.pk).or_default() += 1;
+            }
+            rooms += 1;
+        }
+    }
+    let all: u32 = writes.values().sum();
+    let (busiest, most) = writes.iter().max_by_key(|(_, count)| **count).unwrap();
+    assert!(writes.len() > 50, "{} partition keys", writes.len());
+    assert!(most * 20 < all, "{busiest} has {most} of {all} entries");
+    // A key that gets less than one entry for a new room takes the entries of more than 1,000 new rooms a second.
+    assert!(*most < rooms, "{busiest} has {most} entries of {rooms} rooms");
 }
