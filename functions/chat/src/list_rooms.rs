@@ -18,8 +18,9 @@ const MAX_READ: usize = 1_000;
 /// How many memberships a request reads first. Few users have more.
 const FIRST_READ: usize = 100;
 
-/// How many memberships each later read of a request reads. Two such reads reach `MAX_READ`.
-const NEXT_READ: usize = (MAX_READ - FIRST_READ) / 2;
+/// How many memberships each later read of a request reads. After two such reads, a request has seen the memberships of
+/// a user who has joined as many rooms as a user can join by default.
+const NEXT_READ: usize = MAX_READ / 2;
 
 /// The maximum number of the caller's own rooms whose names one search compares.
 const MAX_COMPARED: usize = 200;
