@@ -226,10 +226,18 @@ async fn a_prediction_reaches_all_rooms_about_its_match_in_steps() {
     }
     process_changes(&app).await;
     alice.predicts(4).home().await.expect(201);
-    let mut rounds = 0;
-    process_changes(&app).await;
+    let (predictions, rooms_table) = (&app.config.tables.predictions, &app.config.tables.rooms);
+    // Redelivering the prediction would begin the copy again, so only new records are delivered.
+    app.invoke(tally::handle, app.changes(predictions).await).await;
+    let (mut rounds, mut last) = (0, None);
     while app.store.copying(UserId(alice.id), Copied::Prediction { event: 4 }).await.unwrap().is_some() {
-        process_changes(&app).await;
+        let changes = app.changes_after(rooms_table, last.as_deref()).await;
+        let records = changes["Records"].as_array().unwrap();
+        last = records
+            .last()
+            .and_then(|record| record["dynamodb"]["SequenceNumber"].as_str())
+            .map(str::to_owned);
+        app.invoke(tally::handle, changes).await;
         rounds += 1;
         assert!(rounds < 30, "the copy does not end");
     }
