@@ -16,7 +16,7 @@ use crate::config::Environment;
 use crate::http::RequestReport;
 
 /// The crates of this workspace that run in a Lambda function.
-pub const OURS: [&str; 14] = [
+pub const OURS: [&str; 15] = [
     "touchline",
     "login",
     "profile",
@@ -31,6 +31,7 @@ pub const OURS: [&str; 14] = [
     "feed",
     "tally",
     "points",
+    "recount",
 ];
 
 /// Creates a filter that logs this workspace's crates at `level`, and other crates only at `ERROR`.

@@ -119,6 +119,7 @@ async fn samples_of_background_functions_give_the_results_in_the_readme() {
         let result = match function.as_str() {
             "points" => app.invoke(points::handle, payload).await,
             "treasury" => app.invoke(treasury::handle, payload).await,
+            "recount" => app.invoke(recount::handle, payload).await,
             "tally" => app.invoke(tally::handle, payload).await,
             other => panic!("add the function {other} here"),
         };

@@ -125,7 +125,11 @@ async fn copy_change(app: &App, record: &Record) -> Result<(), StoreError> {
         Change::Team { user, chosen } => copy(app, *user, Data::Team(*chosen)).await,
         Change::Copying(copying) => continue_copying(app, copying).await,
         // `copy_rooms` copies the changes of rooms.
-        Change::Prediction { .. } | Change::Member { .. } | Change::Room { .. } | Change::Other => Ok(()),
+        Change::Prediction { .. }
+        | Change::Member { .. }
+        | Change::Room { .. }
+        | Change::Marker { .. }
+        | Change::Other => Ok(()),
     }
 }
 

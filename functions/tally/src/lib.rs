@@ -20,6 +20,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use touchline::App;
+use touchline::domain::marker::Sighting;
 use touchline::domain::tally::{Counters, EventTally, RoomCounts, UserStats, difference};
 use touchline::storage::StoreError;
 use touchline::storage::exactly_once::Addition;
@@ -87,13 +88,14 @@ impl<'a> PendingCounts<'a> {
         let mut pending = Self::default();
         for (index, record) in records.iter().enumerate() {
             match &record.change {
-                Change::Prediction { shard, old, new } => {
+                Change::Prediction { shard, old, new, sighting } => {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };
                     let (old, new) = (old.as_ref(), new.as_ref());
                     let event = Aggregate::EventPart { event: row.event_id, shard: *shard };
                     let counts = difference(|row| EventTally::of(row, *shard), old, new);
                     add(&mut pending.events, event, index, record, counts);
                     let user = Aggregate::User(row.user_id);
+                    see(&mut pending.users, user.clone(), index, record, sighting.as_ref());
                     add(&mut pending.users, user, index, record, difference(UserStats::of, old, new));
                 }
                 Change::Member { shard, old, new, .. } => {
@@ -102,6 +104,16 @@ impl<'a> PendingCounts<'a> {
                     let counts = difference(|row| RoomCounts::of(row, *shard), old.as_ref(), new.as_ref());
                     add(&mut pending.rooms, room, index, record, counts);
                 }
+                Change::Marker { aggregate, sighting } => match aggregate {
+                    Aggregate::EventPart { .. } => {
+                        see(&mut pending.events, aggregate.clone(), index, record, Some(sighting));
+                    }
+                    Aggregate::RoomPart { .. } => {
+                        see(&mut pending.rooms, aggregate.clone(), index, record, Some(sighting));
+                    }
+                    // Markers of users are in predictions.
+                    Aggregate::User(_) => {}
+                },
                 Change::Room { .. }
                 | Change::UserStats { .. }
                 | Change::Team { .. }
@@ -158,7 +170,22 @@ fn add<'a, C: Counters>(
     // Skip a record that adds zero. Do not skip a group whose sum is zero: a later batch may redeliver only
     // some records of the group, and would count them if the group's last sequence number were not stored.
     if counts != C::default() {
-        let addition = Addition { sequence: record.sequence, counts };
+        let addition = Addition { sequence: record.sequence, counts, sighting: None };
+        additions.entry((aggregate, &record.shard)).or_default().push((index, addition));
+    }
+}
+
+/// Adds the marker of a recount. It counts nothing.
+fn see<'a, C: Counters>(
+    additions: &mut Additions<'a, C>,
+    aggregate: Aggregate,
+    index: usize,
+    record: &'a Record,
+    sighting: Option<&Sighting>,
+) {
+    if let Some(sighting) = sighting {
+        let addition =
+            Addition { sequence: record.sequence, counts: C::default(), sighting: Some(sighting.clone()) };
         additions.entry((aggregate, &record.shard)).or_default().push((index, addition));
     }
 }

@@ -219,9 +219,11 @@ async fn sums_that_were_not_written_are_written_by_the_redelivery() {
     for operation in ["Query", "PutItem"] {
         let app = app().await;
         let records = [record(1, 9, 7, None, Some(HOME))];
-        app.faults.set(move |attempt| {
-            if attempt.operation == operation { Fault::FailBefore } else { Fault::None }
-        });
+        app.faults.set(
+            move |attempt| {
+                if attempt.operation == operation { Fault::FailBefore } else { Fault::None }
+            },
+        );
         assert_eq!(deliver(&app, "a", &records).await.as_deref(), Some("1"));
         app.faults.clear();
         assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 0);

@@ -144,7 +144,8 @@ pub struct Faults {
 const MORE: u32 = 6;
 
 /// The functions that can be the unlucky one.
-const FUNCTIONS: [&str; 8] = ["chat", "coins", "feed", "login", "points", "predictions", "profile", "tally"];
+const FUNCTIONS: [&str; 9] =
+    ["chat", "coins", "feed", "login", "points", "predictions", "profile", "recount", "tally"];
 
 impl Faults {
     /// Draws faults for the calls of all functions: all kinds except [`Fault::Freeze`] and [`Fault::HotTable`].

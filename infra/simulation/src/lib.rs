@@ -10,7 +10,7 @@
 //! - `fault`, `process`: what can go wrong
 //! - `dynamodb`, `streams`, `lambda`, `gateway`, `homeserver`, `sms`: models of the services around the product
 //! - `limits`, `costs`: AWS's limits, and what a request may cost
-//! - `season`, `person`: what happens in the world
+//! - `season`, `person`, `operator`: what happens in the world
 //! - `checks`: what must hold at the end
 //! - `world`: puts everything together
 //! - `shrink`: makes a failing world smaller
@@ -31,6 +31,7 @@ mod gateway;
 mod homeserver;
 mod lambda;
 pub mod limits;
+mod operator;
 mod person;
 mod process;
 mod runtime;

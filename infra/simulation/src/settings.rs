@@ -1,6 +1,5 @@
 //! The template's stack and the configuration of the functions.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -10,8 +9,12 @@ use touchline_testing::HS_TOKEN;
 
 /// The stack of the template. The simulation has its own streams, so its tables have none.
 pub static STACK: LazyLock<Stack> = LazyLock::new(|| {
+    // With these parameters, the tables have a `WarmThroughput`. The limits then show which tables it applies to.
+    let parameters =
+        [("AWS::StackName", "world"), ("WarmReadsPerSecond", "1"), ("WarmWritesPerSecond", "1")];
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut stack = Template::parse(TEMPLATE)
-        .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "world".into())])))
+        .and_then(|template| template.resolve(&parameters.into()))
         .expect("the template is valid");
     for table in &mut stack.tables {
         if let Some(properties) = table.properties.as_object_mut() {

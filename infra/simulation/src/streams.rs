@@ -1,7 +1,8 @@
 //! DynamoDB Streams and Lambda's event source mappings: several shards that split while in use, parents before
 //! children, batches cut anywhere, redeliveries, two readers of one shard, and failed batches that are halved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -23,6 +24,9 @@ const MAX_OPEN_SHARDS: usize = 6;
 /// The maximum number of records that a lost position goes back.
 const MAX_RECORDS_BACK: usize = 50;
 
+/// How many of 1,000 batches Lambda gives up, in worlds that lose records.
+const LOST_PER_MILLE: u32 = 15;
+
 /// A shard splits after this many records, on average.
 const RECORDS_PER_SPLIT: u32 = 120;
 
@@ -38,6 +42,8 @@ pub struct Streams {
     dice: Dice,
     /// Whether shards never split or end.
     is_steady: bool,
+    /// Whether Lambda gives up some records.
+    loses_records: bool,
 }
 
 #[derive(Debug, Default)]
@@ -76,7 +82,14 @@ impl Streams {
             clock,
             dice,
             is_steady: false,
+            loses_records: false,
         }
+    }
+
+    /// Returns the same streams. Lambda gives up some of their records and never delivers them.
+    #[must_use]
+    pub fn losing_records(self) -> Self {
+        Self { loses_records: true, ..self }
     }
 
     /// Creates streams whose shards never split or end. `shards` has the number of shards of each table.
@@ -154,7 +167,8 @@ impl Streams {
         faults: Arc<Faults>,
         trace: Arc<Trace>,
     ) {
-        let mapping = Arc::new(Mapping { number, source: mapping, function, lambda, faults, trace });
+        let lost = Mutex::default();
+        let mapping = Arc::new(Mapping { number, source: mapping, function, lambda, faults, trace, lost });
         let mut started = 0;
         let mut seen = 0;
         loop {
@@ -174,6 +188,8 @@ impl Streams {
         let dice = mapping.faults.dice();
         let mut seen = 0;
         let mut position = 0;
+        // The end of the records that were delivered or lost.
+        let mut delivered = 0;
         // The maximum size of the next batch. After a failed batch it is half of that batch, as in Lambda.
         let mut limit = usize::MAX;
         loop {
@@ -188,8 +204,19 @@ impl Streams {
                 continue;
             };
             let end = position + records.len();
-            let accepted: Vec<Value> =
-                records.iter().filter(|record| mapping.source.accepts(record)).cloned().collect();
+            // A late second reader could still deliver records that were delivered before.
+            if self.loses_records
+                && position >= delivered
+                && mapping.faults.occurs("LostBatch", LOST_PER_MILLE)
+            {
+                mapping.lose(index, position..end);
+            }
+            delivered = delivered.max(end);
+            let accepted: Vec<Value> = (position..end)
+                .zip(&records)
+                .filter(|(at, record)| mapping.source.accepts(record) && !mapping.has_lost(index, *at))
+                .map(|(_, record)| record.clone())
+                .collect();
             let failed = if accepted.is_empty() { Ok(None) } else { mapping.invoke(&shard, &accepted).await };
             match failed {
                 Ok(None) if mapping.faults.occurs("Redelivery", 40) => {}
@@ -286,9 +313,21 @@ struct Mapping {
     lambda: Arc<Lambda>,
     faults: Arc<Faults>,
     trace: Arc<Trace>,
+    /// The records that are never delivered: the shard, and the position in it.
+    lost: Mutex<BTreeSet<(usize, usize)>>,
 }
 
 impl Mapping {
+    fn lose(&self, shard: usize, records: Range<usize>) {
+        self.trace.line(format_args!("stream {} loses {} records", self.source.table, records.len()));
+        let mut lost = self.lost.lock().expect("no holder of the lock panics");
+        lost.extend(records.map(|at| (shard, at)));
+    }
+
+    fn has_lost(&self, shard: usize, at: usize) -> bool {
+        self.lost.lock().expect("no holder of the lock panics").contains(&(shard, at))
+    }
+
     /// Invokes the function with a batch. Returns the number of the first failed record, or an error if the whole batch
     /// failed.
     async fn invoke(&self, shard: &str, records: &[Value]) -> Result<Option<String>, ()> {

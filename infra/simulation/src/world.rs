@@ -28,6 +28,7 @@ use crate::fault::Faults;
 use crate::gateway::Gateway;
 use crate::homeserver::Homeserver;
 use crate::lambda::{Code, Lambda};
+use crate::operator::Operator;
 use crate::person::{Person, Shared};
 use crate::runtime;
 use crate::season::Season;
@@ -61,6 +62,13 @@ impl Plan {
             // One world in ten has no faults in the store. In the others, few or many calls have faults.
             faults: if dice.once_in(10) { 0 } else { dice.between(1, 60) },
         }
+    }
+
+    /// Returns whether Lambda gives up some records of the streams, as if `tally` had failed for a day. An operator then
+    /// counts again at the end of the world.
+    #[must_use]
+    pub fn loses_records(&self) -> bool {
+        self.faults > 0 && Dice::new(self.seed, "losses").once_in(3)
     }
 }
 
@@ -145,7 +153,8 @@ impl World {
         let mut streamed: Vec<String> = mappings.iter().map(|mapping| mapping.table.clone()).collect();
         streamed.sort();
         streamed.dedup();
-        let streams = Arc::new(Streams::new(&streamed, clock, dice("streams")));
+        let streams = Streams::new(&streamed, clock, dice("streams"));
+        let streams = Arc::new(if plan.loses_records() { streams.losing_records() } else { streams });
         let dynamodb =
             DynamoDb::new(Arc::clone(&streams), Arc::clone(&faults), dice("network"), Arc::clone(&trace));
         let store = Store::new(storage::connect(&config.aws, dynamodb.http_client()), config.tables.clone());
@@ -225,6 +234,7 @@ impl World {
         shared.season.import().await;
         tokio::spawn(self.points_on_schedule());
         tokio::spawn(self.expire_items());
+        tokio::spawn(self.operator("operator").recount_now_and_then());
         let season = tokio::spawn(Arc::clone(&shared.season).play());
         let people: Vec<_> = (1..=plan.people)
             .map(|number| {
@@ -247,7 +257,7 @@ impl World {
         });
         self.trace.line(format_args!("all faults end"));
         self.faults.stop();
-        let settled = tokio::time::timeout(2 * SETTLES_WITHIN, self.settle()).await;
+        let settled = tokio::time::timeout(4 * SETTLES_WITHIN, self.settle_and_recount()).await;
         if let Err(stuck) = settled.unwrap_or_else(|_| Err("not settled: the import does not end".into())) {
             violations.push(stuck);
         } else {
@@ -276,6 +286,23 @@ impl World {
             violations,
             trace: self.trace.take_lines(),
         }
+    }
+
+    fn operator(&self, dice: &str) -> Operator {
+        Operator {
+            shared: Arc::clone(&self.shared),
+            dice: Dice::new(self.plan.seed, dice),
+            loses_records: self.plan.loses_records(),
+            people: self.plan.people,
+        }
+    }
+
+    /// Waits until nothing is left to do. Then counts everything again. In a world that loses no record, the recount must
+    /// find nothing to repair. In the others, it must repair everything.
+    async fn settle_and_recount(&self) -> Result<(), String> {
+        self.settle().await?;
+        self.operator("last recount").recount_everything().await?;
+        self.settle().await
     }
 
     /// Invokes `points` every minute while a match waits for points.
@@ -382,7 +409,7 @@ fn deploy(lambda: Lambda, stack: &Stack) -> Lambda {
 
 /// Deploys every function, with the concurrency that `concurrency` returns for it.
 pub fn deploy_with(mut lambda: Lambda, stack: &Stack, concurrency: fn(&Function) -> usize) -> Lambda {
-    let codes: [(&str, Code); 11] = [
+    let codes: [(&str, Code); 12] = [
         ("chat", Code::Http(chat::router)),
         ("coins", Code::Http(coins::router)),
         ("login", Code::Http(login::router)),
@@ -411,6 +438,14 @@ pub fn deploy_with(mut lambda: Lambda, stack: &Stack, concurrency: fn(&Function)
             Code::Event(|app, event, deadline| {
                 Box::pin(async move {
                     tally::handle(app, event, deadline).await.map_err(|error| error.to_string())
+                })
+            }),
+        ),
+        (
+            "recount",
+            Code::Event(|app, event, deadline| {
+                Box::pin(async move {
+                    recount::handle(app, event, deadline).await.map_err(|error| error.to_string())
                 })
             }),
         ),

@@ -12,6 +12,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 /// What happens to one attempt of one call.
@@ -46,11 +47,14 @@ pub struct Attempt<'a> {
 
 type Plan = Box<dyn FnMut(Attempt<'_>) -> Fault + Send>;
 
+type Interruptions = Box<dyn FnMut(Attempt<'_>) -> Option<BoxFuture<'static, ()>> + Send>;
+
 /// An HTTP client that injects faults. Its plan chooses the fault for each attempt.
 #[derive(Clone)]
 pub struct Faults {
     inner: SharedHttpClient,
     plan: Arc<Mutex<Plan>>,
+    interruptions: Arc<Mutex<Interruptions>>,
 }
 
 impl fmt::Debug for Faults {
@@ -63,7 +67,11 @@ impl Faults {
     /// Sends every request through `inner`. Injects no faults until a plan is set.
     #[must_use]
     pub fn none(inner: SharedHttpClient) -> Self {
-        Self { inner, plan: Arc::new(Mutex::new(Box::new(|_| Fault::None))) }
+        Self {
+            inner,
+            plan: Arc::new(Mutex::new(Box::new(|_| Fault::None))),
+            interruptions: Arc::new(Mutex::new(Box::new(|_| None))),
+        }
     }
 
     pub fn set(&self, plan: impl FnMut(Attempt<'_>) -> Fault + Send + 'static) {
@@ -75,8 +83,18 @@ impl Faults {
         self.set(move |attempt| if attempt.number == 1 { fault } else { Fault::None });
     }
 
+    /// Runs other work before a call that has no fault: `plan` returns the work, if any, for each attempt. The work must
+    /// not use this client.
+    pub fn interrupt(
+        &self,
+        plan: impl FnMut(Attempt<'_>) -> Option<BoxFuture<'static, ()>> + Send + 'static,
+    ) {
+        *self.interruptions.lock().expect("no plan panics") = Box::new(plan);
+    }
+
     pub fn clear(&self) {
         self.set(|_| Fault::None);
+        self.interrupt(|_| None);
     }
 }
 
@@ -89,6 +107,7 @@ impl HttpClient for Faults {
         SharedHttpConnector::new(FaultyConnector {
             inner: self.inner.http_connector(settings, components),
             plan: Arc::clone(&self.plan),
+            interruptions: Arc::clone(&self.interruptions),
         })
     }
 }
@@ -96,6 +115,7 @@ impl HttpClient for Faults {
 struct FaultyConnector {
     inner: SharedHttpConnector,
     plan: Arc<Mutex<Plan>>,
+    interruptions: Arc<Mutex<Interruptions>>,
 }
 
 impl fmt::Debug for FaultyConnector {
@@ -113,6 +133,14 @@ impl HttpConnector for FaultyConnector {
         let number = counted.split(['=', ';']).nth(1).and_then(|number| number.parse().ok()).unwrap_or(1);
         let attempt = Attempt { operation: &operation, number };
         let fault = (self.plan.lock().expect("no plan panics"))(attempt);
+        let work = (self.interruptions.lock().expect("no plan panics"))(attempt);
+        if let (Fault::None, Some(work)) = (fault, work) {
+            let inner = self.inner.clone();
+            return HttpConnectorFuture::new(async move {
+                work.await;
+                inner.call(request).await
+            });
+        }
         let lost = || ConnectorError::io("lost on the network".into());
         match fault {
             Fault::Miss if operation.ends_with("GetItem") && !is_consistent(&request) => {

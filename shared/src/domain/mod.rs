@@ -8,6 +8,7 @@ pub mod coins;
 pub mod copying;
 pub mod field;
 pub mod limit;
+pub mod marker;
 pub mod phone;
 pub mod points;
 pub mod prediction;

@@ -6,8 +6,9 @@
 //! counters stay as they are.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::condition::{condition_held, item_that_failed_condition};
@@ -17,6 +18,7 @@ use super::item::{Item, number};
 use super::sequence::Sequence;
 use super::store::Store;
 use super::tallies::Aggregate;
+use crate::domain::marker::{MarkerId, Sighting};
 use crate::domain::room::Day;
 use crate::domain::tally::{Counters, RoomCounts};
 
@@ -25,6 +27,8 @@ use crate::domain::tally::{Counters, RoomCounts};
 pub struct Addition<C> {
     pub sequence: Sequence,
     pub counts: C,
+    /// The marker of a recount that the record is.
+    pub sighting: Option<Sighting>,
 }
 
 /// The age of a stream shard at which the position in it is no longer needed. DynamoDB writes to a stream
@@ -37,6 +41,10 @@ const MAX_REMOVED: usize = 80;
 
 /// The prefix of the attributes that hold the positions in stream shards.
 const POSITION: &str = "seen:";
+
+/// The prefix of the attributes that hold the places in which markers were seen. The marker's id follows. Each is a set,
+/// so a place that is added twice is there once.
+pub(super) const MARKER: &str = "marker:";
 
 impl Store {
     /// Adds the counts of records from one stream shard to an aggregate, each record exactly once.
@@ -73,8 +81,19 @@ impl Store {
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
             // The version grows with every fold. `Store::copy_stats` compares it with the version of the
             // copy in a membership, and `Store::roll_up` adds up the versions of the parts.
-            let mut adds = vec!["version :one".to_owned()];
-            update = update.expression_attribute_values(":one", number(1));
+            let mut adds = Vec::new();
+            // A marker counts nothing. A recount takes the version as unchanged if only markers were added. Changes that
+            // cancel out do change the version: a recount may have read the rows in between.
+            if run.iter().any(|addition| addition.counts != C::default()) {
+                adds.push("version :one".to_owned());
+                update = update.expression_attribute_values(":one", number(1));
+            }
+            for (at, (marker, places)) in places_by_marker(run).into_iter().enumerate() {
+                adds.push(format!("#k{at} :k{at}"));
+                update = update
+                    .expression_attribute_names(format!("#k{at}"), format!("{MARKER}{}", marker.as_str()))
+                    .expression_attribute_values(format!(":k{at}"), AttributeValue::Ss(places));
+            }
             for (at, (name, count)) in fields.into_iter().enumerate() {
                 adds.push(format!("#f{at} :f{at}"));
                 update = update
@@ -117,7 +136,11 @@ impl Store {
     ) -> Result<(), StoreError> {
         let is_old = |name: &str| {
             let is_old_position = name.strip_prefix(POSITION).is_some_and(|shard| is_old_shard(shard, now));
-            (is_old_position && name != current) || RoomCounts::is_outdated(name, Day::of(now))
+            let is_old_marker =
+                name.strip_prefix(MARKER).is_some_and(|marker| MarkerId::stored(marker).is_old(now));
+            (is_old_position && name != current)
+                || is_old_marker
+                || RoomCounts::is_outdated(name, Day::of(now))
         };
         let mut old: Vec<_> = item.into_iter().filter(|(name, _)| is_old(name)).collect();
         if old.is_empty() {
@@ -169,6 +192,19 @@ fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Field
         }
         run = &run[..run.len() / 2];
     }
+}
+
+/// Returns the markers among some additions, with the places in which they were seen.
+fn places_by_marker<C>(additions: &[Addition<C>]) -> BTreeMap<&MarkerId, Vec<String>> {
+    let mut markers = BTreeMap::<&MarkerId, Vec<String>>::new();
+    for Sighting { marker, place } in additions.iter().filter_map(|addition| addition.sighting.as_ref()) {
+        let places = markers.entry(marker).or_default();
+        // DynamoDB rejects a set that has an element twice.
+        if !places.iter().any(|known| known == place.as_str()) {
+            places.push(place.as_str().to_owned());
+        }
+    }
+    markers
 }
 
 fn position_in(item: &Item, attribute: &str) -> Option<u128> {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt::Display;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 
@@ -14,7 +14,7 @@ use super::error::StoreError;
 pub(super) type Item = HashMap<String, AttributeValue>;
 
 /// A primary key: the partition key and the sort key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Key {
     pub pk: String,
     pub sk: String,

@@ -12,6 +12,7 @@ use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::coins::EntryKey;
 use crate::domain::copying::Copied;
 use crate::domain::limit::DailyAction;
+use crate::domain::marker::End;
 use crate::domain::sms::LogPosition;
 use crate::domain::{Address, Phone, Room, RoomId, UserId, Username, prediction};
 
@@ -195,10 +196,36 @@ pub fn shard_of(pk: &str) -> Option<u8> {
     pk.rsplit_once('#')?.1.parse().ok()
 }
 
+/// The prefix of the sort keys of predictions.
+pub const PREDICTOR: &str = "user#";
+
 /// Returns the sort key of a user's prediction.
 #[must_use]
 pub fn predictor(user: UserId) -> String {
-    format!("user#{user}")
+    format!("{PREDICTOR}{user}")
+}
+
+/// Returns the match and the shard, if the partition is one of a match's predictions.
+#[must_use]
+pub fn predicted_event(pk: &str) -> Option<(u32, u8)> {
+    let (event, shard) = pk.strip_prefix("event#")?.split_once('#')?;
+    Some((event.parse().ok()?, shard.parse().ok()?))
+}
+
+/// Returns the sort key of a marker in a partition of predictions or members. `!` sorts before all of their sort keys
+/// and `~` after them.
+#[must_use]
+pub fn marker(end: End) -> &'static str {
+    match end {
+        End::First => "!marker",
+        End::Last => "~marker",
+    }
+}
+
+/// Returns which marker this is, if the sort key is that of a marker.
+#[must_use]
+pub fn marker_end(sk: &str) -> Option<End> {
+    End::BOTH.into_iter().find(|end| marker(*end) == sk)
 }
 
 /// Returns the key of a user's prediction for a match that has `shards` shards.
@@ -210,7 +237,7 @@ pub fn prediction(event: u32, shards: u8, user: UserId) -> Key {
 /// Returns whether the key is that of a prediction. The table also holds other items.
 #[must_use]
 pub fn is_prediction(pk: &str, sk: &str) -> bool {
-    pk.starts_with("event#") && sk.starts_with("user#")
+    pk.starts_with("event#") && sk.starts_with(PREDICTOR)
 }
 
 /// Returns the key of the item that holds the progress of a match's settlement.
@@ -339,10 +366,21 @@ pub fn room_shard(room: &RoomId, shard: u8) -> String {
     format!("room#{}#{shard}", room.as_str())
 }
 
+/// Returns the room and the shard, if the partition is one of a room's members.
+#[must_use]
+pub fn room_of_members(pk: &str) -> Option<(RoomId, u8)> {
+    // A room id contains no `#`.
+    let (room, shard) = pk.strip_prefix("room#")?.split_once('#')?;
+    Some((RoomId::parse(room)?, shard.parse().ok()?))
+}
+
+/// The prefix of the sort keys of memberships.
+pub const MEMBER: &str = "member#";
+
 /// Returns the sort key of a user's membership.
 #[must_use]
 pub fn member_of(user: UserId) -> String {
-    format!("member#{user}")
+    format!("{MEMBER}{user}")
 }
 
 /// Returns the key of a user's membership of a room that has `shards` shards.
@@ -354,7 +392,7 @@ pub fn member(room: &RoomId, shards: u8, user: UserId) -> Key {
 /// Returns whether the key is that of a membership. The table also holds other items.
 #[must_use]
 pub fn is_member(pk: &str, sk: &str) -> bool {
-    pk.starts_with("room#") && sk.starts_with("member#")
+    pk.starts_with("room#") && sk.starts_with(MEMBER)
 }
 
 /// The prefix of the sort keys of [`copying`]. The filter of the event source `Members` in the template has it, too.

@@ -380,7 +380,8 @@ impl Store {
     ) -> Result<(Vec<Member>, bool), StoreError> {
         let partition = keys::room_shard(&room.room_id, shard);
         let after = after.map(keys::member_of);
-        let (items, has_ended) = self.partition_page(&self.tables.rooms, &partition, after, limit).await?;
+        let (items, has_ended) =
+            self.partition_page(&self.tables.rooms, &partition, keys::MEMBER, after, limit).await?;
         Ok((items.into_iter().map(read_member).collect::<Result<_, _>>()?, has_ended))
     }
 

@@ -20,6 +20,7 @@ pub mod meter;
 pub mod pages;
 pub mod predictions;
 mod rate_limit;
+pub mod recounts;
 pub mod rooms;
 pub mod sequence;
 pub mod settlements;

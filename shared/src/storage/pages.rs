@@ -97,28 +97,31 @@ where
 }
 
 impl Store {
-    /// Reads up to `limit` items of a partition, beginning after the sort key `after`. Returns the items and
-    /// whether they reach the end of the partition.
+    /// Reads up to `limit` items of a partition whose sort keys begin with `prefix`, beginning after the sort key
+    /// `after`. Returns the items and whether they are the last ones.
     pub(super) async fn partition_page(
         &self,
         table: &str,
         partition: &str,
+        prefix: &str,
         after: Option<String>,
         limit: usize,
     ) -> Result<(Vec<Item>, bool), StoreError> {
+        // A prefix is followed by a number. A space sorts before all digits, so no key is between `after` and `from_key`. `~` sorts
+        // after all digits. The range excludes the markers of recounts, which are in the same partition.
+        let from_key = after.map_or_else(|| prefix.to_owned(), |after| format!("{after} "));
+        let to_key = format!("{prefix}~");
         let (mut items, mut from) = (Vec::new(), None);
         loop {
             let missing = limit - items.len();
-            // Without `after`, begin after a space, which sorts before all of our sort keys. DynamoDB does not
-            // accept an empty sort key.
-            let after = after.as_deref().unwrap_or(" ");
             let page = self
                 .client
                 .query()
                 .table_name(table)
-                .key_condition_expression("pk = :partition AND sk > :after")
+                .key_condition_expression("pk = :partition AND sk BETWEEN :from AND :to")
                 .expression_attribute_values(":partition", text(partition))
-                .expression_attribute_values(":after", text(after))
+                .expression_attribute_values(":from", text(&from_key))
+                .expression_attribute_values(":to", text(&to_key))
                 .set_exclusive_start_key(from.take())
                 .limit(i32::try_from(missing).unwrap_or(i32::MAX))
                 .send()

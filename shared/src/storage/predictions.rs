@@ -16,7 +16,7 @@ use crate::domain::prediction::{Confidence, Forecast, Stamp};
 use crate::domain::{Pick, Prediction, UserId};
 
 /// The index of predictions by user and creation time.
-const BY_USER: &str = "by_user";
+pub(super) const BY_USER: &str = "by_user";
 
 #[derive(Debug, Deserialize)]
 struct Row {
@@ -211,7 +211,7 @@ impl Store {
         let partition = keys::event_shard(event, shard);
         let after = after.map(keys::predictor);
         let (items, has_ended) =
-            self.partition_page(&self.tables.predictions, &partition, after, limit).await?;
+            self.partition_page(&self.tables.predictions, &partition, keys::PREDICTOR, after, limit).await?;
         Ok((items.into_iter().map(read).collect::<Result<_, _>>()?, has_ended))
     }
 
@@ -222,8 +222,9 @@ impl Store {
                 .client
                 .query()
                 .table_name(&self.tables.predictions)
-                .key_condition_expression("pk = :shard")
+                .key_condition_expression("pk = :shard AND begins_with(sk, :predictor)")
                 .expression_attribute_values(":shard", text(keys::event_shard(event, shard)))
+                .expression_attribute_values(":predictor", text(keys::PREDICTOR))
                 .consistent_read(true)
                 .limit(1)
                 .send()

@@ -12,9 +12,10 @@ use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::sequence::Sequence;
 use super::store::Store;
-use super::tallies::{self, VersionedStats};
+use super::tallies::{self, Aggregate, VersionedStats};
 use super::users::{self, ChosenTeam};
 use super::{keys, members, predictions};
+use crate::domain::marker::{MarkerId, Place, Sighting};
 use crate::domain::room::{Member, Room};
 use crate::domain::{Prediction, UserId};
 
@@ -43,6 +44,8 @@ pub enum Change {
         shard: u8,
         old: Option<Prediction>,
         new: Option<Prediction>,
+        /// The marker that a recount of the user's statistics has written into the row with this change.
+        sighting: Option<Sighting>,
     },
     Member {
         /// The shard of the room.
@@ -50,20 +53,14 @@ pub enum Change {
         old: Option<Member>,
         new: Option<Member>,
     },
-    Room {
-        old: Option<Room>,
-        new: Option<Room>,
-    },
+    /// `old` is also `None` if a recount has marked the room, to have its directory entries written again.
+    Room { old: Option<Room>, new: Option<Room> },
+    /// A recount has written a marker into the partition whose rows this aggregate counts.
+    Marker { aggregate: Aggregate, sighting: Sighting },
     /// A change of the counters that sum up a user's predictions.
-    UserStats {
-        user: UserId,
-        stats: VersionedStats,
-    },
+    UserStats { user: UserId, stats: VersionedStats },
     /// A user chose their primary team.
-    Team {
-        user: UserId,
-        chosen: ChosenTeam,
-    },
+    Team { user: UserId, chosen: ChosenTeam },
     /// A copy into the memberships of a user has begun, or has come one step further.
     Copying(Copying),
     /// A change that the function `tally` ignores.
@@ -157,16 +154,31 @@ impl Record {
             .map_err(|_| unreadable())?;
         let (pk, sk) = (raw.keys.pk.text, raw.keys.sk.text);
         let (old, new) = (raw.old_image.map(Item::from), raw.new_image.map(Item::from));
+        let marker = new_marker(old.as_ref(), new.as_ref());
+        // Without a shard id, use the partition key. Changes with the same partition key arrive in order as long as
+        // DynamoDB keeps them in one stream shard.
+        let stream_shard = shard.map_or_else(
+            || pk.clone(),
+            |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned(),
+        );
         let change = if keys::is_prediction(&pk, &sk) {
             let read = |image: Option<Item>| image.map(predictions::read).transpose();
             let shard = keys::shard_of(&pk).ok_or_else(unreadable)?;
-            Change::Prediction { shard, old: read(old)?, new: read(new)? }
+            let new = read(new)?;
+            let place = new.as_ref().map(|row| Place::prediction(row.event_id));
+            let sighting = marker.zip(place).map(|(marker, place)| Sighting { marker, place });
+            Change::Prediction { shard, old: read(old)?, new, sighting }
+        } else if let (Some(end), Some(marker)) = (keys::marker_end(&sk), &marker) {
+            let aggregate = Aggregate::of_partition(&pk).ok_or_else(unreadable)?;
+            let place = Place::end(end, &stream_shard);
+            Change::Marker { aggregate, sighting: Sighting { marker: marker.clone(), place } }
         } else if keys::is_member(&pk, &sk) {
             let read = |image: Option<Item>| image.map(members::read_member).transpose();
             let shard = keys::shard_of(&pk).ok_or_else(unreadable)?;
             Change::Member { shard, old: read(old)?, new: read(new)? }
         } else if keys::is_room(&pk, &sk) {
             let read = |image: Option<Item>| image.map(from_item).transpose();
+            let old = old.filter(|_| marker.is_none());
             Change::Room { old: read(old)?, new: read(new)? }
         } else if let (Some((user, what)), Some(new)) = (keys::copied(&pk, &sk), &new) {
             Change::Copying(copying::read(user, what, new.clone())?)
@@ -188,12 +200,7 @@ impl Record {
         Ok(Self {
             sequence: Sequence::parse(&raw.sequence_number).ok_or_else(unreadable)?,
             number: raw.sequence_number,
-            // Without a shard id, use the partition key. Changes with the same partition key arrive in order
-            // as long as DynamoDB keeps them in one stream shard.
-            shard: shard.map_or_else(
-                || pk.clone(),
-                |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned(),
-            ),
+            shard: stream_shard,
             changed_at: raw.approximate_creation_date_time.and_then(time),
             key: Key { pk, sk },
             change,
@@ -212,6 +219,16 @@ impl Record {
 fn time(seconds: f64) -> Option<DateTime<Utc>> {
     let since = TimeDelta::from_std(Duration::try_from_secs_f64(seconds).ok()?).ok()?;
     DateTime::UNIX_EPOCH.checked_add_signed(since)
+}
+
+/// The attribute of a row or a marker item that holds the id of the last marker.
+pub(super) const MARKER: &str = "marker";
+
+/// Returns the marker that a change has written. Other changes of the item keep the marker of an earlier recount.
+fn new_marker(old: Option<&Item>, new: Option<&Item>) -> Option<MarkerId> {
+    let before = old.and_then(|item| item.get(MARKER));
+    let marker = new?.get(MARKER).filter(|marker| before != Some(marker))?;
+    Some(MarkerId::stored(marker.as_s().ok()?))
 }
 
 /// How long stream records that were set aside are kept.

@@ -58,6 +58,13 @@ impl Aggregate {
         }
     }
 
+    /// Returns the part that counts the rows of a partition. `None` if it is no partition of predictions or members.
+    #[must_use]
+    pub fn of_partition(pk: &str) -> Option<Self> {
+        let event = keys::predicted_event(pk).map(|(event, shard)| Self::EventPart { event, shard });
+        event.or_else(|| keys::room_of_members(pk).map(|(room, shard)| Self::RoomPart { room, shard }))
+    }
+
     /// Returns the match or the room of a part, or `None` for a user.
     #[must_use]
     pub fn whole(&self) -> Option<Whole> {
@@ -85,7 +92,7 @@ pub enum Whole {
 }
 
 /// The attribute that holds the sum of the versions of the parts.
-const SUMMED: &str = "summed";
+pub(super) const SUMMED: &str = "summed";
 
 impl Store {
     /// Stores the sums of the parts of a match or a room, unless sums of later versions are stored. The version of
@@ -197,7 +204,7 @@ impl Store {
 }
 
 /// Reads the counters of an item. Ignores its other attributes.
-fn read_counters<C: Counters>(item: &Item) -> C {
+pub(super) fn read_counters<C: Counters>(item: &Item) -> C {
     let mut counters = C::default();
     for name in item.keys() {
         if let Some(count) = integer(item, name) {
@@ -208,7 +215,7 @@ fn read_counters<C: Counters>(item: &Item) -> C {
 }
 
 /// Returns the value of an attribute, if it is an integer of at most 64 bits.
-fn integer(item: &Item, name: &str) -> Option<i64> {
+pub(super) fn integer(item: &Item, name: &str) -> Option<i64> {
     item.get(name)?.as_n().ok()?.parse().ok()
 }
 

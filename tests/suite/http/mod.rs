@@ -10,6 +10,7 @@ mod matches;
 mod predictions;
 mod profile;
 mod races;
+mod recount;
 mod sessions;
 mod sms_logs;
 mod tally;

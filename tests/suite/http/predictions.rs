@@ -30,7 +30,7 @@ pub async fn new_match(app: &HttpApi) -> Value {
 }
 
 /// Imports the result of a match.
-async fn finish(app: &HttpApi, event: &Value, home: u32, away: u32) {
+pub async fn finish(app: &HttpApi, event: &Value, home: u32, away: u32) {
     let mut event = event.clone();
     event["status"] = json!("finished");
     event["home_score"] = json!(home);

@@ -183,7 +183,7 @@ fn accesses(operation: &str, body: &Value) -> Vec<Access> {
     }
 }
 
-/// Returns the partition key of a query, from a condition such as `pk = :partition AND sk > :after`.
+/// Returns the partition key of a query, from a condition such as `pk = :partition AND sk BETWEEN :from AND :to`.
 fn queried_partition(body: &Value) -> Option<String> {
     let (_, value) = body["KeyConditionExpression"].as_str()?.split_once(" = ")?;
     scalar(&body["ExpressionAttributeValues"][value.split(' ').next()?])

@@ -198,3 +198,26 @@ fn the_entries_of_rooms_with_the_same_first_letter_spread_over_many_partition_ke
     // A key that gets less than one entry for a new room takes the entries of more than 1,000 new rooms a second.
     assert!(*most < rooms, "{busiest} has {most} entries of {rooms} rooms");
 }
+
+/// A recount relies on it: if one stream shard has both markers of a partition, it has all rows in between.
+#[test]
+fn markers_sort_before_and_after_all_rows_of_their_partition() {
+    for row in
+        [predictor(UserId(1)), predictor(UserId(u32::MAX)), member_of(UserId(1)), member_of(UserId(u32::MAX))]
+    {
+        assert!(marker(End::First) < row.as_str() && row.as_str() < marker(End::Last), "{row}");
+        assert_eq!(marker_end(&row), None);
+    }
+    assert_eq!(marker_end(marker(End::First)), Some(End::First));
+    assert_eq!(marker_end(marker(End::Last)), Some(End::Last));
+}
+
+#[test]
+fn partitions_of_rows_name_their_match_or_room_and_their_shard() {
+    let id = RoomId::parse("!x:server:8448").unwrap();
+    assert_eq!(predicted_event(&event_shard(9, 23)), Some((9, 23)));
+    assert_eq!(room_of_members(&room_shard(&id, 23)), Some((id.clone(), 23)));
+    for pk in ["event#9", "event#9#x", "room#!x:server", "user#7", "", &room(&id).pk] {
+        assert_eq!((predicted_event(pk), room_of_members(pk)), (None, None), "{pk}");
+    }
+}

@@ -200,6 +200,18 @@ impl Store {
             .ok_or(StoreError::Unreadable("the user counter"))
     }
 
+    /// Returns the highest user id that was drawn. Ids begin with 1. Some belong to no user, because a registration that
+    /// fails leaves a gap.
+    pub async fn last_user_id(&self) -> Result<UserId, StoreError> {
+        #[derive(Deserialize)]
+        struct Counter {
+            last_id: UserId,
+        }
+        let counter: Option<Counter> =
+            self.get(&self.tables.users, keys::user_counter(), Reads::Consistent).await?;
+        Ok(counter.map_or(UserId(0), |counter| counter.last_id))
+    }
+
     /// Creates a user with their phone, username and first session, in one transaction.
     pub async fn register(&self, new: &NewUser<'_>, now: DateTime<Utc>) -> Result<User, RegisterError> {
         let profile = ProfileItem {

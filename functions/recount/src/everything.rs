@@ -1,0 +1,127 @@
+//! The recount of all matches, rooms and users, in as many invocations as it takes.
+
+use chrono::{DateTime, Utc};
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+use touchline::App;
+use touchline::Error;
+use touchline::domain::UserId;
+use touchline::domain::room::RoomId;
+use touchline::storage::StoreError;
+
+use crate::report::Report;
+use crate::subject::{recount_match, recount_room, recount_user};
+
+/// How far a recount of everything has come. Matches are first, then rooms, then users.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Position {
+    /// The matches with higher ids are next.
+    MatchesAfter(u32),
+    /// The rooms that a scan of the table finds after this one are next, or all rooms.
+    RoomsAfter(Option<RoomId>),
+    /// The users with higher ids are next.
+    UsersAfter(u32),
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self::MatchesAfter(0)
+    }
+}
+
+/// How many users are counted concurrently. Most need three reads.
+const CONCURRENT_USERS: u32 = 16;
+
+/// Recounts everything from `position` on, until `until`. If that is not enough time, or the store is busy,
+/// `report.next` says where to continue.
+pub async fn recount_everything(
+    app: &App,
+    mut position: Position,
+    report: &mut Report,
+    until: DateTime<Utc>,
+) -> Result<(), Error> {
+    loop {
+        if app.clock.now() >= until || report.is_full() {
+            break;
+        }
+        match step(app, &position, report, until).await {
+            Ok(Some(next)) => position = next,
+            Ok(None) => return Ok(()),
+            // The next invocation counts this step again. Counting twice is safe.
+            Err(Error::Store(error @ (StoreError::Busy { .. } | StoreError::Contended { .. }))) => {
+                tracing::warn!(%error, ?position, "the recount of everything stops early");
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    report.next = serde_json::to_value(position).ok();
+    Ok(())
+}
+
+/// Recounts the next match, room or users. Returns the position after those that the time was enough for, or `None` after
+/// the last ones.
+async fn step(
+    app: &App,
+    position: &Position,
+    report: &mut Report,
+    until: DateTime<Utc>,
+) -> Result<Option<Position>, Error> {
+    match position {
+        Position::MatchesAfter(last) => {
+            let catalog = app.catalog().await?;
+            let next = catalog.events().filter(|event| event.id > *last).min_by_key(|event| event.id);
+            let Some(event) = next else {
+                tracing::info!(report.checked, "counted all matches again");
+                return Ok(Some(Position::RoomsAfter(None)));
+            };
+            recount_match(app, event, report, until).await?;
+            if report.remove_out_of_time() {
+                return Ok(Some(position.clone()));
+            }
+            Ok(Some(Position::MatchesAfter(event.id)))
+        }
+        Position::RoomsAfter(last) => {
+            let (rooms, next) = app.store.every_room(last.as_ref()).await?;
+            let mut done = last.clone();
+            for room in rooms {
+                if app.clock.now() >= until || report.is_full() {
+                    return Ok(Some(Position::RoomsAfter(done)));
+                }
+                recount_room(app, &room, report, until).await?;
+                if report.remove_out_of_time() {
+                    return Ok(Some(Position::RoomsAfter(done)));
+                }
+                done = Some(room.room_id);
+            }
+            tracing::info!(report.checked, "counted a page of rooms again");
+            Ok(Some(next.map_or(Position::UsersAfter(0), |room| Position::RoomsAfter(Some(room)))))
+        }
+        Position::UsersAfter(last) => {
+            let highest = app.store.last_user_id().await?.0;
+            if *last >= highest {
+                return Ok(None);
+            }
+            let end = highest.min(last.saturating_add(CONCURRENT_USERS));
+            let users = (last + 1..=end).map(|user| {
+                async move {
+                    let mut report = Report::default();
+                    recount_user(app, UserId(user), &mut report, until).await.map(|()| report)
+                }
+                .boxed()
+            });
+            for counted in join_all(users).await {
+                report.extend(counted?);
+            }
+            if report.remove_out_of_time() {
+                return Ok(Some(position.clone()));
+            }
+            if end % 10_000 < CONCURRENT_USERS {
+                tracing::info!(end, highest, "counted users again");
+            }
+            Ok(Some(Position::UsersAfter(end)))
+        }
+    }
+}
