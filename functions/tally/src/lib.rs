@@ -150,7 +150,8 @@ impl<'a> PendingCounts<'a> {
             tracing::warn!(%error, ?whole, "cannot add up counters");
             Some(Failure::new(first, &error))
         });
-        let failed: Vec<Option<Failure>> = stream::iter(sums).buffer_unordered(CONCURRENT_WRITES).collect().await;
+        let failed: Vec<Option<Failure>> =
+            stream::iter(sums).buffer_unordered(CONCURRENT_WRITES).collect().await;
         failed.into_iter().flatten().collect()
     }
 }

@@ -26,7 +26,13 @@ fn ample(scale: u32) -> Settings {
 }
 
 fn setup(settings: Settings) -> Setup {
-    Setup { seed: 1, fans: FANS.try_into().unwrap(), shards: FEATURED_SHARDS, arrivals: Arrivals::Late, settings }
+    Setup {
+        seed: 1,
+        fans: FANS.try_into().unwrap(),
+        shards: FEATURED_SHARDS,
+        arrivals: Arrivals::Late,
+        settings,
+    }
 }
 
 #[test]

@@ -90,6 +90,9 @@ mod tests {
             paused.after_pause(false, FEATURED_SHARDS),
             Match { pause: None, shards: FEATURED_SHARDS, ..paused.clone() }
         );
-        assert_eq!(paused.after_pause(true, FEATURED_SHARDS), Match { pause: None, shards: SHARDS, ..paused });
+        assert_eq!(
+            paused.after_pause(true, FEATURED_SHARDS),
+            Match { pause: None, shards: SHARDS, ..paused }
+        );
     }
 }

@@ -54,11 +54,15 @@ async fn counts_equal_the_acknowledged_requests_after_load() {
     let reader = app.user("reader").await;
     for (id, room) in matches.iter() {
         let expected = expected_of_match(&users, *id);
-        eventually_equal(&expected, async || reader.lists_event_predictions(*id).await.expect(200)["meta"].clone())
-            .await;
+        eventually_equal(&expected, async || {
+            reader.lists_event_predictions(*id).await.expect(200)["meta"].clone()
+        })
+        .await;
         let expected = expected_of_room(&users, *id);
-        eventually_equal(&expected, async || reader.lists_room_predictions(room).await.expect(200)["meta"].clone())
-            .await;
+        eventually_equal(&expected, async || {
+            reader.lists_room_predictions(room).await.expect(200)["meta"].clone()
+        })
+        .await;
     }
 }
 
