@@ -41,7 +41,7 @@ use touchline::storage::users::ChosenTeam;
 use touchline::storage::{Reads, Retry, StoreError};
 
 use crate::failures::Failure;
-use crate::{CONCURRENT_WRITES, TimeLimit};
+use crate::limits::{CONCURRENT_WRITES, TimeLimit};
 
 /// The maximum number of concurrent writes to one user's memberships. It is small, because each write needs a
 /// connection, and up to `CONCURRENT_WRITES` users are processed concurrently.

@@ -17,7 +17,7 @@ use touchline::storage::StoreError;
 use touchline::storage::stream::{Batch, Record};
 use touchline::{App, lambda};
 
-use crate::CONCURRENT_WRITES;
+use crate::limits::CONCURRENT_WRITES;
 
 /// A part of a record's work that was not done.
 #[derive(Debug)]

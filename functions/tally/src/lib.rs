@@ -10,13 +10,14 @@
 
 mod copies;
 mod failures;
+mod limits;
 mod rebuild;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use touchline::App;
@@ -28,13 +29,7 @@ use touchline::storage::stream::{Batch, Change, Record};
 use touchline::storage::tallies::{Aggregate, Whole};
 
 use failures::Failure;
-
-/// The maximum number of counters that are written, and of changes that are copied, concurrently.
-const CONCURRENT_WRITES: usize = 16;
-
-/// The time before the deadline of an invocation in which no further record is started. It is enough for the records under
-/// way, even if DynamoDB is slow.
-const TIME_TO_FINISH: TimeDelta = TimeDelta::seconds(30);
+use limits::{CONCURRENT_WRITES, TimeLimit};
 
 /// Processes one batch. The response names the first record to redeliver, if any. An operator can also invoke the
 /// function with `{"rebuild_directory": {}}`.
@@ -43,7 +38,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         return rebuild::rebuild(&app, order).await;
     }
     let batch = Batch::read(event)?;
-    let time = TimeLimit { app: &app, last_start: deadline - TIME_TO_FINISH };
+    let time = TimeLimit::before(deadline, &app);
     let not_counted = PendingCounts::of(&batch.records).write(&time).await;
     let not_copied = copies::copy_changes(&time, &batch.records).await;
     let failures = not_counted.into_iter().chain(not_copied).collect();
@@ -53,21 +48,6 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     // With a tumbling window, the response must have a `state`. The window is configured only because it adds
     // the shard id to the Lambda event.
     Ok(json!({ "batchItemFailures": failures, "state": {} }))
-}
-
-/// Limits the time of a batch.
-#[derive(Clone, Copy)]
-struct TimeLimit<'a> {
-    app: &'a App,
-    last_start: DateTime<Utc>,
-}
-
-impl TimeLimit<'_> {
-    /// Returns whether the work of the record at `index` may start. The first record is always processed, so every
-    /// delivery makes progress.
-    fn admits(&self, index: usize) -> bool {
-        index == 0 || self.app.clock.now() < self.last_start
-    }
 }
 
 /// What a batch adds to counters, grouped by counter item.
