@@ -38,14 +38,14 @@ pub async fn copy_into_members(
             let (members, is_last) = app.store.copied_members(&room.room_id, shard, after).await?;
             after = members.last().map(|member| member.key().sk);
             // Boxed and collected: otherwise the compiler cannot prove that the future is `Send`.
-            let copies: Vec<_> = members
+            let comparisons: Vec<_> = members
                 .iter()
                 .filter(|member| member.member.has_joined())
                 .map(|member| copy(app, event.as_ref(), member).boxed())
                 .collect();
-            let copies: Vec<bool> =
-                stream::iter(copies).buffer_unordered(CONCURRENT_MEMBERS).try_collect().await?;
-            *copied += copies.into_iter().map(u64::from).sum::<u64>();
+            let lacking: Vec<bool> =
+                stream::iter(comparisons).buffer_unordered(CONCURRENT_MEMBERS).try_collect().await?;
+            *copied += lacking.into_iter().map(u64::from).sum::<u64>();
             if is_last {
                 break;
             }

@@ -18,16 +18,16 @@ use crate::subject::{recount_match, recount_room, recount_user};
 #[serde(rename_all = "snake_case")]
 pub enum Position {
     /// The matches with higher ids are next.
-    MatchesAfter(u32),
+    Matches { after: u32 },
     /// The rooms that a scan of the table finds after this one are next, or all rooms.
-    RoomsAfter(Option<RoomId>),
+    Rooms { after: Option<RoomId> },
     /// The users with higher ids are next.
-    UsersAfter(u32),
+    Users { after: u32 },
 }
 
 impl Default for Position {
     fn default() -> Self {
-        Self::MatchesAfter(0)
+        Self::Matches { after: 0 }
     }
 }
 
@@ -70,42 +70,42 @@ async fn step(
     until: DateTime<Utc>,
 ) -> Result<Option<Position>, Error> {
     match position {
-        Position::MatchesAfter(last) => {
+        Position::Matches { after } => {
             let catalog = app.catalog().await?;
-            let next = catalog.events().filter(|event| event.id > *last).min_by_key(|event| event.id);
+            let next = catalog.events().filter(|event| event.id > *after).min_by_key(|event| event.id);
             let Some(event) = next else {
                 tracing::info!(report.checked, "counted all matches again");
-                return Ok(Some(Position::RoomsAfter(None)));
+                return Ok(Some(Position::Rooms { after: None }));
             };
             recount_match(app, event, report, until).await?;
             if report.remove_out_of_time() {
                 return Ok(Some(position.clone()));
             }
-            Ok(Some(Position::MatchesAfter(event.id)))
+            Ok(Some(Position::Matches { after: event.id }))
         }
-        Position::RoomsAfter(last) => {
-            let (rooms, next) = app.store.every_room(last.as_ref()).await?;
-            let mut done = last.clone();
+        Position::Rooms { after } => {
+            let (rooms, next) = app.store.every_room(after.as_ref()).await?;
+            let mut done = after.clone();
             for room in rooms {
                 if app.clock.now() >= until || report.is_full() {
-                    return Ok(Some(Position::RoomsAfter(done)));
+                    return Ok(Some(Position::Rooms { after: done }));
                 }
                 recount_room(app, &room, report, until).await?;
                 if report.remove_out_of_time() {
-                    return Ok(Some(Position::RoomsAfter(done)));
+                    return Ok(Some(Position::Rooms { after: done }));
                 }
                 done = Some(room.room_id);
             }
             tracing::info!(report.checked, "counted a page of rooms again");
-            Ok(Some(next.map_or(Position::UsersAfter(0), |room| Position::RoomsAfter(Some(room)))))
+            Ok(Some(next.map_or(Position::Users { after: 0 }, |room| Position::Rooms { after: Some(room) })))
         }
-        Position::UsersAfter(last) => {
+        Position::Users { after } => {
             let highest = app.store.last_user_id().await?.0;
-            if *last >= highest {
+            if *after >= highest {
                 return Ok(None);
             }
-            let end = highest.min(last.saturating_add(CONCURRENT_USERS));
-            let users = (last + 1..=end).map(|user| {
+            let end = highest.min(after.saturating_add(CONCURRENT_USERS));
+            let users = (after + 1..=end).map(|user| {
                 async move {
                     let mut report = Report::default();
                     recount_user(app, UserId(user), &mut report, until).await.map(|()| report)
@@ -121,7 +121,7 @@ async fn step(
             if end % 10_000 < CONCURRENT_USERS {
                 tracing::info!(end, highest, "counted users again");
             }
-            Ok(Some(Position::UsersAfter(end)))
+            Ok(Some(Position::Users { after: end }))
         }
     }
 }

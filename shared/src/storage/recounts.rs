@@ -265,9 +265,9 @@ impl Store {
                 Ok::<_, StoreError>(event.filter(|_| is_marked))
             })
             .collect();
-        let marked: Vec<Option<u32>> =
+        let events: Vec<Option<u32>> =
             stream::iter(writes).buffer_unordered(CONCURRENT_MARKERS).try_collect().await?;
-        Ok(Written::Predictions(marked.into_iter().flatten().collect()))
+        Ok(Written::Predictions(events.into_iter().flatten().collect()))
     }
 
     /// Marks a room, so that `tally` writes its directory entries again. `tally` does so in the order of the changes of
@@ -278,7 +278,7 @@ impl Store {
 
     /// Writes a marker into a row. Returns false if the row does not exist.
     async fn mark(&self, table: &str, key: Key, marker: &MarkerId) -> Result<bool, StoreError> {
-        let marked = self
+        let written = self
             .client
             .update_item()
             .table_name(table)
@@ -289,7 +289,7 @@ impl Store {
             .expression_attribute_values(":marker", text(marker.as_str()))
             .send()
             .await;
-        condition_held("UpdateItem", marked)
+        condition_held("UpdateItem", written)
     }
 
     /// Changes counters to what was counted, if they still have this version. Also removes markers. Returns false if the
@@ -302,12 +302,11 @@ impl Store {
         markers: &[MarkerId],
     ) -> Result<bool, StoreError> {
         let differences: Vec<_> = differences.iter().collect();
-        let mut version = stored.version;
-        for differences in differences.chunks(MAX_REPAIRED) {
+        // Each of these writes increases the version by one.
+        for (version, differences) in (stored.version..).zip(differences.chunks(MAX_REPAIRED)) {
             if !self.repair_some(aggregate, version, differences, markers).await? {
                 return Ok(false);
             }
-            version += 1;
         }
         Ok(true)
     }
