@@ -51,7 +51,8 @@ async fn a_record_that_can_never_be_counted_is_set_aside_and_the_others_proceed(
     let client = app.client();
     let broken = client.put_item().table_name(&app.config.tables.predictions);
     let text = |text: &str| AttributeValue::S(text.into());
-    let broken = broken.item("pk", text("event#9")).item("sk", text("tally#0")).item("predictions", text("?"));
+    let broken =
+        broken.item("pk", text("event#9")).item("sk", text("tally#0")).item("predictions", text("?"));
     broken.send().await.unwrap();
     let now = app.clock.now();
     let records = [record(1, 8, now), record(2, 9, now), record(3, 10, now)];
