@@ -126,6 +126,6 @@ async fn samples_of_background_functions_give_the_results_in_the_readme() {
         assert!(expected.matches(&result), "{file}: {result}");
         tried += 1;
     }
-    assert_eq!(tried, 5);
+    assert_eq!(tried, 6);
     assert_eq!(app.store.event_counts(1).await.unwrap().home, 1);
 }
