@@ -292,9 +292,9 @@ impl Scenario {
             Self::Health => (1, 0),
             Self::Me => (2, 0),
             Self::Events => (3, 0),
-            Self::Prediction => (3, 2),
+            Self::Prediction => (4, 3),
             Self::Daily => (2, 1),
-            Self::Join => (6, 3),
+            Self::Join => (7, 4),
             Self::Login => return None,
         };
         Some(Calls { reads, writes })
