@@ -10,7 +10,8 @@ use touchline_testing::HS_TOKEN;
 /// The stack of the template. The simulation has its own streams, so its tables have none.
 pub static STACK: LazyLock<Stack> = LazyLock::new(|| {
     // With these parameters, the tables have a `WarmThroughput`. The limits then show which tables it applies to.
-    let parameters = [("AWS::StackName", "world"), ("WarmReadsPerSecond", "1"), ("WarmWritesPerSecond", "1")];
+    let parameters =
+        [("AWS::StackName", "world"), ("WarmReadsPerSecond", "60000"), ("WarmWritesPerSecond", "60000")];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut stack = Template::parse(TEMPLATE)
         .and_then(|template| template.resolve(&parameters.into()))

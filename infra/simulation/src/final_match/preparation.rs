@@ -84,13 +84,11 @@ mod tests {
             let values: Vec<String> = PREPARATIONS.iter().map(|one| value(one).to_string()).collect();
             format!("| {name} | {} |", values.join(" | "))
         };
-        // 0 leaves the default of DynamoDB.
-        let warm = |units: f64, default: f64| if units > default { units } else { 0.0 };
         let guide = include_str!("../../../../docs/operations.md");
         for row in [
             row("`FeaturedShards`", &|one| one.shards.into()),
-            row("`WarmReadsPerSecond`", &|one| warm(one.warm.reads, NEW_TABLE.reads)),
-            row("`WarmWritesPerSecond`", &|one| warm(one.warm.writes, NEW_TABLE.writes)),
+            row("`WarmReadsPerSecond`", &|one| one.warm.reads),
+            row("`WarmWritesPerSecond`", &|one| one.warm.writes),
             row("`RequestsPerSecond`", &|one| one.route.rate),
             row("`RequestsAtOnce`", &|one| one.route.burst),
             row("`TallyMemory`", &|one| one.tally_memory.into()),
