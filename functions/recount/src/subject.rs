@@ -98,8 +98,10 @@ pub async fn recount_match(
 ) -> Result<(), StoreError> {
     let id = event.id;
     let shards = (0..event.shards).map(|shard| EventShard { event: id, shard });
-    recount_shards(app, shards, &format!("match {id}"), report, until).await?;
-    repair_sums(app, &Whole::Event(id), format!("match {id}"), report).await
+    // If a shard failed, the sums still need the repairs of the others.
+    let recounted = recount_shards(app, shards, &format!("match {id}"), report, until).await;
+    repair_sums(app, &Whole::Event(id), format!("match {id}"), report).await?;
+    recounted
 }
 
 /// Recounts the members of a room. Before that, copies into the memberships what they lack, and has the room listed in
@@ -118,8 +120,9 @@ pub async fn recount_room(
         app.store.mark_room(id, &MarkerId::new(now, app.random.below(u32::MAX))).await?;
     }
     let shards = (0..room.shards).map(|shard| RoomShard { room: id.clone(), shard });
-    recount_shards(app, shards, &format!("room {}", id.as_str()), report, until).await?;
-    repair_sums(app, &Whole::Room(id.clone()), format!("room {}", id.as_str()), report).await
+    let recounted = recount_shards(app, shards, &format!("room {}", id.as_str()), report, until).await;
+    repair_sums(app, &Whole::Room(id.clone()), format!("room {}", id.as_str()), report).await?;
+    recounted
 }
 
 /// Recounts the statistics of a user.
@@ -160,11 +163,15 @@ where
         .map(|(shard, subject)| async move { (shard, recount(app, &subject, until).await) }.boxed())
         .collect();
     let outcomes: Vec<_> = stream::iter(shards).buffer_unordered(CONCURRENT_SHARDS).collect().await;
+    let mut failed = Ok(());
     for (shard, outcome) in outcomes {
         report.checked += 1;
-        add(report, format!("{name}, shard {shard}"), outcome?);
+        match outcome {
+            Ok(outcome) => add(report, format!("{name}, shard {shard}"), outcome),
+            Err(error) => failed = Err(error),
+        }
     }
-    Ok(())
+    failed
 }
 
 fn add(report: &mut Report, name: String, outcome: Outcome) {

@@ -122,7 +122,9 @@ impl<'a> PendingCounts<'a> {
             let first = first_records.entry(whole).or_insert(index);
             *first = index.min(*first);
         }
-        let sums = first_records.into_iter().map(|(whole, first)| async move {
+        let mut sums: Vec<(Whole, usize)> = first_records.into_iter().collect();
+        sums.sort_by_key(|(_, first)| *first);
+        let sums = sums.into_iter().map(|(whole, first)| async move {
             if !time.admits(first) {
                 return Some(Failure::no_time(first));
             }
@@ -173,10 +175,14 @@ fn see<'a, C: Counters>(
 
 async fn write<C: Counters>(time: &TimeLimit<'_>, additions: &Additions<'_, C>) -> Vec<Failure> {
     let (app, now) = (time.app, time.app.clock.now());
-    let writes = additions.iter().map(|((aggregate, shard), records)| async move {
+    // In the order of the batch. In another order, a batch without enough time would be redelivered from one of its first
+    // records, again and again.
+    let mut groups: Vec<_> = additions.iter().collect();
+    groups.sort_by_key(|(_, records)| records.first().map(|(index, _)| *index));
+    let writes = groups.into_iter().map(|((aggregate, shard), records)| async move {
         let Some((first, _)) = records.first() else { return Vec::new() };
         if !time.admits(*first) {
-            return vec![Failure::no_time(*first)];
+            return records.iter().map(|(index, _)| Failure::no_time(*index)).collect();
         }
         let group: Vec<_> = records.iter().map(|(_, addition)| addition.clone()).collect();
         let written = app.store.fold(aggregate, shard, &group, now).await;

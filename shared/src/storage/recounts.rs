@@ -356,9 +356,14 @@ impl Store {
         let Some(item) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
-        // If the response of the first attempt was lost, the SDK has tried again, and the repair is stored.
+        // If the response of the first attempt was lost, the SDK has tried again, and the repair is stored. A concurrent fold
+        // could leave the same version and counts, but it does not remove the markers.
         let count = |name: &str| integer(&item, name).unwrap_or(0);
+        let has_markers = markers
+            .iter()
+            .any(|marker| item.contains_key(&format!("{}{}", exactly_once::MARKER, marker.as_str())));
         Ok(count("version") == version + 1
+            && !has_markers
             && differences.iter().all(|(name, (_, counted))| count(name) == *counted))
     }
 
