@@ -144,8 +144,8 @@ fn variables(stack: &Stack, function: &str, dynamodb: &str) -> Result<BTreeMap<S
         ("CODE_PEPPER", "a pepper for the emulator"),
         ("CHAT_AS_TOKEN", ""),
         ("CHAT_HS_TOKEN", ""),
-        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
-        ("AWS_LAMBDA_FUNCTION_TIMEOUT", "60"),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &found.memory_mb.to_string()),
+        ("AWS_LAMBDA_FUNCTION_TIMEOUT", &found.timeout_seconds.to_string()),
     ] {
         variables.insert(name.into(), value.into());
     }

@@ -20,7 +20,7 @@ use super::exactly_once;
 use super::item::{Item, Key, from_item, number, text};
 use super::store::{Reads, Store, every_item};
 use super::stream::MARKER;
-use super::tallies::{Aggregate, SUMMED, Whole, integer, read_counters};
+use super::tallies::{Aggregate, Parts, SUMMED, Whole, integer, read_counters};
 use super::{keys, members, predictions};
 use crate::domain::marker::{End, MarkerId, Place, Written};
 use crate::domain::room::{Day, Member, RoomId};
@@ -405,27 +405,10 @@ impl Store {
     }
 
     async fn sums<C: Counters>(&self, table: &str, key: Key, now: DateTime<Utc>) -> Result<Sums, StoreError> {
-        let query = self
-            .client
-            .query()
-            .table_name(table)
-            .key_condition_expression("pk = :pk AND begins_with(sk, :tally)")
-            .expression_attribute_values(":pk", text(&key.pk))
-            .expression_attribute_values(":tally", text(keys::TALLY))
-            .consistent_read(true);
-        let (mut sums, mut versions) = (C::default(), 0);
-        let (mut stored, mut summed) = (Stored::read(&Item::new()), 0);
-        // The sums sort before the parts, so they are read first. A concurrent fold can make the parts newer than the sums,
-        // but not older.
-        for item in every_item(query).await? {
-            if item.get("sk") == Some(&text(&key.sk)) {
-                (stored, summed) = (Stored::read(&item), integer(&item, SUMMED).unwrap_or(0));
-            } else {
-                sums += read_counters::<C>(&item);
-                versions += integer(&item, "version").unwrap_or(0);
-            }
-        }
-        let differences = stored.differences(&sums, now);
+        let Parts { sums, versions, stored } = self.parts::<C>(table, &key).await?;
+        let stored = stored.unwrap_or_default();
+        let summed = integer(&stored, SUMMED).unwrap_or(0);
+        let differences = Stored::<C>::read(&stored).differences(&sums, now);
         Ok(match summed.cmp(&versions) {
             Ordering::Less => Sums::Behind,
             Ordering::Equal if differences.is_empty() => Sums::Right,

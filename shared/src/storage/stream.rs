@@ -28,7 +28,7 @@ pub struct Record {
     pub sequence: Sequence,
     /// The stream shard of the record. The records of a shard arrive in the order of their sequence numbers.
     pub shard: String,
-    /// When the item changed, if the record says it.
+    /// When the item changed. `None` if the record does not say.
     pub changed_at: Option<DateTime<Utc>>,
     /// The key of the item that changed.
     pub key: Key,

@@ -94,6 +94,16 @@ pub enum Whole {
 /// The attribute that holds the sum of the versions of the parts.
 pub(super) const SUMMED: &str = "summed";
 
+/// The parts of a match or a room.
+pub(super) struct Parts<C> {
+    /// The sums of the parts' counters.
+    pub sums: C,
+    /// The sum of the parts' versions.
+    pub versions: i64,
+    /// The item with the stored sums.
+    pub stored: Option<Item>,
+}
+
 impl Store {
     /// Stores the sums of the parts of a match or a room, unless sums of later versions are stored. The version of
     /// a part grows with every fold, so the sum of the versions tells which sums are later. Idempotent. Call it after every fold.
@@ -116,25 +126,9 @@ impl Store {
         key: Key,
         (id_name, id): (&str, AttributeValue),
     ) -> Result<(), StoreError> {
-        let query = self
-            .client
-            .query()
-            .table_name(table)
-            .key_condition_expression("pk = :pk AND begins_with(sk, :tally)")
-            .expression_attribute_values(":pk", text(&key.pk))
-            .expression_attribute_values(":tally", text(keys::TALLY))
-            // The last fold must be in the sums: no later fold may follow that would repair them.
-            .consistent_read(true);
-        let (mut sums, mut versions, mut stored) = (C::default(), 0, None);
-        for item in every_item(query).await? {
-            if item.get("sk") == Some(&text(&key.sk)) {
-                stored = integer(&item, SUMMED);
-            } else {
-                sums += read_counters(&item);
-                versions += integer(&item, "version").unwrap_or(0);
-            }
-        }
-        if stored.is_some_and(|stored| stored >= versions) {
+        let Parts { sums, versions, stored } = self.parts::<C>(table, &key).await?;
+        let summed = stored.as_ref().and_then(|stored| integer(stored, SUMMED));
+        if summed.is_some_and(|summed| summed >= versions) {
             return Ok(());
         }
         let mut item = Item::from(key);
@@ -154,6 +148,31 @@ impl Store {
             .await;
         // If the condition fails, a concurrent invocation has stored later sums.
         condition_held("PutItem", put).map(|_| ())
+    }
+
+    /// Reads the parts of a match or a room, and their stored sums. `key` is the key of the sums.
+    pub(super) async fn parts<C: Counters>(&self, table: &str, key: &Key) -> Result<Parts<C>, StoreError> {
+        let query = self
+            .client
+            .query()
+            .table_name(table)
+            .key_condition_expression("pk = :pk AND begins_with(sk, :tally)")
+            .expression_attribute_values(":pk", text(&key.pk))
+            .expression_attribute_values(":tally", text(keys::TALLY))
+            // The last fold must be in the sums: no later fold may follow that would repair them.
+            .consistent_read(true);
+        let mut parts = Parts { sums: C::default(), versions: 0, stored: None };
+        // The sums sort before the parts, so they are read first. A concurrent fold can make the parts newer than the stored
+        // sums, but not older.
+        for item in every_item(query).await? {
+            if item.get("sk") == Some(&text(&key.sk)) {
+                parts.stored = Some(item);
+            } else {
+                parts.sums += read_counters(&item);
+                parts.versions += integer(&item, "version").unwrap_or(0);
+            }
+        }
+        Ok(parts)
     }
 
     /// Reads the counters of a match, eventually consistent. All are zero before the first prediction.
