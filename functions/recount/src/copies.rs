@@ -8,50 +8,64 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::try_join3;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde::{Deserialize, Serialize};
 use touchline::App;
 use touchline::domain::catalog::Match;
-use touchline::domain::{Prediction, Room};
+use touchline::domain::{Prediction, Room, RoomId};
 use touchline::storage::recounts::CopiedMember;
 use touchline::storage::{Reads, StoreError};
 
 /// How many members are compared concurrently.
 const CONCURRENT_MEMBERS: usize = 8;
 
+/// The members of a room whose memberships are next: those after a sort key in one shard, and those in higher shards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextMembers {
+    pub room: RoomId,
+    shard: u8,
+    after: Option<String>,
+}
+
+impl NextMembers {
+    pub fn first(room: RoomId) -> Self {
+        Self { room, shard: 0, after: None }
+    }
+}
+
 /// Copies what the joined members of a room lack, until `until`. Adds to `copied` how many lacked something. Returns
-/// whether the time was enough.
+/// the members that the time was not enough for.
 pub async fn copy_into_members(
     app: &App,
     room: &Room,
+    mut next: NextMembers,
     copied: &mut u64,
     until: DateTime<Utc>,
-) -> Result<bool, StoreError> {
+) -> Result<Option<NextMembers>, StoreError> {
     let event = match room.event_id {
         Some(event) => app.store.catalog_rows::<Match>(&[event]).await?.remove(&event),
         None => None,
     };
-    for shard in 0..room.shards {
-        let mut after = None;
-        loop {
-            if app.clock.now() >= until {
-                return Ok(false);
-            }
-            let (members, is_last) = app.store.copied_members(&room.room_id, shard, after).await?;
-            after = members.last().map(|member| member.key().sk);
-            // Boxed and collected: otherwise the compiler cannot prove that the future is `Send`.
-            let comparisons: Vec<_> = members
-                .iter()
-                .filter(|member| member.member.has_joined())
-                .map(|member| copy(app, event.as_ref(), member).boxed())
-                .collect();
-            let lacking: Vec<bool> =
-                stream::iter(comparisons).buffer_unordered(CONCURRENT_MEMBERS).try_collect().await?;
-            *copied += lacking.into_iter().map(u64::from).sum::<u64>();
-            if is_last {
-                break;
-            }
+    while next.shard < room.shards {
+        if app.clock.now() >= until {
+            return Ok(Some(next));
         }
+        let (members, after) =
+            app.store.copied_members(&room.room_id, next.shard, next.after.clone()).await?;
+        // Boxed and collected: otherwise the compiler cannot prove that the future is `Send`.
+        let comparisons: Vec<_> = members
+            .iter()
+            .filter(|member| member.member.has_joined())
+            .map(|member| copy(app, event.as_ref(), member).boxed())
+            .collect();
+        let lacking: Vec<bool> =
+            stream::iter(comparisons).buffer_unordered(CONCURRENT_MEMBERS).try_collect().await?;
+        *copied += lacking.into_iter().map(u64::from).sum::<u64>();
+        if after.is_none() {
+            next.shard += 1;
+        }
+        next.after = after;
     }
-    Ok(true)
+    Ok(None)
 }
 
 /// Copies what a member lacks. Returns whether the member lacked something.

@@ -10,7 +10,8 @@ use touchline::domain::UserId;
 use touchline::domain::room::RoomId;
 use touchline::storage::StoreError;
 
-use crate::report::Report;
+use crate::copies::{NextMembers, copy_into_members};
+use crate::report::{Report, UNREADABLE};
 use crate::subject::{recount_match, recount_room, recount_user};
 
 /// How far a recount of everything has come. Matches are first, then rooms, then users.
@@ -21,6 +22,8 @@ pub enum Position {
     Matches { after: u32 },
     /// The rooms that a scan of the table finds after this one are next, or all rooms.
     Rooms { after: Option<RoomId> },
+    /// The memberships of these members are next, then the rooms after theirs.
+    Members(NextMembers),
     /// The users with higher ids are next.
     Users { after: u32 },
 }
@@ -57,7 +60,7 @@ pub async fn recount_everything(
             Err(error) => return Err(error),
         }
     }
-    report.next = serde_json::to_value(position).ok();
+    report.next = Some(position);
     Ok(())
 }
 
@@ -77,7 +80,8 @@ async fn step(
                 tracing::info!(report.checked, "counted all matches again");
                 return Ok(Some(Position::Rooms { after: None }));
             };
-            recount_match(app, event, report, until).await?;
+            let recounted = recount_match(app, event, report, until).await;
+            unless_permanent(recounted, || format!("match {}", event.id), report)?;
             if report.remove_out_of_time() {
                 return Ok(Some(position.clone()));
             }
@@ -90,14 +94,28 @@ async fn step(
                 if app.clock.now() >= until || report.is_full() {
                     return Ok(Some(Position::Rooms { after: done }));
                 }
-                recount_room(app, &room, report, until).await?;
+                let recounted = recount_room(app, &room, report, until).await;
+                let rest = unless_permanent(recounted, || format!("room {}", room.room_id.as_str()), report)?;
                 if report.remove_out_of_time() {
                     return Ok(Some(Position::Rooms { after: done }));
+                }
+                if let Some(members) = rest.flatten() {
+                    return Ok(Some(Position::Members(members)));
                 }
                 done = Some(room.room_id);
             }
             tracing::info!(report.checked, "counted a page of rooms again");
             Ok(Some(next.map_or(Position::Users { after: 0 }, |room| Position::Rooms { after: Some(room) })))
+        }
+        Position::Members(members) => {
+            let id = &members.room;
+            let Some(room) = app.store.room(id).await? else {
+                return Ok(Some(Position::Rooms { after: Some(id.clone()) }));
+            };
+            let copied = copy_into_members(app, &room, members.clone(), &mut report.copied, until).await;
+            let rest = unless_permanent(copied, || format!("memberships of room {}", id.as_str()), report)?;
+            let next = Position::Rooms { after: Some(id.clone()) };
+            Ok(Some(rest.flatten().map_or(next, Position::Members)))
         }
         Position::Users { after } => {
             let highest = app.store.last_user_id().await?.0;
@@ -112,8 +130,10 @@ async fn step(
                 }
                 .boxed()
             });
-            for counted in join_all(users).await {
-                report.extend(counted?);
+            for (user, counted) in (after + 1..).zip(join_all(users).await) {
+                if let Some(counted) = unless_permanent(counted, || format!("user {user}"), report)? {
+                    report.extend(counted);
+                }
             }
             if report.remove_out_of_time() {
                 return Ok(Some(position.clone()));
@@ -123,5 +143,24 @@ async fn step(
             }
             Ok(Some(Position::Users { after: end }))
         }
+    }
+}
+
+/// Reports an error that every recount of the same items would meet, so that the others are still counted. Returns other
+/// errors.
+fn unless_permanent<T, E: Into<Error>>(
+    result: Result<T, E>,
+    counters: impl FnOnce() -> String,
+    report: &mut Report,
+) -> Result<Option<T>, Error> {
+    match result.map_err(Into::into) {
+        Ok(done) => Ok(Some(done)),
+        Err(Error::Store(error)) if error.is_permanent() => {
+            let counters = counters();
+            tracing::error!(%error, counters, "cannot recount");
+            report.add_busy(counters, UNREADABLE);
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }

@@ -18,9 +18,10 @@ use serde_json::Value;
 use touchline::App;
 use touchline::Error;
 use touchline::domain::catalog::Match;
-use touchline::domain::{RoomId, UserId};
+use touchline::domain::{Room, RoomId, UserId};
 use touchline::storage::StoreError;
 
+use copies::{NextMembers, copy_into_members};
 use everything::Position;
 use report::Report;
 use subject::{recount_match, recount_room, recount_user};
@@ -37,6 +38,8 @@ struct Payload {
 enum Order {
     Match(u32),
     Room(String),
+    /// The `next` of the report of a recount of a room that stopped early.
+    Members(NextMembers),
     User(u32),
     Everything(Everything),
 }
@@ -51,8 +54,8 @@ struct Everything {
 pub enum RecountError {
     #[error(
         "the payload must be {{\"recount\": {{\"match\": 9}}}}, {{\"recount\": {{\"room\": \"!x:server\"}}}}, \
-         {{\"recount\": {{\"user\": 7}}}}, {{\"recount\": {{\"everything\": {{}}}}}} or \
-         {{\"recount\": {{\"everything\": {{\"next\": …}}}}}}: {0}"
+         {{\"recount\": {{\"user\": 7}}}}, {{\"recount\": {{\"everything\": {{}}}}}}, \
+         {{\"recount\": {{\"everything\": {{\"next\": …}}}}}} or the `next` of a recount of a room: {0}"
     )]
     BadOrder(String),
     #[error("there is no match {0}")]
@@ -76,24 +79,44 @@ const RESERVE: TimeDelta = TimeDelta::seconds(120);
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, RecountError> {
     let Payload { recount } =
         serde_json::from_value(event).map_err(|error| RecountError::BadOrder(error.to_string()))?;
-    let until = deadline - RESERVE;
     let mut report = Report::default();
-    match recount {
+    let carried_out = carry_out(&app, recount, &mut report, deadline - RESERVE).await;
+    // What was repaired before a failure must be reported too.
+    report.publish(&app);
+    carried_out?;
+    Ok(serde_json::to_value(report).unwrap_or_default())
+}
+
+async fn carry_out(
+    app: &App,
+    order: Order,
+    report: &mut Report,
+    until: DateTime<Utc>,
+) -> Result<(), RecountError> {
+    match order {
         Order::Match(id) => {
             let found = app.store.catalog_rows::<Match>(&[id]).await?.remove(&id);
             let event = found.ok_or(RecountError::UnknownMatch(id))?;
-            recount_match(&app, &event, &mut report, until).await?;
+            recount_match(app, &event, report, until).await?;
         }
         Order::Room(id) => {
-            let unknown = || RecountError::UnknownRoom(id.clone());
-            let room = app.store.room(&RoomId::parse(&id).ok_or_else(unknown)?).await?.ok_or_else(unknown)?;
-            recount_room(&app, &room, &mut report, until).await?;
+            let room = find_room(app, RoomId::parse(&id).ok_or(RecountError::UnknownRoom(id))?).await?;
+            report.next = recount_room(app, &room, report, until).await?.map(Position::Members);
         }
-        Order::User(id) => recount_user(&app, UserId(id), &mut report, until).await?,
+        Order::Members(next) => {
+            let room = find_room(app, next.room.clone()).await?;
+            let rest = copy_into_members(app, &room, next, &mut report.copied, until).await?;
+            report.next = rest.map(Position::Members);
+        }
+        Order::User(id) => recount_user(app, UserId(id), report, until).await?,
         Order::Everything(Everything { next }) => {
-            everything::recount_everything(&app, next.unwrap_or_default(), &mut report, until).await?;
+            everything::recount_everything(app, next.unwrap_or_default(), report, until).await?;
         }
     }
-    report.publish(&app);
-    Ok(serde_json::to_value(report).unwrap_or_default())
+    Ok(())
+}
+
+async fn find_room(app: &App, id: RoomId) -> Result<Room, RecountError> {
+    let found = app.store.room(&id).await?;
+    found.ok_or_else(|| RecountError::UnknownRoom(id.as_str().to_owned()))
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
 use touchline::storage::recounts::Differences;
 use touchline::{App, lambda};
+
+use crate::everything::Position;
 
 /// The number of entries at which a recount of everything stops and continues in the next invocation, so that the report
 /// can list all of them. Lambda limits the size of a response to 6 MB.
@@ -21,12 +22,15 @@ pub struct Report {
     pub busy: Vec<Busy>,
     /// How many memberships lacked data that is copied into them. They have it now.
     pub copied: u64,
-    /// Where the next recount of everything continues, if this one stopped early.
-    pub next: Option<Value>,
+    /// Where the next recount of everything or of the room continues, if this one stopped early.
+    pub next: Option<Position>,
 }
 
 /// The reason for counters that the time of the invocation was not enough for.
 pub const OUT_OF_TIME: &str = "the time of this invocation is over; invoke again";
+
+/// The reason for counters with an item that cannot be read or written.
+pub const UNREADABLE: &str = "an item cannot be read or written; the log has the reason";
 
 /// Counters that were repaired.
 #[derive(Debug, Serialize)]

@@ -13,9 +13,9 @@ use touchline::storage::StoreError;
 use touchline::storage::keys::{self, Key};
 use touchline::storage::tallies::{Aggregate, Whole};
 
-use crate::copies::copy_into_members;
+use crate::copies::{NextMembers, copy_into_members};
 use crate::exact::{Counted, Outcome, recount};
-use crate::report::{OUT_OF_TIME, Report};
+use crate::report::Report;
 
 /// How many shards of a match or a room are counted concurrently.
 const CONCURRENT_SHARDS: usize = 8;
@@ -104,25 +104,23 @@ pub async fn recount_match(
     recounted
 }
 
-/// Recounts the members of a room. Before that, copies into the memberships what they lack, and has the room listed in
-/// the directories.
+/// Recounts the members of a room, has the room listed in the directories, and copies into the memberships what they
+/// lack. `tally` counts the copies. Returns the members that the time was not enough for.
 pub async fn recount_room(
     app: &App,
     room: &Room,
     report: &mut Report,
     until: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) -> Result<Option<NextMembers>, StoreError> {
     let (id, now) = (&room.room_id, app.clock.now());
-    if !copy_into_members(app, room, &mut report.copied, until).await? {
-        report.add_busy(format!("memberships of room {}", id.as_str()), OUT_OF_TIME);
-    }
     if room.listed_name().is_some() {
         app.store.mark_room(id, &MarkerId::new(now, app.random.below(u32::MAX))).await?;
     }
     let shards = (0..room.shards).map(|shard| RoomShard { room: id.clone(), shard });
     let recounted = recount_shards(app, shards, &format!("room {}", id.as_str()), report, until).await;
     repair_sums(app, &Whole::Room(id.clone()), format!("room {}", id.as_str()), report).await?;
-    recounted
+    recounted?;
+    copy_into_members(app, room, NextMembers::first(id.clone()), &mut report.copied, until).await
 }
 
 /// Recounts the statistics of a user.

@@ -11,13 +11,14 @@ use touchline::domain::room::{Membership, Room};
 use touchline::domain::tally::{EventCounts, EventTally, RoomCounts, UserStats};
 use touchline::domain::{Pick, RoomId, UserId};
 use touchline::storage::directory::Directory;
+use touchline::storage::keys::{self, Key};
 use touchline::storage::predictions::NewPrediction;
 use touchline::storage::settlements::Award;
 use touchline::storage::{Reads, Store};
 use touchline_stack::streams::sequence;
 use touchline_testing::{Fault, Function, TestApp};
 
-use crate::handle;
+use crate::{handle, report};
 
 const MATCH: u32 = 1;
 const SHARDS: u8 = 4;
@@ -513,6 +514,90 @@ async fn a_room_gets_its_counters_copies_and_directory_entries_back() {
     let standings = league.product.store.standings(&room, 10, &[(shard(UserId(7), 4), 1)]).await.unwrap();
     assert_eq!(standings[0].user_id, UserId(7));
     assert_eq!(league.recount(order).await, nothing_repaired(4));
+}
+
+/// Each read of an item advances the clock by ten seconds. A recount has 180: five minutes until its deadline, minus the
+/// `RESERVE`.
+#[tokio::test]
+async fn a_recount_of_a_large_room_continues_where_it_stopped() {
+    let league = League::start().await;
+    let room = league.room().await;
+    for user in 1..=8 {
+        league.predict(user, Pick::Home).await;
+        league.join(&room, user).await;
+    }
+    league.deliver().await;
+    for is_everything in [false, true] {
+        for user in 1..=8 {
+            league.predict(user, Pick::Away).await;
+        }
+        league.lose().await;
+        let mut order = match is_everything {
+            true => json!({ "everything": { "next": { "rooms": { "after": null } } } }),
+            false => json!({ "room": room.room_id }),
+        };
+        let (mut copied, mut stops) = (0, Vec::new());
+        loop {
+            let clock = Arc::clone(&league.app.clock);
+            league.app.faults.set(move |attempt| {
+                if attempt.operation == "GetItem" {
+                    clock.advance(TimeDelta::seconds(10));
+                }
+                Fault::None
+            });
+            let report = league.recount(order).await;
+            league.app.faults.clear();
+            copied += report["copied"].as_u64().unwrap();
+            let next = report["next"].clone();
+            if next.is_null() {
+                break;
+            }
+            stops.push(next.to_string());
+            assert!(stops.len() < 10, "{stops:?}");
+            order = if is_everything { json!({ "everything": { "next": next } }) } else { next };
+        }
+        assert!(stops.iter().any(|next| next.contains("members")), "{stops:?}");
+        assert_eq!(copied, 8, "{stops:?}");
+        league.deliver().await;
+    }
+    let counts = league.product.store.room_counts(&room.room_id).await.unwrap();
+    assert_eq!((counts.totals.members, counts.totals.away), (8, 8));
+}
+
+#[tokio::test]
+async fn a_recount_of_everything_gets_past_what_it_cannot_read() {
+    let league = League::start().await;
+    let room = league.room().await;
+    let other = Room { room_id: RoomId::parse("!other:touchline.local").unwrap(), ..room.clone() };
+    league.product.store.put_room(&other).await.unwrap();
+    league.app.user("fan.one").await;
+    for user in [1, 7, 8] {
+        league.predict(user, Pick::Home).await;
+        league.join(&room, user).await;
+    }
+    for user in [1, 7] {
+        league.award(user, 2).await;
+    }
+    league.deliver().await;
+    let tables = &league.app.config.tables;
+    let rows = [
+        // A room, a member, and the statistics that a recount copies into a membership.
+        (&tables.rooms, keys::room(&other.room_id), "name"),
+        (&tables.rooms, keys::member(&room.room_id, 4, UserId(8)), "membership"),
+        (&tables.predictions, keys::user_stats(UserId(7)), "version"),
+    ];
+    for (table, Key { pk, sk }, attribute) in rows {
+        league.tamper(table, &pk, &sk, attribute, Some(-1)).await;
+    }
+    league.tamper(&tables.predictions, "event#1", "tally#2", "home", Some(7)).await;
+    league.tamper(&tables.predictions, "user#1", &keys::user_stats(UserId(1)).sk, "points", Some(9)).await;
+    let report = league.recount(json!({ "everything": {} })).await;
+    assert_eq!(report["next"], Value::Null, "{report}");
+    let busy = json!([{ "counters": "room !stand:touchline.local", "reason": report::UNREADABLE }]);
+    assert_eq!(report["busy"], busy, "{report}");
+    league.deliver().await;
+    assert_eq!(league.counts().await, league.rows().await);
+    assert_eq!(league.stats(1).await.points, 2);
 }
 
 /// Each query advances the clock by 30 seconds. A recount has 180: five minutes until its deadline, minus the `RESERVE`.

@@ -31,6 +31,12 @@ pub(super) fn from_item<T: DeserializeOwned>(item: Item) -> Result<T, StoreError
     serde_dynamo::from_item(item).map_err(|_| StoreError::Unreadable(type_name::<T>()))
 }
 
+/// Deserializes items. Logs those that cannot be read, and leaves them out.
+pub(super) fn readable<T: DeserializeOwned>(items: Vec<Item>) -> Vec<T> {
+    let read = |item| from_item(item).inspect_err(|error| tracing::error!(%error, "left out an item"));
+    items.into_iter().filter_map(|item| read(item).ok()).collect()
+}
+
 /// Builds the item that stores the fields of `value` under `key`.
 pub(super) fn to_item<T: Serialize>(key: Key, value: &T) -> Result<Item, StoreError> {
     let mut item: Item =

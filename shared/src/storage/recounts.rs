@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::condition::{condition_held, item_that_failed_condition};
 use super::error::StoreError;
 use super::exactly_once;
-use super::item::{Item, Key, from_item, number, text};
+use super::item::{Item, Key, from_item, number, readable, text};
 use super::store::{Reads, Store, every_item};
 use super::stream::MARKER;
 use super::tallies::{Aggregate, Parts, SUMMED, Whole, integer, read_counters};
@@ -418,18 +418,20 @@ impl Store {
         })
     }
 
-    /// Reads up to 100 joined, invited and former members of one shard of a room, beginning after a sort key. Returns the
-    /// members and whether they are the last ones.
+    /// Reads up to 100 joined, invited and former members of one shard of a room, beginning after a sort key. Leaves out
+    /// those that cannot be read. Returns the members, and the sort key after which the next ones begin: `None` after the
+    /// last ones.
     pub async fn copied_members(
         &self,
         room: &RoomId,
         shard: u8,
         after: Option<String>,
-    ) -> Result<(Vec<CopiedMember>, bool), StoreError> {
+    ) -> Result<(Vec<CopiedMember>, Option<String>), StoreError> {
         let partition = keys::room_shard(room, shard);
         let (items, is_last) =
             self.partition_page(&self.tables.rooms, &partition, keys::MEMBER, after, 100).await?;
-        Ok((items.into_iter().map(from_item).collect::<Result<_, _>>()?, is_last))
+        let last = items.last().and_then(|item| item.get("sk")?.as_s().ok().cloned());
+        Ok((readable(items), last.filter(|_| !is_last)))
     }
 
     /// Reads some rooms, beginning after the room `after`, in no particular order. Returns the rooms, and the position
@@ -438,21 +440,10 @@ impl Store {
         &self,
         after: Option<&RoomId>,
     ) -> Result<(Vec<Room>, Option<RoomId>), StoreError> {
-        let mut from: Option<Item> = after.map(|room| keys::room(room).into());
+        let mut from = after.map(keys::room);
         loop {
-            let page = self
-                .client
-                .scan()
-                .table_name(&self.tables.rooms)
-                .filter_expression("sk = :room")
-                .expression_attribute_values(":room", text(keys::ROOM))
-                .set_exclusive_start_key(from)
-                .send()
-                .await
-                .map_err(|error| StoreError::from_sdk("Scan", &error))?;
-            let rooms: Vec<Room> =
-                page.items.unwrap_or_default().into_iter().map(from_item).collect::<Result<_, _>>()?;
-            from = page.last_evaluated_key;
+            let (rooms, next) = self.rooms_page(from, usize::MAX).await?;
+            from = next;
             // A page without rooms has no room after which the next one could begin.
             if from.is_none() || !rooms.is_empty() {
                 let next = from.and_then(|_| rooms.last().map(|room| room.room_id.clone()));

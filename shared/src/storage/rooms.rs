@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::condition::{condition_held, item_that_failed_in_transaction};
 use super::error::StoreError;
-use super::item::{Item, Key, from_item, number, text, to_item};
+use super::item::{Item, Key, from_item, number, readable, text, to_item};
 use super::keys;
 use super::store::{Reads, Store};
 use crate::domain::UserId;
@@ -64,8 +64,8 @@ impl Store {
         items.into_iter().map(|item| from_item(item).map(|room: Room| (room.room_id.clone(), room))).collect()
     }
 
-    /// Reads the rooms among the next `limit` items of the table. Returns also the key after which the next page
-    /// begins: `None` on the last page.
+    /// Reads the rooms among the next `limit` items of the table. Leaves out rooms that cannot be read. Returns also the key
+    /// after which the next page begins: `None` on the last page.
     pub async fn rooms_page(
         &self,
         from: Option<Key>,
@@ -82,7 +82,7 @@ impl Store {
             .send()
             .await
             .map_err(|error| StoreError::from_sdk("Scan", &error))?;
-        let rooms = page.items.unwrap_or_default().into_iter().map(from_item).collect::<Result<_, _>>()?;
+        let rooms = readable(page.items.unwrap_or_default());
         let next = page.last_evaluated_key.map(|key| {
             let part = |name: &str| key.get(name).and_then(|part| part.as_s().ok()).cloned();
             Some(Key { pk: part("pk")?, sk: part("sk")? })
