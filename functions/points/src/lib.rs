@@ -11,7 +11,7 @@ use serde_json::Value;
 use touchline::App;
 use touchline::storage::StoreError;
 
-pub use settle::Settled;
+pub use settle::{PAGE, Settled};
 
 use settle::settle;
 

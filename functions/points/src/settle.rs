@@ -36,7 +36,7 @@ const CONCURRENT_SHARDS: usize = 32;
 const CONCURRENT_BATCHES: usize = 2;
 
 /// The maximum number of predictions in a page. The progress is stored after every page.
-const PAGE: usize = if cfg!(test) { 3 } else { 1_000 };
+pub const PAGE: usize = if cfg!(test) { 3 } else { 1_000 };
 
 /// Awards the points for a match's current result. Stops at `until`. Returns `None` if the match is unknown.
 pub async fn settle(

@@ -22,6 +22,7 @@ fn ample(scale: u32) -> Settings {
         account: throttle,
         concurrency: 100_000,
         tally_memory: None,
+        stored_progress: 1,
     }
 }
 

@@ -36,7 +36,7 @@ struct Arguments {
     /// Plays fewer rows of a smaller model.
     #[arg(long)]
     quick: bool,
-    /// Plays only the rows whose name contains this.
+    /// Plays only the rows whose title contains this, such as "prepared for 5 M, 5,000,000 fans, even".
     #[arg(long)]
     row: Option<String>,
     /// Replaces the section of docs/benchmarks.md.
@@ -51,6 +51,13 @@ struct Arguments {
 struct Row {
     name: &'static str,
     setup: Setup,
+}
+
+impl Row {
+    fn title(&self) -> String {
+        let fans = u64::from(self.setup.fans) * u64::from(self.setup.settings.scale);
+        format!("{}, {} fans, {}", self.name, thousands(fans), self.setup.arrivals.name())
+    }
 }
 
 /// The rows of the table. `scale` is that of the final with the most fans. The others have smaller models, but never coarser
@@ -86,7 +93,7 @@ fn main() -> ExitCode {
     let Arguments { scale, quick, row, .. } = Arguments::parse();
     let scale = scale.unwrap_or(if quick { 1_000 } else { 100 });
     let mut rows = rows(scale, quick);
-    rows.retain(|one| row.as_ref().is_none_or(|part| one.name.contains(part.as_str())));
+    rows.retain(|one| row.as_ref().is_none_or(|part| one.title().contains(part.as_str())));
     let outcomes = play_all(&rows);
     let mut report = Report::new("final-bench");
     report.line("All figures are at full scale.\n");
@@ -98,7 +105,7 @@ fn main() -> ExitCode {
     for (row, outcome) in rows.iter().zip(&outcomes) {
         for inexact in &outcome.inexact {
             is_exact = false;
-            report.line(format!("NOT EXACT, {}, {}: {inexact}", row.name, row.setup.arrivals.name()));
+            report.line(format!("NOT EXACT, {}: {inexact}", row.title()));
         }
     }
     report.finish();
@@ -141,7 +148,7 @@ fn play_all(rows: &[Row]) -> Vec<Outcome> {
                     let (began, row) = (Instant::now(), &rows[number]);
                     let outcome = play(&row.setup);
                     let took = began.elapsed().as_secs();
-                    eprintln!("{}, {}: {took} s, {outcome:?}", row.name, row.setup.arrivals.name());
+                    eprintln!("{}: {took} s, {outcome:?}", row.title());
                     outcomes.lock().expect("no thread panics").insert(number, outcome);
                 }
             });

@@ -1,6 +1,7 @@
 //! Calls within the limits of DynamoDB.
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -96,7 +97,7 @@ impl DynamoDb {
 
     fn charge(&self, limits: &Limits, operation: &str, parts: &[Part], response: &HttpResponse) {
         if matches!(operation, "GetItem" | "Query") {
-            let units = body_of(response)["ConsumedCapacity"]["CapacityUnits"].as_f64().unwrap_or(0.5);
+            let units = consumed(response).unwrap_or(0.5);
             for part in parts {
                 limits.charge_read(&part.access, units, part.weight);
             }
@@ -144,6 +145,22 @@ impl DynamoDb {
         response[if is_write { "UnprocessedItems" } else { "UnprocessedKeys" }] = unprocessed.into();
         touchline_stack::direct::response(200, response.to_string())
     }
+}
+
+/// Returns the units that a read consumed. Does not parse the items, because a final has many large pages.
+fn consumed(response: &HttpResponse) -> Option<f64> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Page {
+        consumed_capacity: Consumed,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Consumed {
+        capacity_units: f64,
+    }
+    let page: Page = serde_json::from_slice(response.body().bytes()?).ok()?;
+    Some(page.consumed_capacity.capacity_units)
 }
 
 /// Returns what a request reads or writes, in the order of the request.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use chrono::{DateTime, TimeDelta, Utc};
+use points::PAGE;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use touchline::App;
@@ -59,6 +60,15 @@ pub struct Setup {
     pub shards: u8,
     pub arrivals: Arrivals,
     pub settings: Settings,
+}
+
+impl Setup {
+    /// Returns how many pages of a shard one page of the model stands for.
+    fn stored_progress(&self) -> u32 {
+        let page = u32::try_from(PAGE).unwrap_or(u32::MAX);
+        let pages = |fans: u32| fans.div_ceil(u32::from(self.shards)).div_ceil(page);
+        pages(self.fans.saturating_mul(self.settings.scale)).div_ceil(pages(self.fans).max(1))
+    }
 }
 
 /// What happened. The counts are those of the model, except for `observed`, which is at full scale.
@@ -145,7 +155,8 @@ impl Final {
         let stack = &*STACK;
         let config = Config { featured_shards: setup.shards, ..Config::clone(&settings::config()) };
         let config = Arc::new(config);
-        let limits = Arc::new(Limits::new(setup.settings.clone(), stack));
+        let limits = Settings { stored_progress: setup.stored_progress(), ..setup.settings.clone() };
+        let limits = Arc::new(Limits::new(limits, stack));
         let tally = stack.functions.iter().find(|function| function.name == "tally");
         let mut mappings = tally.expect("tally is in the template").streams.clone();
         for mapping in &mut mappings {
@@ -202,6 +213,7 @@ impl Final {
         }
         self.import("scheduled").await;
         let mut seen = self.predict(tokens, began + BEFORE).await;
+        self.report("the fans have predicted");
         let kick_off = began + BEFORE + LASTS;
         tokio::time::sleep_until(kick_off).await;
         self.import("live").await;
@@ -213,6 +225,7 @@ impl Final {
             self.store.event_counts(EVENT).await.is_ok_and(|counts| counts == expected)
         });
         outcome.counts_after = exact.await.map(|at| at.saturating_duration_since(last));
+        self.report("the counts are exact");
 
         tokio::time::sleep_until(kick_off + MATCH).await;
         self.import("finished").await;
@@ -222,6 +235,7 @@ impl Final {
         let table = &self.config.tables.predictions;
         let awarded = self.wait(until, async || !has_due(&self.dynamodb, table)).await;
         outcome.points_after = awarded.map(|at| at.duration_since(result));
+        self.report("all have their points");
         let drained = self.wait(until, async || self.streams.are_drained(&self.mappings)).await;
         outcome.stats_after = drained.map(|at| at.duration_since(result));
         points.abort();
@@ -231,6 +245,14 @@ impl Final {
         outcome.inexact = self.inexact(&seen).await;
         let Outcome { counts_after, points_after, stats_after, inexact, .. } = outcome;
         Outcome { counts_after, points_after, stats_after, inexact, ..self.outcome(seen) }
+    }
+
+    /// Says how far a final is, because it takes minutes.
+    #[expect(clippy::print_stderr, reason = "a final is played by a program for the terminal")]
+    fn report(&self, what: &str) {
+        let Observed { throttles, most_throttled, busiest, .. } = self.limits.observed();
+        let now = self.gateway.clock.time().format("%H:%M:%S");
+        eprintln!("{now}: {what}; {throttles:?}, {most_throttled:?}, {busiest:?}");
     }
 
     /// Returns what the fans saw and what the limits observed.

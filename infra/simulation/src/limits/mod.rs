@@ -99,6 +99,9 @@ pub struct Settings {
     pub concurrency: u32,
     /// The memory of `tally` in MB, if it is not that of the template.
     pub tally_memory: Option<u32>,
+    /// How often `points` stores its progress in a shard, for each time in the model. It does so after every page, and a
+    /// page of the model has as many rows as a page of the final.
+    pub stored_progress: u32,
 }
 
 impl Settings {
@@ -116,6 +119,7 @@ impl Settings {
             account: ACCOUNT_REQUESTS,
             concurrency: CONCURRENCY,
             tally_memory: None,
+            stored_progress: 1,
         }
     }
 }
@@ -139,6 +143,7 @@ struct State {
     /// When each environment of a background function has finished its calls so far.
     busy_until: BTreeMap<String, Instant>,
     throttles: BTreeMap<(Cause, Affected), u64>,
+    throttled_fans: BTreeMap<String, u64>,
     largest: (usize, String),
 }
 
@@ -160,6 +165,8 @@ struct Executions {
 pub struct Observed {
     /// How many requests and calls were throttled, at full scale.
     pub throttles: BTreeMap<(Cause, Affected), u64>,
+    /// The table or index and the partition key that throttled fans most, and how often.
+    pub most_throttled: Option<(String, u64)>,
     /// The busiest partition, and the table or index that it belongs to.
     pub busiest: Option<(String, Busiest)>,
     /// The size of the largest item in bytes, and its table and key.
@@ -173,17 +180,10 @@ impl Limits {
     #[must_use]
     pub fn new(settings: Settings, stack: &Stack) -> Self {
         let now = Instant::now();
-        let tables = stack.tables.iter().map(|table| {
-            // The template's parameters apply to some of the tables.
-            let parameters = table.properties["WarmThroughput"].to_string();
-            let warm = |unit: &str, warm: f64, new: f64| if parameters.contains(unit) { warm } else { new };
-            let warm = Throughput {
-                reads: warm("ReadUnitsPerSecond", settings.table.warm.reads, NEW_TABLE.reads),
-                writes: warm("WriteUnitsPerSecond", settings.table.warm.writes, NEW_TABLE.writes),
-            };
-            let warmth = Warmth { warm, ..settings.table };
-            (table.name.clone(), LimitedTable::new(table, warmth, settings.scale, now))
-        });
+        let tables = stack
+            .tables
+            .iter()
+            .map(|table| (table.name.clone(), LimitedTable::new(table, settings.table, settings.scale, now)));
         let mut memory: BTreeMap<String, u32> =
             stack.functions.iter().map(|function| (function.name.clone(), function.memory_mb)).collect();
         memory.extend(settings.tally_memory.map(|tally| ("tally".to_owned(), tally)));
@@ -198,6 +198,7 @@ impl Limits {
             executions: BTreeMap::new(),
             busy_until: BTreeMap::new(),
             throttles: BTreeMap::new(),
+            throttled_fans: BTreeMap::new(),
             largest: (0, String::new()),
         };
         Self { settings, memory, state: Mutex::new(state) }
@@ -283,13 +284,18 @@ impl Limits {
     }
 
     /// Returns how often an access counts. `tally` adds each batch to the counters of its match once, in a part for each
-    /// shard. An import does not depend on the number of fans.
+    /// shard. `points` stores its progress in the partition of the counters. An import does not depend on the number of
+    /// fans.
     #[must_use]
     pub fn weight(&self, function: &str, access: &Access) -> u32 {
         // The partition of the counters. Those of the predictions end with the number of a shard.
         let is_counters = access.key.pk.strip_prefix("event#").is_some_and(|event| !event.contains('#'));
-        let is_once = function == "feed" || (function == "tally" && is_counters);
-        if is_once { 1 } else { self.settings.scale }
+        match function {
+            "feed" => 1,
+            "tally" if is_counters => 1,
+            "points" if is_counters => self.settings.stored_progress,
+            _ => self.settings.scale,
+        }
     }
 
     /// Decides whether an access is throttled. `new` is what is known of the item that a write leaves.
@@ -304,7 +310,13 @@ impl Limits {
         let Some(table) = state.tables.get_mut(&access.table) else { return Ok(()) };
         let admitted = table.admits(access, old, new, Instant::now());
         if let Err(cause) = admitted {
-            state.throttled(cause, Affected::by(function), self.weight(function, access));
+            let (affected, weight) = (Affected::by(function), self.weight(function, access));
+            state.throttled(cause, affected, weight);
+            if affected == Affected::Fan {
+                let Access { table, index, key, .. } = access;
+                let name = format!("{table} {} {}", index.as_deref().unwrap_or_default(), key.pk);
+                *state.throttled_fans.entry(name).or_default() += u64::from(weight);
+            }
         }
         admitted
     }
@@ -378,6 +390,11 @@ impl Limits {
         });
         Observed {
             throttles: state.throttles.clone(),
+            most_throttled: state
+                .throttled_fans
+                .iter()
+                .max_by_key(|(_, count)| **count)
+                .map(|(name, count)| (name.clone(), *count)),
             busiest: all.max_by(|(_, one), (_, other)| one.share().total_cmp(&other.share())),
             largest: state.largest.clone(),
             concurrency: state

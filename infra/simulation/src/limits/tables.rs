@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use touchline_stack::resources::Table;
 
+use super::NEW_TABLE;
 use super::bucket::Bucket;
 use super::cause::Cause;
 use super::partitions::{Busiest, ItemKey, Kind, PARTITION_BYTES, Partitions, Throughput, depth};
@@ -88,17 +89,33 @@ pub struct LimitedTable {
     collections: BTreeMap<String, f64>,
 }
 
+impl Warmth {
+    /// Returns the warmth of a table or an index. The template sets a warm throughput for some of them.
+    fn of(self, resource: &Value) -> Self {
+        let parameters = &resource["WarmThroughput"];
+        let warm = |unit: &str, warm: f64, new: f64| if parameters.get(unit).is_some() { warm } else { new };
+        let warm = Throughput {
+            reads: warm("ReadUnitsPerSecond", self.warm.reads, NEW_TABLE.reads),
+            writes: warm("WriteUnitsPerSecond", self.warm.writes, NEW_TABLE.writes),
+        };
+        Self { warm, ..self }
+    }
+}
+
 impl LimitedTable {
     #[must_use]
     pub fn new(table: &Table, warmth: Warmth, scale: u32, now: Instant) -> Self {
         let locals = Index::list(&table.properties, "LocalSecondaryIndexes");
         let globals = Index::list(&table.properties, "GlobalSecondaryIndexes");
         Self {
-            table: Limited::new(warmth, !locals.is_empty(), scale, now),
+            table: Limited::new(warmth.of(&table.properties), !locals.is_empty(), scale, now),
             locals,
             globals: globals
                 .into_iter()
-                .map(|index| (index, Limited::new(warmth, false, scale, now)))
+                .map(|index| {
+                    let warmth = warmth.of(&index.properties);
+                    (index, Limited::new(warmth, false, scale, now))
+                })
                 .collect(),
             collections: BTreeMap::new(),
         }

@@ -53,6 +53,8 @@ pub struct Index {
     /// The partition key and the sort key.
     pub keys: Vec<String>,
     projection: Projection,
+    /// As in the template.
+    pub properties: Value,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +84,7 @@ impl Index {
                 } else {
                     Projection::Include(texts(&index["Projection"]["NonKeyAttributes"], ""))
                 },
+                properties: index.clone(),
             })
             .collect()
     }
