@@ -532,9 +532,10 @@ async fn a_recount_of_a_large_room_continues_where_it_stopped() {
             league.predict(user, Pick::Away).await;
         }
         league.lose().await;
-        let mut order = match is_everything {
-            true => json!({ "everything": { "next": { "rooms": { "after": null } } } }),
-            false => json!({ "room": room.room_id }),
+        let mut order = if is_everything {
+            json!({ "everything": { "next": { "rooms": { "after": null } } } })
+        } else {
+            json!({ "room": room.room_id })
         };
         let (mut copied, mut stops) = (0, Vec::new());
         loop {
