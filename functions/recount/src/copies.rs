@@ -7,13 +7,16 @@
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::try_join3;
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use touchline::App;
+use touchline::Error;
 use touchline::domain::catalog::Match;
 use touchline::domain::{Prediction, Room, RoomId};
 use touchline::storage::recounts::CopiedMember;
 use touchline::storage::{Reads, StoreError};
+
+use crate::report::Report;
 
 /// How many members are compared concurrently.
 const CONCURRENT_MEMBERS: usize = 8;
@@ -32,40 +35,61 @@ impl NextMembers {
     }
 }
 
-/// Copies what the joined members of a room lack, until `until`. Adds to `copied` how many lacked something. Returns
-/// the members that the time was not enough for.
+/// Copies what the joined members of a room lack, until `until`. Returns the members that are left if the time is over,
+/// the store is busy or the report is full.
 pub async fn copy_into_members(
     app: &App,
     room: &Room,
     mut next: NextMembers,
-    copied: &mut u64,
+    report: &mut Report,
     until: DateTime<Utc>,
-) -> Result<Option<NextMembers>, StoreError> {
+) -> Result<Option<NextMembers>, Error> {
     let event = match room.event_id {
         Some(event) => app.store.catalog_rows::<Match>(&[event]).await?.remove(&event),
         None => None,
     };
     while next.shard < room.shards {
-        if app.clock.now() >= until {
+        if app.clock.now() >= until || report.is_full() {
             return Ok(Some(next));
         }
-        let (members, after) =
-            app.store.copied_members(&room.room_id, next.shard, next.after.clone()).await?;
-        // Boxed and collected: otherwise the compiler cannot prove that the future is `Send`.
-        let comparisons: Vec<_> = members
-            .iter()
-            .filter(|member| member.member.has_joined())
-            .map(|member| copy(app, event.as_ref(), member).boxed())
-            .collect();
-        let lacking: Vec<bool> =
-            stream::iter(comparisons).buffer_unordered(CONCURRENT_MEMBERS).try_collect().await?;
-        *copied += lacking.into_iter().map(u64::from).sum::<u64>();
-        if after.is_none() {
-            next.shard += 1;
+        match copy_page(app, room, event.as_ref(), &next, report).await {
+            Ok(after) => {
+                if after.is_none() {
+                    next.shard += 1;
+                }
+                next.after = after;
+            }
+            Err(Error::Store(error @ (StoreError::Busy { .. } | StoreError::Contended { .. }))) => {
+                tracing::warn!(%error, ?next, "copying into memberships stops early");
+                return Ok(Some(next));
+            }
+            Err(error) => return Err(error),
         }
-        next.after = after;
     }
     Ok(None)
+}
+
+/// Copies what a page of members lacks. Returns the sort key after which the next page of the shard begins.
+async fn copy_page(
+    app: &App,
+    room: &Room,
+    event: Option<&Match>,
+    next: &NextMembers,
+    report: &mut Report,
+) -> Result<Option<String>, Error> {
+    let (members, after) = app.store.copied_members(&room.room_id, next.shard, next.after.clone()).await?;
+    // Boxed and collected: otherwise the compiler cannot prove that the future is `Send`.
+    let comparisons: Vec<_> = members
+        .iter()
+        .filter(|member| member.member.has_joined())
+        .map(|member| async move { (member.member.user_id, copy(app, event, member).await) }.boxed())
+        .collect();
+    let compared: Vec<_> = stream::iter(comparisons).buffered(CONCURRENT_MEMBERS).collect().await;
+    for (user, lacked) in compared {
+        let name = || format!("membership of user {user} in room {}", room.room_id.as_str());
+        report.copied += u64::from(report.unless_permanent(lacked, name)?.unwrap_or(false));
+    }
+    Ok(after)
 }
 
 /// Copies what a member lacks. Returns whether the member lacked something.

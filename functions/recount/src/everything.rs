@@ -11,7 +11,7 @@ use touchline::domain::room::RoomId;
 use touchline::storage::StoreError;
 
 use crate::copies::{NextMembers, copy_into_members};
-use crate::report::{Report, UNREADABLE};
+use crate::report::Report;
 use crate::subject::{recount_match, recount_room, recount_user};
 
 /// How far a recount of everything has come. Matches are first, then rooms, then users.
@@ -50,6 +50,8 @@ pub async fn recount_everything(
             break;
         }
         match step(app, &position, report, until).await {
+            // The time is over, or the store is busy.
+            Ok(Some(next)) if next == position => break,
             Ok(Some(next)) => position = next,
             Ok(None) => return Ok(()),
             // The next invocation counts this step again. Counting twice is safe.
@@ -81,7 +83,7 @@ async fn step(
                 return Ok(Some(Position::Rooms { after: None }));
             };
             let recounted = recount_match(app, event, report, until).await;
-            unless_permanent(recounted, || format!("match {}", event.id), report)?;
+            report.unless_permanent(recounted, || format!("match {}", event.id))?;
             if report.remove_out_of_time() {
                 return Ok(Some(position.clone()));
             }
@@ -95,7 +97,8 @@ async fn step(
                     return Ok(Some(Position::Rooms { after: done }));
                 }
                 let recounted = recount_room(app, &room, report, until).await;
-                let rest = unless_permanent(recounted, || format!("room {}", room.room_id.as_str()), report)?;
+                let rest =
+                    report.unless_permanent(recounted, || format!("room {}", room.room_id.as_str()))?;
                 if report.remove_out_of_time() {
                     return Ok(Some(Position::Rooms { after: done }));
                 }
@@ -109,13 +112,17 @@ async fn step(
         }
         Position::Members(members) => {
             let id = &members.room;
-            let Some(room) = app.store.room(id).await? else {
-                return Ok(Some(Position::Rooms { after: Some(id.clone()) }));
+            let name = || format!("memberships of room {}", id.as_str());
+            let room = report.unless_permanent(app.store.room(id).await, name)?;
+            let rest = match room.flatten() {
+                Some(room) => {
+                    let copied = copy_into_members(app, &room, members.clone(), report, until).await;
+                    report.unless_permanent(copied, name)?.flatten()
+                }
+                None => None,
             };
-            let copied = copy_into_members(app, &room, members.clone(), &mut report.copied, until).await;
-            let rest = unless_permanent(copied, || format!("memberships of room {}", id.as_str()), report)?;
             let next = Position::Rooms { after: Some(id.clone()) };
-            Ok(Some(rest.flatten().map_or(next, Position::Members)))
+            Ok(Some(rest.map_or(next, Position::Members)))
         }
         Position::Users { after } => {
             let highest = app.store.last_user_id().await?.0;
@@ -130,11 +137,14 @@ async fn step(
                 }
                 .boxed()
             });
+            let mut failed = Ok(());
             for (user, counted) in (after + 1..).zip(join_all(users).await) {
-                if let Some(counted) = unless_permanent(counted, || format!("user {user}"), report)? {
-                    report.extend(counted);
+                match report.unless_permanent(counted, || format!("user {user}")) {
+                    Ok(counted) => report.extend(counted.unwrap_or_default()),
+                    Err(error) => failed = Err(error),
                 }
             }
+            failed?;
             if report.remove_out_of_time() {
                 return Ok(Some(position.clone()));
             }
@@ -143,24 +153,5 @@ async fn step(
             }
             Ok(Some(Position::Users { after: end }))
         }
-    }
-}
-
-/// Reports an error that every recount of the same items would meet, so that the others are still counted. Returns other
-/// errors.
-fn unless_permanent<T, E: Into<Error>>(
-    result: Result<T, E>,
-    counters: impl FnOnce() -> String,
-    report: &mut Report,
-) -> Result<Option<T>, Error> {
-    match result.map_err(Into::into) {
-        Ok(done) => Ok(Some(done)),
-        Err(Error::Store(error)) if error.is_permanent() => {
-            let counters = counters();
-            tracing::error!(%error, counters, "cannot recount");
-            report.add_busy(counters, UNREADABLE);
-            Ok(None)
-        }
-        Err(error) => Err(error),
     }
 }

@@ -82,7 +82,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     let mut report = Report::default();
     let carried_out = carry_out(&app, recount, &mut report, deadline - RESERVE).await;
     // What was repaired before a failure must be reported too.
-    report.publish(&app);
+    report.publish(&app, carried_out.is_err());
     carried_out?;
     Ok(serde_json::to_value(report).unwrap_or_default())
 }
@@ -105,7 +105,7 @@ async fn carry_out(
         }
         Order::Members(next) => {
             let room = find_room(app, next.room.clone()).await?;
-            let rest = copy_into_members(app, &room, next, &mut report.copied, until).await?;
+            let rest = copy_into_members(app, &room, next, report, until).await?;
             report.next = rest.map(Position::Members);
         }
         Order::User(id) => recount_user(app, UserId(id), report, until).await?,

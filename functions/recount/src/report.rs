@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use touchline::storage::recounts::Differences;
-use touchline::{App, lambda};
+use touchline::{App, Error, lambda};
 
 use crate::everything::Position;
 
@@ -18,7 +18,7 @@ pub struct Report {
     pub checked: u64,
     /// The counters that differed from their rows. They are right now.
     pub repaired: Vec<Repair>,
-    /// The counters that differ from their rows, and that could not be repaired. They are unchanged.
+    /// The counters that were not compared with their rows, or that differ and could not be repaired. They are unchanged.
     pub busy: Vec<Busy>,
     /// How many memberships lacked data that is copied into them. They have it now.
     pub copied: u64,
@@ -84,13 +84,37 @@ impl Report {
         self.busy.len() < before
     }
 
+    pub fn lacks_time(&self) -> bool {
+        self.busy.iter().any(|busy| busy.reason == OUT_OF_TIME)
+    }
+
+    /// Reports an error that every recount of the same items would meet, so that the others are still counted. Returns
+    /// other errors.
+    pub fn unless_permanent<T, E: Into<Error>>(
+        &mut self,
+        result: Result<T, E>,
+        counters: impl FnOnce() -> String,
+    ) -> Result<Option<T>, Error> {
+        match result.map_err(Into::into) {
+            Ok(done) => Ok(Some(done)),
+            Err(Error::Store(error)) if error.is_permanent() => {
+                let counters = counters();
+                tracing::error!(%error, counters, "cannot recount");
+                self.add_busy(counters, UNREADABLE);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     pub fn is_full(&self) -> bool {
         self.repaired.len() + self.busy.len() >= LISTED
     }
 
     /// Logs the numbers of the report, and records the repairs as a metric.
-    pub fn publish(&self, app: &App) {
-        let (repaired, busy, is_done) = (self.repaired.len(), self.busy.len(), self.next.is_none());
+    pub fn publish(&self, app: &App, has_failed: bool) {
+        let (repaired, busy) = (self.repaired.len(), self.busy.len());
+        let is_done = self.next.is_none() && !has_failed;
         let Self { checked, copied, .. } = self;
         tracing::info!(checked, repaired, busy, copied, is_done, "counted again");
         lambda::count(app, "Repairs", repaired);

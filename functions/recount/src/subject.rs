@@ -95,7 +95,7 @@ pub async fn recount_match(
     event: &Match,
     report: &mut Report,
     until: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) -> Result<(), Error> {
     let id = event.id;
     let shards = (0..event.shards).map(|shard| EventShard { event: id, shard });
     // If a shard failed, the sums still need the repairs of the others.
@@ -105,13 +105,13 @@ pub async fn recount_match(
 }
 
 /// Recounts the members of a room, has the room listed in the directories, and copies into the memberships what they
-/// lack. `tally` counts the copies. Returns the members that the time was not enough for.
+/// lack. `tally` counts the copies. Returns the members that are left.
 pub async fn recount_room(
     app: &App,
     room: &Room,
     report: &mut Report,
     until: DateTime<Utc>,
-) -> Result<Option<NextMembers>, StoreError> {
+) -> Result<Option<NextMembers>, Error> {
     let (id, now) = (&room.room_id, app.clock.now());
     if room.listed_name().is_some() {
         app.store.mark_room(id, &MarkerId::new(now, app.random.below(u32::MAX))).await?;
@@ -120,7 +120,11 @@ pub async fn recount_room(
     let recounted = recount_shards(app, shards, &format!("room {}", id.as_str()), report, until).await;
     repair_sums(app, &Whole::Room(id.clone()), format!("room {}", id.as_str()), report).await?;
     recounted?;
-    copy_into_members(app, room, NextMembers::first(id.clone()), &mut report.copied, until).await
+    if report.lacks_time() {
+        // Another recount of the room counts the rest, and then copies.
+        return Ok(None);
+    }
+    copy_into_members(app, room, NextMembers::first(id.clone()), report, until).await
 }
 
 /// Recounts the statistics of a user.
@@ -151,7 +155,7 @@ async fn recount_shards<S: Counted + Send + Sync>(
     name: &str,
     report: &mut Report,
     until: DateTime<Utc>,
-) -> Result<(), StoreError>
+) -> Result<(), Error>
 where
     S::Counts: Send + Sync,
 {
@@ -164,8 +168,10 @@ where
     let mut failed = Ok(());
     for (shard, outcome) in outcomes {
         report.checked += 1;
-        match outcome {
-            Ok(outcome) => add(report, format!("{name}, shard {shard}"), outcome),
+        let name = || format!("{name}, shard {shard}");
+        match report.unless_permanent(outcome, name) {
+            Ok(Some(outcome)) => add(report, name(), outcome),
+            Ok(None) => {}
             Err(error) => failed = Err(error),
         }
     }

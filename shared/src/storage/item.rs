@@ -33,7 +33,10 @@ pub(super) fn from_item<T: DeserializeOwned>(item: Item) -> Result<T, StoreError
 
 /// Deserializes items. Logs those that cannot be read, and leaves them out.
 pub(super) fn readable<T: DeserializeOwned>(items: Vec<Item>) -> Vec<T> {
-    let read = |item| from_item(item).inspect_err(|error| tracing::error!(%error, "left out an item"));
+    let read = |item: Item| {
+        let [pk, sk] = ["pk", "sk"].map(|name| item.get(name).cloned());
+        from_item(item).inspect_err(|error| tracing::error!(%error, ?pk, ?sk, "left out an item"))
+    };
     items.into_iter().filter_map(|item| read(item).ok()).collect()
 }
 

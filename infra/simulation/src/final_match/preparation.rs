@@ -42,7 +42,7 @@ pub const PREPARATIONS: [Preparation; 3] = [
     Preparation {
         fans: 5_000_000,
         shards: 240,
-        warm: Throughput { reads: 60_000.0, writes: 300_000.0 },
+        warm: Throughput { reads: 60_000.0, writes: 500_000.0 },
         route: Throttle { rate: 100_000.0, burst: 50_000.0 },
         tally_memory: 1_769,
         concurrency: 10_000,

@@ -90,7 +90,7 @@ impl Affected {
 pub struct Settings {
     /// How many fans one fan stands for.
     pub scale: u32,
-    /// What the tables with a `WarmThroughput` in the template are ready for, and the quota of each table.
+    /// What the tables and indexes with a `WarmThroughput` in the template are ready for, and the quota of each.
     pub table: Warmth,
     /// The gateway's limit for each route.
     pub route: Throttle,
