@@ -35,7 +35,12 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_dynamodb::types::AttributeValue;
+    use chrono::TimeDelta;
     use serde_json::json;
+    use touchline::domain::UserId;
+    use touchline::domain::room::{Membership, RoomId};
+    use touchline::storage::keys::{self, Key};
 
     use crate::testing::{app, listed, process_changes};
 
@@ -56,6 +61,39 @@ mod tests {
         let seen = listed(&bob, &room).await.unwrap();
         assert_eq!((&seen["is_joined"], &seen["member_count"]), (&json!(false), &json!(1)));
         bob.joins(&room).await.expect(200);
+    }
+
+    /// Otherwise, a user who joins and leaves rooms would add rows forever.
+    #[tokio::test]
+    async fn an_ended_membership_expires_unless_it_begins_again() {
+        let (app, [alice, bob, _]) = app().await;
+        let room = alice.creates_room("Corner").await.room_id();
+        let room = app.store.room(&RoomId::parse(&room).unwrap()).await.unwrap().unwrap();
+        let expires_at = async |user: u32| {
+            let Key { pk, sk } = keys::member(&room.room_id, room.shards, UserId(user));
+            let read = app.client().get_item().table_name(&app.config.tables.rooms);
+            let read = read.key("pk", AttributeValue::S(pk)).key("sk", AttributeValue::S(sk)).send().await;
+            read.unwrap().item?.get("expires_at")?.as_n().ok()?.parse::<i64>().ok()
+        };
+        let id = room.room_id.as_str();
+        bob.joins(id).await.expect(200);
+        assert_eq!(expires_at(2).await, None);
+        bob.leaves(id).await.expect(200);
+        let in_30_days = app.clock.now() + TimeDelta::days(30);
+        assert_eq!(expires_at(2).await, Some(in_30_days.timestamp()));
+        bob.joins(id).await.expect(200);
+        assert_eq!(expires_at(2).await, None);
+        // The same for what the homeserver reports.
+        for (membership, expires) in [
+            (Membership::Leave, Some(in_30_days.timestamp())),
+            (Membership::Invite, None),
+            (Membership::Leave, Some(in_30_days.timestamp())),
+            (Membership::Join, None),
+        ] {
+            let at = app.clock.now();
+            app.store.apply_homeserver_membership(&room, UserId(3), membership, at).await.unwrap();
+            assert_eq!(expires_at(3).await, expires, "{membership:?}");
+        }
     }
 
     #[tokio::test]

@@ -8,32 +8,18 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::try_join3;
 use futures_util::stream::{self, StreamExt as _};
-use serde::{Deserialize, Serialize};
 use touchline::App;
 use touchline::Error;
 use touchline::domain::catalog::Match;
-use touchline::domain::{Prediction, Room, RoomId};
+use touchline::domain::{Prediction, Room};
 use touchline::storage::recounts::CopiedMember;
 use touchline::storage::{Reads, StoreError};
 
+use crate::position::NextMembers;
 use crate::report::Report;
 
 /// How many members are compared concurrently.
 const CONCURRENT_MEMBERS: usize = 8;
-
-/// The members of a room whose memberships are next: those after a sort key in one shard, and those in higher shards.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NextMembers {
-    pub room: RoomId,
-    shard: u8,
-    after: Option<String>,
-}
-
-impl NextMembers {
-    pub fn first(room: RoomId) -> Self {
-        Self { room, shard: 0, after: None }
-    }
-}
 
 /// Copies what the joined members of a room lack, until `until`. Returns the members that are left if the time is over,
 /// the store is busy or the report is full.

@@ -3,36 +3,15 @@
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use serde::{Deserialize, Serialize};
 use touchline::App;
 use touchline::Error;
 use touchline::domain::UserId;
-use touchline::domain::room::RoomId;
 use touchline::storage::StoreError;
 
-use crate::copies::{NextMembers, copy_into_members};
+use crate::copies::copy_into_members;
+use crate::position::Position;
 use crate::report::Report;
 use crate::subject::{recount_match, recount_room, recount_user};
-
-/// How far a recount of everything has come. Matches are first, then rooms, then users.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Position {
-    /// The matches with higher ids are next.
-    Matches { after: u32 },
-    /// The rooms that a scan of the table finds after this one are next, or all rooms.
-    Rooms { after: Option<RoomId> },
-    /// The memberships of these members are next, then the rooms after theirs.
-    Members(NextMembers),
-    /// The users with higher ids are next.
-    Users { after: u32 },
-}
-
-impl Default for Position {
-    fn default() -> Self {
-        Self::Matches { after: 0 }
-    }
-}
 
 /// How many users are counted concurrently. Most need three reads.
 const CONCURRENT_USERS: u32 = 16;

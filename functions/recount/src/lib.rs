@@ -7,6 +7,7 @@
 mod copies;
 mod everything;
 mod exact;
+mod position;
 mod report;
 mod subject;
 #[cfg(test)]
@@ -21,8 +22,8 @@ use touchline::domain::catalog::Match;
 use touchline::domain::{Room, RoomId, UserId};
 use touchline::storage::StoreError;
 
-use copies::{NextMembers, copy_into_members};
-use everything::Position;
+use copies::copy_into_members;
+use position::{NextMembers, Position};
 use report::Report;
 use subject::{recount_match, recount_room, recount_user};
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use touchline::storage::recounts::Differences;
 use touchline::{App, Error, lambda};
 
-use crate::everything::Position;
+use crate::position::Position;
 
 /// The number of entries at which a recount of everything stops and continues in the next invocation, so that the report
 /// can list all of them. Lambda limits the size of a response to 6 MB.

@@ -13,8 +13,9 @@ use touchline::storage::StoreError;
 use touchline::storage::keys::{self, Key};
 use touchline::storage::tallies::{Aggregate, Whole};
 
-use crate::copies::{NextMembers, copy_into_members};
+use crate::copies::copy_into_members;
 use crate::exact::{Counted, Outcome, recount};
+use crate::position::NextMembers;
 use crate::report::Report;
 
 /// How many shards of a match or a room are counted concurrently.

@@ -41,6 +41,10 @@ const ELSEWHERE: &str = "elsewhere";
 /// The maximum difference that we assume between the homeserver's clock and ours.
 pub const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
+/// How long a membership is stored after it has ended. Until then, it shows which events are older. Without an end, each
+/// user who joins and leaves rooms would add rows forever.
+const ENDED_KEPT: TimeDelta = TimeDelta::days(30);
+
 /// A request of our API to change a membership.
 ///
 /// The homeserver carries a request out and then reports it as an event, so the events always have the last word. The
@@ -170,13 +174,13 @@ impl Store {
         self.get(&self.tables.rooms, keys::member(&room.room_id, room.shards, user), reads).await
     }
 
-    /// Builds an update that sets the attribute `membership` to `to`, and also sets the room and the user. `more`
-    /// contains further `SET` assignments.
+    /// Builds an update that sets the attribute `membership` to `to`, and also sets the room and the user. `at` is the time
+    /// of the change. `more` contains further `SET` assignments.
     fn membership_update(
         &self,
         room: &Room,
         user: UserId,
-        to: Membership,
+        (to, at): (Membership, DateTime<Utc>),
         more: &str,
     ) -> UpdateItemFluentBuilder {
         let mut set = format!("SET room_id = :room, user_id = :user, membership = :to{more}");
@@ -193,10 +197,16 @@ impl Store {
             set.push_str(", is_private = :private");
             update = update.expression_attribute_values(":private", AttributeValue::Bool(true));
         }
-        if to != Membership::Join {
-            // Only joined members have these attributes.
-            set.push_str(" REMOVE standing, ranked, entry, since");
+        if to == Membership::Leave {
+            set.push_str(", expires_at = :expires");
+            update = update.expression_attribute_values(":expires", number((at + ENDED_KEPT).timestamp()));
         }
+        set.push_str(match to {
+            Membership::Join => " REMOVE expires_at",
+            // Only joined members have these attributes.
+            Membership::Invite => " REMOVE expires_at, standing, ranked, entry, since",
+            Membership::Leave => " REMOVE standing, ranked, entry, since",
+        });
         update.update_expression(set)
     }
 
@@ -292,11 +302,11 @@ impl Store {
         let MembershipRequest { room, user, id, began, .. } = request;
         let mut update = if to == Membership::Join {
             let more = ", asked = :request, entry = :request, since = :began, seen = :day";
-            self.membership_update(room, *user, to, more)
+            self.membership_update(room, *user, (to, *began), more)
                 .expression_attribute_values(":began", number(began.timestamp_millis()))
                 .expression_attribute_values(":day", number(Day::of(*began).0))
         } else {
-            self.membership_update(room, *user, to, ", asked = :request")
+            self.membership_update(room, *user, (to, *began), ", asked = :request")
         };
         update = match version {
             Some(version) => version.in_condition(update),
@@ -327,11 +337,11 @@ impl Store {
             // request.
             let more = ", told = :told, entry = if_not_exists(entry, :elsewhere), \
                         since = if_not_exists(since, :told), seen = :day";
-            self.membership_update(room, user, to, more)
+            self.membership_update(room, user, (to, at), more)
                 .expression_attribute_values(":elsewhere", text(ELSEWHERE))
                 .expression_attribute_values(":day", number(Day::of(at).0))
         } else {
-            self.membership_update(room, user, to, ", told = :told")
+            self.membership_update(room, user, (to, at), ", told = :told")
         };
         let applied = update
             .condition_expression("attribute_not_exists(told) OR told <= :told")

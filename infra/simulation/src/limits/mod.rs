@@ -31,13 +31,10 @@ use touchline_stack::resources::Throttle;
 
 use bucket::Bucket;
 pub use cause::Cause;
-pub use partitions::{Busiest, ItemKey, Kind, Throughput};
+pub use partitions::{Busiest, ItemKey, Kind, NEW_TABLE, Throughput};
 use tables::LimitedTable;
 pub use tables::{Access, Warmth, Write};
 pub use units::{read_units, scalar, size};
-
-/// What a new on-demand table is ready for.
-pub const NEW_TABLE: Throughput = Throughput { reads: 12_000.0, writes: 4_000.0 };
 
 /// The default quota of an on-demand table. AWS raises it on request.
 pub const TABLE_QUOTA: Throughput = Throughput { reads: 40_000.0, writes: 40_000.0 };

@@ -10,6 +10,9 @@ use super::bucket::Bucket;
 /// What one partition accepts in a second.
 pub const PARTITION: Throughput = Throughput { reads: 3_000.0, writes: 1_000.0 };
 
+/// What a new on-demand table is ready for.
+pub const NEW_TABLE: Throughput = Throughput { reads: 12_000.0, writes: 4_000.0 };
+
 /// A partition that grows beyond this splits. An item collection of a table with a local index ends here.
 pub const PARTITION_BYTES: f64 = 10.0 * 1024.0 * 1024.0 * 1024.0;
 

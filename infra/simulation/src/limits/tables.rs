@@ -6,10 +6,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 use touchline_stack::resources::Table;
 
-use super::NEW_TABLE;
 use super::bucket::Bucket;
 use super::cause::Cause;
-use super::partitions::{Busiest, ItemKey, Kind, PARTITION_BYTES, Partitions, Throughput, depth};
+use super::partitions::{Busiest, ItemKey, Kind, NEW_TABLE, PARTITION_BYTES, Partitions, Throughput, depth};
 use super::units::{self, Index};
 
 /// One use of a table or index.
