@@ -21,8 +21,8 @@ use crate::report::Report;
 /// How many members are compared concurrently.
 const CONCURRENT_MEMBERS: usize = 8;
 
-/// Copies what the joined members of a room lack, until `until`. Returns the members that are left if the time is over,
-/// the store is busy or the report is full.
+/// Copies missing data into the memberships of a room's joined members. Stops at `until`, when the store is busy, or when
+/// the report is full, and then returns the members that are left.
 pub async fn copy_into_members(
     app: &App,
     room: &Room,
@@ -55,7 +55,7 @@ pub async fn copy_into_members(
     Ok(None)
 }
 
-/// Copies what a page of members lacks. Returns the sort key after which the next page of the shard begins.
+/// Copies missing data into one page of memberships. Returns the sort key after which the next page of the shard begins.
 async fn copy_page(
     app: &App,
     room: &Room,

@@ -50,7 +50,7 @@ pub async fn recount<S: Counted>(
     subject: &S,
     until: DateTime<Utc>,
 ) -> Result<Outcome, StoreError> {
-    // To read all rows can take long, and the report must be returned before the deadline.
+    // Reading all rows can take long, and the report must be returned before the deadline.
     if app.clock.now() >= until {
         return Ok(Outcome::Busy(OUT_OF_TIME));
     }

@@ -9,9 +9,10 @@ use touchline::domain::RoomId;
 pub enum Position {
     /// The matches with higher ids are next.
     Matches { after: u32 },
-    /// The rooms that a scan of the table finds after this one are next, or all rooms.
+    /// The rooms that a scan of the table finds after this room are next. Without a room, the scan starts at the
+    /// beginning.
     Rooms { after: Option<RoomId> },
-    /// The memberships of these members are next, then the rooms after theirs.
+    /// These members of a room are next, then the rooms after it.
     Members(NextMembers),
     /// The users with higher ids are next.
     Users { after: u32 },
@@ -23,7 +24,7 @@ impl Default for Position {
     }
 }
 
-/// The members of a room whose memberships are next: those after a sort key in one shard, and those in higher shards.
+/// The next members of a room: those after a sort key in one shard, and all in higher shards.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextMembers {
     pub room: RoomId,

@@ -29,7 +29,7 @@ pub struct Report {
 /// The reason for counters that the time of the invocation was not enough for.
 pub const OUT_OF_TIME: &str = "the time of this invocation is over; invoke again";
 
-/// The reason for counters with an item that cannot be read or written.
+/// The reason if an item of the counters, or of the rows that they count, cannot be read or written.
 pub const UNREADABLE: &str = "an item cannot be read or written; the log has the reason";
 
 /// Counters that were repaired.

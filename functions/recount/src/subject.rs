@@ -105,8 +105,8 @@ pub async fn recount_match(
     recounted
 }
 
-/// Recounts the members of a room, has the room listed in the directories, and copies into the memberships what they
-/// lack. `tally` counts the copies. Returns the members that are left.
+/// Recounts the members of a room, has the room listed in the directories, and copies missing data into the memberships.
+/// `tally` then counts the copied data. If the copying stops early, returns the members that are left.
 pub async fn recount_room(
     app: &App,
     room: &Room,
@@ -122,7 +122,7 @@ pub async fn recount_room(
     repair_sums(app, &Whole::Room(id.clone()), format!("room {}", id.as_str()), report).await?;
     recounted?;
     if report.lacks_time() {
-        // Another recount of the room counts the rest, and then copies.
+        // The operator repeats the recount. It then counts the other shards and copies.
         return Ok(None);
     }
     copy_into_members(app, room, NextMembers::first(id.clone()), report, until).await

@@ -175,8 +175,8 @@ fn see<'a, C: Counters>(
 
 async fn write<C: Counters>(time: &TimeLimit<'_>, additions: &Additions<'_, C>) -> Vec<Failure> {
     let (app, now) = (time.app, time.app.clock.now());
-    // In the order of the batch. In another order, a batch without enough time would be redelivered from one of its first
-    // records, again and again.
+    // Write the groups in the order of the batch. In another order, a batch that runs out of time could fail at one of its
+    // first records each time, and never get further.
     let mut groups: Vec<_> = additions.iter().collect();
     groups.sort_by_key(|(_, records)| records.first().map(|(index, _)| *index));
     let writes = groups.into_iter().map(|((aggregate, shard), records)| async move {

@@ -41,8 +41,8 @@ const ELSEWHERE: &str = "elsewhere";
 /// The maximum difference that we assume between the homeserver's clock and ours.
 pub const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
-/// How long a membership is stored after it has ended. Until then, it shows which events are older. Without an end, each
-/// user who joins and leaves rooms would add rows forever.
+/// How long a membership is stored after it has ended. While it is stored, older events of the homeserver do not change
+/// it. Without this limit, users who join and leave rooms would add rows forever.
 const ENDED_KEPT: TimeDelta = TimeDelta::days(30);
 
 /// A request of our API to change a membership.

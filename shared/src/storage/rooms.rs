@@ -64,7 +64,7 @@ impl Store {
         items.into_iter().map(|item| from_item(item).map(|room: Room| (room.room_id.clone(), room))).collect()
     }
 
-    /// Reads the rooms among the next `limit` items of the table. Leaves out rooms that cannot be read. Returns also the key
+    /// Reads the rooms among the next `limit` items of the table. Leaves out rooms that cannot be read. Also returns the key
     /// after which the next page begins: `None` on the last page.
     pub async fn rooms_page(
         &self,

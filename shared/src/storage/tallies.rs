@@ -159,7 +159,7 @@ impl Store {
             .key_condition_expression("pk = :pk AND begins_with(sk, :tally)")
             .expression_attribute_values(":pk", text(&key.pk))
             .expression_attribute_values(":tally", text(keys::TALLY))
-            // The last fold must be in the sums: no later fold may follow that would repair them.
+            // The sums must include the last fold. If they missed it, no later fold might come and correct them.
             .consistent_read(true);
         let mut parts = Parts { sums: C::default(), versions: 0, stored: None };
         // The sums sort before the parts, so they are read first. A concurrent fold can make the parts newer than the stored

@@ -3,8 +3,8 @@ use std::time::Duration;
 /// How long before kick-off the first prediction arrives.
 pub const LASTS: Duration = Duration::from_mins(5);
 
-/// How long before kick-off the last prediction is sent. One that is sent later may arrive after kick-off, and is rightly
-/// rejected then.
+/// How long before kick-off the last prediction is sent. A later one could arrive after kick-off, and the product would be
+/// right to reject it.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// How predictions arrive before kick-off.

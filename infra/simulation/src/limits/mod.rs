@@ -96,8 +96,8 @@ pub struct Settings {
     pub concurrency: u32,
     /// The memory of `tally` in MB, if it is not that of the template.
     pub tally_memory: Option<u32>,
-    /// How often `points` stores its progress in a shard, for each time in the model. It does so after every page, and a
-    /// page of the model has as many rows as a page of the final.
+    /// How many writes one write of the progress of `points` stands for. `points` stores its progress after every page of a
+    /// shard, and a shard of the model has fewer pages.
     pub stored_progress: u32,
 }
 

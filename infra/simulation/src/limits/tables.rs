@@ -89,7 +89,8 @@ pub struct LimitedTable {
 }
 
 impl Warmth {
-    /// Returns the warmth of a table or an index. The template sets a warm throughput for some of them.
+    /// Returns what one table or index is ready for. The template raises the throughput of some. The others are like new
+    /// ones.
     fn of(self, resource: &Value) -> Self {
         let parameters = &resource["WarmThroughput"];
         let warm = |unit: &str, warm: f64, new: f64| if parameters.get(unit).is_some() { warm } else { new };
@@ -225,12 +226,11 @@ mod tests {
     use crate::settings::{STACK, config};
 
     const SECOND: Duration = Duration::from_secs(1);
-    const FEW: Throughput = Throughput { reads: 3_000.0, writes: 1_000.0 };
     const MANY: Throughput = Throughput { reads: 1e9, writes: 1e9 };
 
     fn table(properties: Value, quota: Throughput, now: Instant) -> LimitedTable {
         let table = Table { logical_id: "T".into(), name: "t".into(), properties };
-        LimitedTable::new(&table, Warmth { warm: FEW, quota }, 1, now)
+        LimitedTable::new(&table, Warmth { warm: NEW_TABLE, quota }, 1, now)
     }
 
     fn write(pk: &str) -> Access {
@@ -302,7 +302,7 @@ mod tests {
             STACK.tables.iter().find(|table| table.name == *name).expect("the template has the table");
         for pk in [keys::all_rooms(0), keys::rooms_about(9, 0), keys::suffix_partitions("fi", None).remove(0)]
         {
-            let mut table = LimitedTable::new(defined, Warmth { warm: FEW, quota: MANY }, 1, now);
+            let mut table = LimitedTable::new(defined, Warmth { warm: NEW_TABLE, quota: MANY }, 1, now);
             let item = json!({ "pk": { "S": pk }, "sk": { "S": "s" }, "name": { "S": "x".repeat(1_000) } });
             let access = write(&pk);
             table.charge_write(Write { access: &access, old: None, new: Some(&item) }, 1.1e7, now);
