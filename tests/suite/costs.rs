@@ -230,7 +230,7 @@ async fn predictions(app: &TestApp, alice: &User, all: &mut Measurements) {
         app.store.apply_homeserver_membership(&room, user, Membership::Join, app.clock.now()).await.unwrap();
     }
     let tables = &app.config.tables;
-    for table in [&tables.predictions, &tables.rooms, &tables.rooms] {
+    for table in [&tables.predictions, &tables.predictions, &tables.rooms, &tables.rooms, &tables.rooms] {
         app.invoke(tally::handle, app.changes(table).await).await;
     }
     app.clock.advance(CATALOG_CHECK);
@@ -297,7 +297,7 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     all.add(leave, "before tally ranked the member", 200, (2.0, 2.0, 3), response);
 
     let tables = &app.config.tables;
-    for table in [&tables.rooms, &tables.rooms] {
+    for table in [&tables.rooms; 3] {
         app.invoke(tally::handle, app.changes(table).await).await;
     }
     let list = "GET /api/auth/chat-rooms";

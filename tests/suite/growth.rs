@@ -40,7 +40,7 @@ async fn partition_keys_of_tables_with_a_local_index_do_not_grow_with_users_and_
             fan.creates_room(&format!("Den {round} {n}")).private().await.expect(201);
             fan.claims_daily_coins().await.expect(200);
         }
-        for _ in 0..2 {
+        for _ in 0..3 {
             app.invoke(tally::handle, app.changes(&app.config.tables.rooms).await).await;
         }
         sizes.push(collections(&app).await);

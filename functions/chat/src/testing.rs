@@ -26,7 +26,9 @@ pub fn league() -> Value {
 /// Lets `tally` process all changes so far, and then the changes that `tally` made itself.
 pub async fn process_changes(app: &TestApp) {
     let tables = &app.config.tables;
-    for table in [&tables.users, &tables.predictions, &tables.rooms, &tables.predictions, &tables.rooms] {
+    for table in
+        [&tables.users, &tables.predictions, &tables.rooms, &tables.predictions, &tables.rooms, &tables.rooms]
+    {
         let report = app.invoke(tally::handle, app.changes(table).await).await;
         assert_eq!(report["batchItemFailures"], json!([]));
     }

@@ -1,6 +1,7 @@
 //! Awards points for predictions. A scheduled run settles all matches that wait for points. An operator can
 //! settle one match.
 
+mod pace;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,8 @@ use serde_json::Value;
 use touchline::App;
 use touchline::storage::StoreError;
 
-pub use settle::{PAGE, Settled};
+pub use pace::page_of_shard;
+pub use settle::Settled;
 
 use settle::settle;
 

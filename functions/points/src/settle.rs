@@ -6,6 +6,7 @@
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
 use touchline::App;
@@ -14,6 +15,8 @@ use touchline::domain::catalog::Match;
 use touchline::domain::points::RULES;
 use touchline::storage::settlements::{Award, Due, MAX_AWARDS, Progress};
 use touchline::storage::{Retry, StoreError};
+
+use crate::pace::Pace;
 
 /// What a run did for one match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,16 +30,8 @@ pub struct Settled {
     pub finished: bool,
 }
 
-/// The maximum number of shards that are settled concurrently. DynamoDB accepts 1,000 writes a second for each, so a
-/// featured match gets up to 32,000 points a second.
-const CONCURRENT_SHARDS: usize = 32;
-
-/// The maximum number of concurrent batches for one shard. It is small, because DynamoDB accepts only 1,000
-/// writes a second for one partition key.
+/// The maximum number of concurrent batches for one shard.
 const CONCURRENT_BATCHES: usize = 2;
-
-/// The maximum number of predictions in a page. The progress is stored after every page.
-pub const PAGE: usize = if cfg!(test) { 3 } else { 1_000 };
 
 /// Awards the points for a match's current result. Stops at `until`. Returns `None` if the match is unknown.
 pub async fn settle(
@@ -76,9 +71,7 @@ pub async fn settle(
         })
         .collect();
     // A failed shard does not stop the others. The next run continues with the shards that are not done.
-    let shards: Vec<Result<ShardResult, StoreError>> =
-        stream::iter(shards).buffer_unordered(CONCURRENT_SHARDS).collect().await;
-    let shards = shards.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let shards = join_all(shards).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     settled.scored = shards.iter().map(|shard| shard.settled).sum();
     settled.finished = shards.iter().all(|shard| shard.is_done);
     if settled.finished {
@@ -109,14 +102,15 @@ async fn settle_shard(
         Some(Progress::After { last, settled }) => (Some(last), settled),
         None => (None, 0),
     };
+    let mut pace = Pace::of_shard(event.shards, app.config.points_per_second);
     loop {
         if app.clock.now() >= until {
             return Ok(ShardResult { settled, is_done: false });
         }
-        let (rows, is_done) = app.store.shard_page(event.id, shard, last, PAGE).await?;
+        let (rows, is_done) = app.store.shard_page(event.id, shard, last, pace.page()).await?;
         settled += rows.len() as u64;
         last = rows.last().map(|row| row.user_id).or(last);
-        award(app, event, rows).await?;
+        award(app, event, rows, &mut pace).await?;
         let progress = match last {
             Some(last) if !is_done => Progress::After { last, settled },
             _ => Progress::Done { settled },
@@ -131,7 +125,12 @@ async fn settle_shard(
 }
 
 /// Awards points to the predictions of one page.
-pub async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<(), StoreError> {
+pub async fn award(
+    app: &App,
+    event: &Match,
+    rows: Vec<Prediction>,
+    pace: &mut Pace,
+) -> Result<(), StoreError> {
     let mut open = rows;
     // If the result arrives before kick-off, a user can change a prediction between our read and our write.
     // The points of the changed prediction are then calculated again.
@@ -150,7 +149,14 @@ pub async fn award(app: &App, event: &Match, rows: Vec<Prediction>) -> Result<()
             .collect();
         let batches: Vec<_> = awards
             .chunks(MAX_AWARDS)
-            .map(|batch| app.store.award(event.shards, event.revision, batch).boxed())
+            .map(|batch| {
+                let turn = pace.turn(batch.len());
+                async move {
+                    tokio::time::sleep_until(turn).await;
+                    app.store.award(event.shards, event.revision, batch).await
+                }
+                .boxed()
+            })
             .collect();
         let mut writing = stream::iter(batches).buffer_unordered(CONCURRENT_BATCHES);
         while let Some(changed) = writing.next().await {

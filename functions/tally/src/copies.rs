@@ -129,6 +129,7 @@ async fn copy_change(app: &App, record: &Record) -> Result<(), StoreError> {
         | Change::Member { .. }
         | Change::Room { .. }
         | Change::Marker { .. }
+        | Change::Part(_)
         | Change::Other => Ok(()),
     }
 }

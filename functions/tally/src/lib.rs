@@ -56,6 +56,8 @@ struct PendingCounts<'a> {
     events: Additions<'a, EventTally>,
     users: Additions<'a, UserStats>,
     rooms: Additions<'a, RoomCounts>,
+    /// The matches and rooms whose parts have changed, with the index of their first record.
+    sums: BTreeMap<Whole, usize>,
 }
 
 /// The additions of a batch, grouped by counter item and stream shard. All records have the same shard, unless
@@ -94,6 +96,9 @@ impl<'a> PendingCounts<'a> {
                     // Markers of users are in predictions.
                     Aggregate::User(_) => {}
                 },
+                Change::Part(whole) => {
+                    pending.sums.entry(whole.clone()).or_insert(index);
+                }
                 Change::Room { .. }
                 | Change::UserStats { .. }
                 | Change::Team { .. }
@@ -104,8 +109,7 @@ impl<'a> PendingCounts<'a> {
         pending
     }
 
-    /// Writes every group, and the sums of the matches and rooms that have changed. Returns the records of the failed
-    /// groups.
+    /// Writes every group, and the sums of the matches and rooms whose parts have changed. Returns the records that failed.
     async fn write(&self, time: &TimeLimit<'_>) -> Vec<Failure> {
         let events = write(time, &self.events).await;
         let users = write(time, &self.users).await;
@@ -114,15 +118,9 @@ impl<'a> PendingCounts<'a> {
         events.into_iter().chain(users).chain(rooms).chain(sums).collect()
     }
 
-    /// Adds up the parts of all matches and rooms of the batch. A redelivered record repeats this, although its part
-    /// already includes it: the first invocation may have ended in between.
+    /// Adds up the parts of the matches and rooms whose parts have changed, once for each.
     async fn roll_up(&self, time: &TimeLimit<'_>) -> Vec<Failure> {
-        let mut first_records: BTreeMap<Whole, usize> = BTreeMap::new();
-        for (whole, index) in first_records_of(&self.events).chain(first_records_of(&self.rooms)) {
-            let first = first_records.entry(whole).or_insert(index);
-            *first = index.min(*first);
-        }
-        let mut sums: Vec<(Whole, usize)> = first_records.into_iter().collect();
+        let mut sums: Vec<(Whole, usize)> = self.sums.clone().into_iter().collect();
         sums.sort_by_key(|(_, first)| *first);
         let sums = sums.into_iter().map(|(whole, first)| async move {
             if !time.admits(first) {
@@ -136,11 +134,6 @@ impl<'a> PendingCounts<'a> {
             stream::iter(sums).buffer_unordered(CONCURRENT_WRITES).collect().await;
         failed.into_iter().flatten().collect()
     }
-}
-
-/// Returns the match or room of each group, with the index of the group's first record.
-fn first_records_of<C>(additions: &Additions<'_, C>) -> impl Iterator<Item = (Whole, usize)> {
-    additions.iter().filter_map(|((aggregate, _), group)| Some((aggregate.whole()?, group.first()?.0)))
 }
 
 fn add<'a, C: Counters>(

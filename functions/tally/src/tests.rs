@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use chrono::TimeDelta;
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use touchline::domain::tally::{EventCounts, UserStats};
 use touchline::ports::random::Random;
 use touchline::storage::directory::{Directory, Needle};
 use touchline::storage::stream::{Batch, Change};
+use touchline::storage::tallies::Whole;
 use touchline_testing::{Fault, SeededRandom, TestApp, concurrently};
 
 /// The attributes of a prediction that affect counters.
@@ -63,8 +65,40 @@ fn batch(shard: &str, records: &[Value]) -> Value {
     json!({ "Records": records, "shardId": format!("shardId-{shard}") })
 }
 
-/// Delivers a batch. Returns the sequence number of the record to redeliver, if any.
+/// Returns the stream record of a match's part, after a fold.
+fn part_record(sequence: u64, event: u64, shard: &str) -> Value {
+    let keys = json!({ "pk": { "S": format!("event#{event}") }, "sk": { "S": format!("tally#{shard}") } });
+    let mut image = keys.clone();
+    image["version"] = json!({ "N": "1" });
+    json!({
+        "eventSource": "aws:dynamodb",
+        "dynamodb": { "Keys": keys, "SequenceNumber": sequence.to_string(), "NewImage": image },
+    })
+}
+
+/// Returns the records of the parts that count these records.
+fn part_records(records: &[Value]) -> Vec<Value> {
+    let mut parts = BTreeMap::new();
+    for record in records {
+        let pk = record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap();
+        if let Some((event, shard)) = pk.strip_prefix("event#").and_then(|pk| pk.split_once('#')) {
+            parts.insert(pk, part_record(1_000, event.parse().unwrap(), shard));
+        }
+    }
+    parts.into_values().collect()
+}
+
+/// Delivers a batch, and then the records of the parts that the batch has changed, until they succeed. Returns the sequence
+/// number of the record of the batch to redeliver, if any.
 async fn deliver(app: &TestApp, shard: &str, records: &[Value]) -> Option<String> {
+    let failed = deliver_batch(app, shard, records).await;
+    let parts = part_records(records);
+    while !parts.is_empty() && deliver_batch(app, "parts", &parts).await.is_some() {}
+    failed
+}
+
+/// Delivers a batch. Returns the sequence number of the record to redeliver, if any.
+async fn deliver_batch(app: &TestApp, shard: &str, records: &[Value]) -> Option<String> {
     let report = app.invoke(crate::handle, batch(shard, records)).await;
     assert_eq!(report["state"], json!({}));
     let failures = report["batchItemFailures"].as_array().unwrap();
@@ -174,6 +208,7 @@ async fn a_redelivered_batch_without_a_shard_id_counts_once() {
     for _ in 0..2 {
         app.invoke(crate::handle, delivery.clone()).await;
     }
+    app.store.roll_up(&Whole::Event(9)).await.unwrap();
     assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 1);
 }
 
@@ -213,23 +248,56 @@ async fn positions_are_not_in_the_item_that_requests_read_and_each_part_has_its_
     assert_eq!(dump.matches("seen:").count(), 64, "{dump}");
 }
 
-/// An invocation can end after it has written a part. The redelivered record is in the part already, but not in the sums.
+/// The parts of a match are added up when the record of a part arrives. Until then, nothing is lost if an invocation fails.
 #[tokio::test]
 async fn sums_that_were_not_written_are_written_by_the_redelivery() {
     for operation in ["Query", "PutItem"] {
         let app = app().await;
-        let records = [record(1, 9, 7, None, Some(HOME))];
+        assert_eq!(deliver_batch(&app, "a", &[record(1, 9, 7, None, Some(HOME))]).await, None);
         app.faults.set(
             move |attempt| {
                 if attempt.operation == operation { Fault::FailBefore } else { Fault::None }
             },
         );
-        assert_eq!(deliver(&app, "a", &records).await.as_deref(), Some("1"));
+        let part = [part_record(2, 9, "0")];
+        assert_eq!(deliver_batch(&app, "b", &part).await.as_deref(), Some("2"));
         app.faults.clear();
         assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 0);
-        assert_eq!(deliver(&app, "a", &records).await, None);
+        assert_eq!(deliver_batch(&app, "b", &part).await, None);
         assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 1);
     }
+}
+
+/// The parts of a final change many times a second.
+#[tokio::test]
+async fn parts_that_change_in_one_batch_are_added_up_once() {
+    let app = app().await;
+    let mut parts = Vec::new();
+    for shard in 0..64_u32 {
+        let record = in_shard(9, shard, record(1, 9, shard + 1, None, Some(HOME)));
+        assert_eq!(deliver_batch(&app, &format!("{shard}-abcdef"), &[record]).await, None);
+        parts.push(part_record(u64::from(shard) + 2, 9, &shard.to_string()));
+    }
+    let calls = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&calls);
+    app.faults.set(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Fault::None
+    });
+    assert_eq!(deliver_batch(&app, "a", &parts).await, None);
+    assert_eq!(calls.load(Ordering::Relaxed), 2, "a query and a put");
+    assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 64);
+}
+
+/// Old positions are removed, which changes the part but not its counts.
+#[tokio::test]
+async fn a_part_with_the_same_version_is_not_added_up() {
+    let app = app().await;
+    assert_eq!(deliver_batch(&app, "a", &[record(1, 9, 7, None, Some(HOME))]).await, None);
+    let mut part = part_record(2, 9, "0");
+    part["dynamodb"]["OldImage"] = part["dynamodb"]["NewImage"].clone();
+    assert_eq!(deliver_batch(&app, "a", &[part]).await, None);
+    assert_eq!(app.store.event_counts(9).await.unwrap().predictions, 0);
 }
 
 /// DynamoDB replaces a shard every few hours, but it does not promise to.

@@ -63,6 +63,8 @@ pub struct Config {
     pub featured_shards: u8,
     /// The maximum number of memberships into which one stream record copies a change. Further stream records continue.
     pub memberships_per_record: usize,
+    /// The maximum number of predictions that `points` settles in a second.
+    pub points_per_second: u32,
 }
 
 impl Config {
@@ -93,6 +95,7 @@ impl Config {
             featured_tournaments: feed::featured_tournaments(&vars),
             featured_shards: feed::featured_shards(&vars)?,
             memberships_per_record: vars.within("MEMBERSHIPS_PER_RECORD", 100, 1..=500)?,
+            points_per_second: vars.within("POINTS_PER_SECOND", 24_000, 1..=1_000_000)?,
         })
     }
 

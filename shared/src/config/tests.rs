@@ -54,6 +54,7 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
         ("INVITATIONS_PER_DAY", "1001", r#"is "1001". Set it to a whole number from 1 to 1000."#),
         ("CODES_PER_DAY", "41", r#"is "41". Set it to a whole number from 1 to 40."#),
         ("CODES_PER_10_MINUTES", "many", r#"is "many". Set it to a whole number from 1 to 40."#),
+        ("POINTS_PER_SECOND", "0", r#"is "0". Set it to a whole number from 1 to 1000000."#),
         ("MEMBERSHIPS_PER_RECORD", "0", r#"is "0". Set it to a whole number from 1 to 500."#),
         ("SESSION_DAYS", "-1", r#"is "-1". Set it to a whole number from 1 to 365."#),
         ("SESSION_DAYS", "0", r#"is "0". Set it to a whole number from 1 to 365."#),

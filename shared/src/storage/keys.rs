@@ -295,6 +295,24 @@ pub fn event_tally_part(event: u32, shard: u8) -> Key {
 /// them.
 pub const TALLY: &str = "tally";
 
+/// Returns whether the sort key is that of a part of counters.
+#[must_use]
+pub fn is_tally_part(sk: &str) -> bool {
+    sk.strip_prefix(TALLY).is_some_and(|rest| rest.starts_with('#'))
+}
+
+/// Returns the match, if the partition is the one with the counters of a match.
+#[must_use]
+pub fn counted_event(pk: &str) -> Option<u32> {
+    pk.strip_prefix("event#")?.parse().ok()
+}
+
+/// Returns the room, if the partition is the one with the counters of a room.
+#[must_use]
+pub fn counted_room(pk: &str) -> Option<RoomId> {
+    RoomId::parse(pk.strip_prefix("room#")?)
+}
+
 fn tally_part(shard: u8) -> String {
     format!("{TALLY}#{shard}")
 }

@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::sequence::Sequence;
 use super::store::Store;
-use super::tallies::{self, Aggregate, VersionedStats};
+use super::tallies::{self, Aggregate, VersionedStats, Whole};
 use super::users::{self, ChosenTeam};
 use super::{keys, members, predictions};
 use crate::domain::marker::{MarkerId, Place, Sighting};
@@ -59,6 +59,8 @@ pub enum Change {
     Marker { aggregate: Aggregate, sighting: Sighting },
     /// A change of the counters that sum up a user's predictions.
     UserStats { user: UserId, stats: VersionedStats },
+    /// A part of the counters of a match or a room has another version.
+    Part(Whole),
     /// A user chose their primary team.
     Team { user: UserId, chosen: ChosenTeam },
     /// A copy into the memberships of a user has begun, or has come one step further.
@@ -180,6 +182,10 @@ impl Record {
             let read = |image: Option<Item>| image.map(from_item).transpose();
             let old = old.filter(|_| marker.is_none());
             Change::Room { old: read(old)?, new: read(new)? }
+        } else if let (Some(whole), Some(new)) = (Whole::of_part(&pk, &sk), &new) {
+            // The removal of old positions changes the part, too, but not its version.
+            let is_counted = tallies::version(new) != old.as_ref().map_or(0, tallies::version);
+            if is_counted { Change::Part(whole) } else { Change::Other }
         } else if let (Some((user, what)), Some(new)) = (keys::copied(&pk, &sk), &new) {
             Change::Copying(copying::read(user, what, new.clone())?)
         } else if let (Some(user), Some(new)) = (keys::stats_owner(&pk, &sk), &new) {

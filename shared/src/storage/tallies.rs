@@ -1,7 +1,9 @@
 //! Reads the counters of matches, rooms and users. The Lambda function `tally` writes them.
 //!
 //! A match or a room has a counter item for each of its shards: a part. [`Store::fold`](super::exactly_once) adds
-//! changes to a part. [`Store::roll_up`] then stores the sums of all parts in the item that requests read. A part also
+//! changes to a part. The stream record of the part then starts [`Store::roll_up`], which stores the sums of all parts in the
+//! item that requests read. The parts of a match have one partition key, so their stream records come in one batch, and the
+//! parts of a popular match are added up once for many folds. A part also
 //! holds positions in stream shards. All rows that it counts have one partition key, so their changes come from one
 //! stream shard at a time. With one item for all shards, a popular match would have hundreds of positions: every fold
 //! would write them, and every request would read them.
@@ -64,16 +66,6 @@ impl Aggregate {
         let event = keys::predicted_event(pk).map(|(event, shard)| Self::EventPart { event, shard });
         event.or_else(|| keys::room_of_members(pk).map(|(room, shard)| Self::RoomPart { room, shard }))
     }
-
-    /// Returns the match or the room of a part, or `None` for a user.
-    #[must_use]
-    pub fn whole(&self) -> Option<Whole> {
-        match self {
-            Self::EventPart { event, .. } => Some(Whole::Event(*event)),
-            Self::User(_) => None,
-            Self::RoomPart { room, .. } => Some(Whole::Room(room.clone())),
-        }
-    }
 }
 
 fn event_id(event: u32) -> (&'static str, AttributeValue) {
@@ -91,6 +83,16 @@ pub enum Whole {
     Room(RoomId),
 }
 
+impl Whole {
+    /// Returns the match or the room of a part. `None` if the key is not that of a part.
+    pub(super) fn of_part(pk: &str, sk: &str) -> Option<Self> {
+        if !keys::is_tally_part(sk) {
+            return None;
+        }
+        keys::counted_event(pk).map(Self::Event).or_else(|| keys::counted_room(pk).map(Self::Room))
+    }
+}
+
 /// The attribute that holds the sum of the versions of the parts.
 pub(super) const SUMMED: &str = "summed";
 
@@ -106,7 +108,7 @@ pub(super) struct Parts<C> {
 
 impl Store {
     /// Stores the sums of the parts of a match or a room, unless sums of later versions are stored. The version of
-    /// a part grows with every fold, so the sum of the versions tells which sums are later. Idempotent. Call it after every fold.
+    /// a part grows with every fold, so the sum of the versions tells which sums are later. Idempotent. Call it after every change of a part's version.
     pub async fn roll_up(&self, whole: &Whole) -> Result<(), StoreError> {
         match whole {
             Whole::Event(event) => {
@@ -169,7 +171,7 @@ impl Store {
                 parts.stored = Some(item);
             } else {
                 parts.sums += read_counters(&item);
-                parts.versions += integer(&item, "version").unwrap_or(0);
+                parts.versions += version(&item);
             }
         }
         Ok(parts)
@@ -231,6 +233,11 @@ pub(super) fn read_counters<C: Counters>(item: &Item) -> C {
         }
     }
     counters
+}
+
+/// Returns the version of a part. It grows with every fold.
+pub(super) fn version(part: &Item) -> i64 {
+    integer(part, "version").unwrap_or(0)
 }
 
 /// Returns the value of an attribute, if it is an integer of at most 64 bits.

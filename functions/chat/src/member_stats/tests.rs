@@ -89,7 +89,7 @@ async fn a_join_copies_the_users_team_prediction_and_statistics_into_the_members
     bob.predicts(4).away().await.expect(201);
     ends(&app, 1, 1, 0).await;
     bob.joins(&room).await.expect(200);
-    for _ in 0..2 {
+    for _ in 0..3 {
         app.invoke(tally::handle, app.changes(&app.config.tables.rooms).await).await;
     }
     let stats = bob.views_member_stats(&room).await.expect_data(200);

@@ -5,6 +5,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use touchline::domain::UserId;
+use touchline::storage::tallies::Whole;
 use touchline_testing::{Fault, TestApp};
 
 async fn app() -> TestApp {
@@ -40,7 +41,9 @@ async fn set_aside(app: &TestApp) -> Vec<(Value, String)> {
     items.map(|item| (text(item["change"].as_s().unwrap()), item["reason"].as_s().unwrap().clone())).collect()
 }
 
+/// Returns how many predictions the parts of a match count.
 async fn predictions(app: &TestApp, event: u32) -> i64 {
+    app.store.roll_up(&Whole::Event(event)).await.unwrap();
     app.store.event_counts(event).await.unwrap().predictions
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use chrono::{DateTime, TimeDelta, Utc};
-use points::PAGE;
+use points::page_of_shard;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use touchline::App;
@@ -63,11 +63,19 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Returns the points a second of the model.
+    fn points_per_second(&self, at_full_scale: u32) -> u32 {
+        (at_full_scale / self.settings.scale).max(1)
+    }
+
     /// Returns how many pages of a shard one page of the model stands for.
-    fn stored_progress(&self) -> u32 {
-        let page = u32::try_from(PAGE).unwrap_or(u32::MAX);
-        let pages = |fans: u32| fans.div_ceil(u32::from(self.shards)).div_ceil(page);
-        pages(self.fans.saturating_mul(self.settings.scale)).div_ceil(pages(self.fans).max(1))
+    fn stored_progress(&self, points_per_second: u32) -> u32 {
+        let pages = |fans: u32, per_second| {
+            let page = u32::try_from(page_of_shard(self.shards, per_second)).unwrap_or(u32::MAX);
+            fans.div_ceil(u32::from(self.shards)).div_ceil(page)
+        };
+        let at_full_scale = pages(self.fans.saturating_mul(self.settings.scale), points_per_second);
+        at_full_scale.div_ceil(pages(self.fans, self.points_per_second(points_per_second)).max(1))
     }
 }
 
@@ -153,9 +161,14 @@ impl Final {
         let faults = Arc::new(Faults::new(dice("faults"), 0));
         faults.stop();
         let stack = &*STACK;
-        let config = Config { featured_shards: setup.shards, ..Config::clone(&settings::config()) };
-        let config = Arc::new(config);
-        let limits = Settings { stored_progress: setup.stored_progress(), ..setup.settings.clone() };
+        let defaults = settings::config();
+        let config = Arc::new(Config {
+            featured_shards: setup.shards,
+            points_per_second: setup.points_per_second(defaults.points_per_second),
+            ..Config::clone(&defaults)
+        });
+        let stored_progress = setup.stored_progress(defaults.points_per_second);
+        let limits = Settings { stored_progress, ..setup.settings.clone() };
         let limits = Arc::new(Limits::new(limits, stack));
         let tally = stack.functions.iter().find(|function| function.name == "tally");
         let mut mappings = tally.expect("tally is in the template").streams.clone();
