@@ -66,6 +66,17 @@ fn small(item: &Value, name: &str) -> Option<u32> {
 }
 
 impl Settled<'_> {
+    /// Returns a description of what is wrong with the counts and with the copies in memberships. A recount would repair it.
+    pub async fn check_counted(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let rows = stored_predictions(&self.dynamodb.items(&self.tables.predictions), &mut wrong);
+        self.check_counts(&rows, &mut wrong).await;
+        let (rooms, users) =
+            (self.dynamodb.items(&self.tables.rooms), self.dynamodb.items(&self.tables.users));
+        self.check_copies(&rooms, &users, &rows, &mut wrong).await;
+        wrong
+    }
+
     /// Returns a description of everything that is wrong.
     pub async fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();

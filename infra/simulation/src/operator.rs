@@ -11,6 +11,9 @@ use crate::person::Shared;
 /// How often the operator invokes a recount that does not end, at the end of a world.
 const MAX_INVOCATIONS: u32 = 30;
 
+/// How long the operator waits for a moment in which something changes.
+const LONGEST_WAIT: Duration = Duration::from_hours(3);
+
 /// The operator of a world.
 #[derive(Debug)]
 pub struct Operator {
@@ -34,9 +37,28 @@ impl Operator {
                 3..=4 => json!({ "user": self.dice.between(1, self.people) }),
                 _ => json!({ "match": self.dice.choose(&matches).id }),
             };
+            let order = self.at_a_bad_moment().await.unwrap_or(order);
             // A recount can crash, and its counters can be busy. The operator tries again another time.
             let _ = self.recount(order).await;
         }
+    }
+
+    /// Waits until what is about to be recounted changes, two times in three. Returns what to recount then.
+    async fn at_a_bad_moment(&self) -> Option<Value> {
+        let waiting = async {
+            match self.dice.below(3) {
+                0 => Some(json!({ "match": self.shared.next_predicted().await? })),
+                1 => {
+                    let mut seen = self.shared.season.points_run.count();
+                    self.shared.season.points_run.changed(&mut seen).await;
+                    Some(json!({ "user": self.dice.between(1, self.people) }))
+                }
+                _ => None,
+            }
+        };
+        let order = tokio::time::timeout(LONGEST_WAIT, waiting).await.ok()??;
+        tokio::time::sleep(self.dice.millis(0, 600)).await;
+        Some(order)
     }
 
     /// Recounts everything until nothing is left to repair. Returns what is wrong if that takes too long.

@@ -21,6 +21,7 @@ use crate::fault::Moment;
 use crate::gateway::Gateway;
 use crate::homeserver::{ClientAction, Homeserver};
 use crate::season::{Season, TEAMS, TrueMatch};
+use crate::signal::Signal;
 
 /// How long after an import every environment has the new catalog.
 const CATALOG_DELAY: TimeDelta = TimeDelta::seconds(10);
@@ -53,9 +54,20 @@ pub struct Shared {
     pub tables: Tables,
     /// Descriptions of what must never happen, but did.
     pub violations: Mutex<Vec<String>>,
+    /// The match of the latest prediction.
+    pub predicted: Mutex<Option<u32>>,
+    /// Changes with every prediction.
+    pub prediction: Signal,
 }
 
 impl Shared {
+    /// Returns the match of the next prediction, just before it is sent.
+    pub async fn next_predicted(&self) -> Option<u32> {
+        let mut seen = self.prediction.count();
+        self.prediction.changed(&mut seen).await;
+        *self.predicted.lock().expect("no holder of the lock panics")
+    }
+
     pub fn violation(&self, what: String) {
         self.gateway.trace.line(format_args!("VIOLATION {what}"));
         self.violations.lock().expect("no holder of the lock panics").push(what);
@@ -476,6 +488,8 @@ impl Person {
         });
         let confidence = self.dice.below(101);
         let sent = Guess { pick, score, confidence };
+        *self.shared.predicted.lock().expect("no holder of the lock panics") = Some(event);
+        self.shared.prediction.change();
         let mut request = user.predicts(event).pick(pick.as_str()).confidence(confidence);
         if let Some(score) = score {
             request = request.score(u32::from(score.home), u32::from(score.away));

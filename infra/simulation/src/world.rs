@@ -33,6 +33,7 @@ use crate::person::{Person, Shared};
 use crate::runtime;
 use crate::season::Season;
 use crate::settings::{self, STACK};
+use crate::signal::Signal;
 use crate::sms::Texts;
 use crate::streams::Streams;
 use crate::trace::Trace;
@@ -212,6 +213,8 @@ impl World {
             dynamodb: dynamodb.clone(),
             tables: config.tables.clone(),
             violations: std::sync::Mutex::default(),
+            predicted: std::sync::Mutex::default(),
+            prediction: Signal::default(),
         });
         Self { plan, config, dynamodb, store, streams, mappings, faults, trace, shared }
     }
@@ -257,18 +260,17 @@ impl World {
         });
         self.trace.line(format_args!("all faults end"));
         self.faults.stop();
-        let settled = tokio::time::timeout(4 * SETTLES_WITHIN, self.settle_and_recount()).await;
-        if let Err(stuck) = settled.unwrap_or_else(|_| Err("not settled: the import does not end".into())) {
-            violations.push(stuck);
-        } else {
-            let settled = Settled {
-                shared,
-                histories: &histories,
-                dynamodb: &self.dynamodb,
-                tables: &self.config.tables,
-                store: self.store.clone(),
-            };
-            violations.extend(settled.check().await);
+        let world = Settled {
+            shared,
+            histories: &histories,
+            dynamodb: &self.dynamodb,
+            tables: &self.config.tables,
+            store: self.store.clone(),
+        };
+        let settled = tokio::time::timeout(4 * SETTLES_WITHIN, self.settle_and_recount(&world)).await;
+        match settled.unwrap_or_else(|_| Err(vec!["not settled: the import does not end".into()])) {
+            Ok(()) => violations.extend(world.check().await),
+            Err(wrong) => violations.extend(wrong),
         }
         for seen in [&shared.violations, &shared.season.violations] {
             let seen = std::mem::take(&mut *seen.lock().expect("no holder of the lock panics"));
@@ -297,12 +299,19 @@ impl World {
         }
     }
 
-    /// Waits until nothing is left to do. Then counts everything again. In a world that loses no record, the recount must
-    /// find nothing to repair. In the others, it must repair everything.
-    async fn settle_and_recount(&self) -> Result<(), String> {
-        self.settle().await?;
-        self.operator("last recount").recount_everything().await?;
-        self.settle().await
+    /// Waits until nothing is left to do. Then counts everything again. In a world that loses no record, everything is right
+    /// before the recount. In the others, the recount must repair everything.
+    async fn settle_and_recount(&self, world: &Settled<'_>) -> Result<(), Vec<String>> {
+        let stuck = |stuck: String| vec![stuck];
+        self.settle().await.map_err(stuck)?;
+        if !self.plan.loses_records() {
+            let wrong = world.check_counted().await;
+            if !wrong.is_empty() {
+                return Err(wrong);
+            }
+        }
+        self.operator("last recount").recount_everything().await.map_err(stuck)?;
+        self.settle().await.map_err(stuck)
     }
 
     /// Invokes `points` every minute while a match waits for points.
