@@ -150,9 +150,10 @@ pub async fn award(
         let batches: Vec<_> = awards
             .chunks(MAX_AWARDS)
             .map(|batch| {
-                let turn = pace.turn(batch.len());
+                let turn = pace.turn(batch.len(), app.clock.now());
                 async move {
-                    tokio::time::sleep_until(turn).await;
+                    let wait = (turn - app.clock.now()).to_std().unwrap_or_default();
+                    tokio::time::sleep(wait).await;
                     app.store.award(event.shards, event.revision, batch).await
                 }
                 .boxed()
