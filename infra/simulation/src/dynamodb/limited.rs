@@ -21,8 +21,8 @@ impl DynamoDb {
     pub(super) async fn wait_for_turn(limits: &Limits, environment: &str, operation: &str, body: &Value) {
         let accesses = accesses(operation, body);
         let function = function_of(environment);
-        let weights = accesses.iter().map(|access| limits.weight(function, access));
-        tokio::time::sleep_until(limits.turn(environment, weights.max().unwrap_or(1))).await;
+        let calls = limits.calls(function, operation, &accesses);
+        tokio::time::sleep_until(limits.turn(environment, calls)).await;
         if operation == "BatchExecuteStatement" {
             loop {
                 let at = limits.admits_batch_at(&accesses, function);

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
+use touchline::storage::settlements::MAX_AWARDS;
 use touchline_stack::Stack;
 use touchline_stack::resources::Throttle;
 
@@ -292,6 +293,19 @@ impl Limits {
             "tally" if is_counters => 1,
             "points" if is_counters => self.settings.stored_progress,
             _ => self.settings.scale,
+        }
+    }
+
+    /// Returns how many calls a call of the model stands for. A batch and a page of `points` have fewer rows in the model than at
+    /// full scale.
+    pub fn calls(&self, function: &str, operation: &str, accesses: &[Access]) -> u32 {
+        match (function, operation) {
+            ("points", "BatchExecuteStatement") => {
+                let rows = u64::from(self.settings.scale) * accesses.len() as u64;
+                u32::try_from(rows.div_ceil(MAX_AWARDS as u64)).unwrap_or(u32::MAX)
+            }
+            ("points", "Query") => self.settings.stored_progress,
+            _ => accesses.iter().map(|access| self.weight(function, access)).max().unwrap_or(1),
         }
     }
 
