@@ -308,3 +308,21 @@ async fn a_copy_resumes_after_a_failure_of_any_call() {
         }
     }
 }
+
+/// A step reads the data, copies it and moves the copy on. If the data changed in between, the step has copied older data.
+#[tokio::test]
+async fn a_step_that_read_older_data_does_not_move_the_copy_on() {
+    let (app, _) = app("4", 1).await;
+    let (store, now) = (&app.store, app.clock.now());
+    store.begin_copying(USER, Copied::Team, None, "first", now).await.unwrap();
+    let read = store.copying(USER, Copied::Team).await.unwrap().unwrap();
+    store.begin_copying(USER, Copied::Team, None, "second", now).await.unwrap();
+    store.continue_copying(&read, None, now).await.unwrap();
+    assert!(
+        store.copying(USER, Copied::Team).await.unwrap().is_some(),
+        "the later change is still to be copied"
+    );
+    let read = store.copying(USER, Copied::Team).await.unwrap().unwrap();
+    store.continue_copying(&read, None, now).await.unwrap();
+    assert_eq!(store.copying(USER, Copied::Team).await.unwrap(), None);
+}
