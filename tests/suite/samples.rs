@@ -127,7 +127,7 @@ async fn samples_of_background_functions_give_the_results_in_the_readme() {
         tried += 1;
     }
     assert_eq!(tried, 6);
-    // The stream record of the part makes `tally` add the parts up.
+    // `tally` adds up the parts of a match when it gets the stream record of a part.
     app.invoke(tally::handle, app.changes(&app.config.tables.predictions).await).await;
     assert_eq!(app.store.event_counts(1).await.unwrap().home, 1);
 }

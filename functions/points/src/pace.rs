@@ -1,16 +1,16 @@
-//! How fast a run writes points. DynamoDB accepts 1,000 writes a second for a partition, and throttles everybody who
-//! writes there above it: also fans who predict another match. So `points` stays below.
+//! How fast a run writes points. DynamoDB accepts 1,000 writes a second for a partition. If `points` wrote more, DynamoDB
+//! would also throttle the fans whose predictions for other matches are in that partition.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// A match with fewer shards writes as slowly for each as a match with this many. With the default of 24,000 points a
-/// second, that is 888 for a shard.
+/// A match with fewer shards than this gets fewer points a second: each of its shards is as slow as if there were so many.
+/// With the default of 24,000 points a second, a shard gets at most 888.
 const FEWEST_SHARDS: u8 = 27;
 
-/// How long a page of predictions takes. A run reads no page that it cannot finish before its deadline.
+/// How long a page of predictions takes at most. A run that begins a page shortly before it must stop still has time to finish it.
 const PAGE_TAKES: TimeDelta = TimeDelta::seconds(10);
 
-/// The maximum number of predictions in a page. All shards have a page in memory.
+/// The maximum number of predictions in a page. A run has a page of every shard in memory.
 const LARGEST_PAGE: i64 = if cfg!(test) { 3 } else { 1_000 };
 
 /// Spreads the writes of one shard over time.
@@ -57,7 +57,7 @@ mod tests {
 
     const START: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
-    /// Returns how many milliseconds after the start a shard begins the batch after 40 batches of 25 rows.
+    /// Returns when a shard that has written 1,000 rows may continue, in milliseconds since it began.
     fn after_1000_rows(shards: u8) -> i64 {
         let mut pace = Pace::of_shard(shards, 24_000);
         for _ in 0..40 {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shards_of_a_match_share_its_points_a_second() {
+    fn all_shards_of_a_match_together_write_24_000_rows_a_second() {
         assert_eq!(after_1000_rows(240), 10_000);
         assert_eq!(after_1000_rows(64), 2_666);
     }

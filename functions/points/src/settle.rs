@@ -30,7 +30,7 @@ pub struct Settled {
     pub finished: bool,
 }
 
-/// The maximum number of concurrent batches for one shard.
+/// The maximum number of concurrent batches for one shard. With one, a slow response would delay the next batch.
 const CONCURRENT_BATCHES: usize = 2;
 
 /// Awards the points for a match's current result. Stops at `until`. Returns `None` if the match is unknown.

@@ -56,8 +56,8 @@ pub async fn fan(app: &TestApp, id: u32) -> User {
 /// must not count these again.
 pub async fn tally_all(app: &TestApp) {
     let tables = &app.config.tables;
-    // A first delivery counts the predictions of each shard, and a second one adds the shards up. Before that, a delivery of
-    // `rooms` copies picks into memberships.
+    // The first delivery of `predictions` counts, and the second one adds up what was counted. For `rooms`, a delivery before
+    // these two copies picks into memberships.
     for table in [&tables.predictions, &tables.predictions, &tables.rooms, &tables.rooms, &tables.rooms] {
         let report = app.invoke(tally::handle, app.changes(table).await).await;
         assert_eq!(report["batchItemFailures"], json!([]));

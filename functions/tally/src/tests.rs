@@ -65,7 +65,7 @@ fn batch(shard: &str, records: &[Value]) -> Value {
     json!({ "Records": records, "shardId": format!("shardId-{shard}") })
 }
 
-/// Returns the stream record of a match's part, after a fold.
+/// Returns the stream record of a counter item: the part of a match that counts the predictions of one shard.
 fn part_record(sequence: u64, event: u64, shard: &str) -> Value {
     let keys = json!({ "pk": { "S": format!("event#{event}") }, "sk": { "S": format!("tally#{shard}") } });
     let mut image = keys.clone();
@@ -76,7 +76,7 @@ fn part_record(sequence: u64, event: u64, shard: &str) -> Value {
     })
 }
 
-/// Returns the records of the parts that count these records.
+/// Returns a stream record for each part that counts some of these predictions.
 fn part_records(records: &[Value]) -> Vec<Value> {
     let mut parts = BTreeMap::new();
     for record in records {
@@ -88,8 +88,8 @@ fn part_records(records: &[Value]) -> Vec<Value> {
     parts.into_values().collect()
 }
 
-/// Delivers a batch, and then the records of the parts that the batch has changed, until they succeed. Returns the sequence
-/// number of the record of the batch to redeliver, if any.
+/// Delivers a batch, and then the stream records of the parts that the batch has changed, again and again until none of these
+/// fails. Returns the sequence number of the record in the batch to redeliver, if any.
 async fn deliver(app: &TestApp, shard: &str, records: &[Value]) -> Option<String> {
     let failed = deliver_batch(app, shard, records).await;
     let parts = part_records(records);
@@ -248,7 +248,7 @@ async fn positions_are_not_in_the_item_that_requests_read_and_each_part_has_its_
     assert_eq!(dump.matches("seen:").count(), 64, "{dump}");
 }
 
-/// The parts of a match are added up when the record of a part arrives. Until then, nothing is lost if an invocation fails.
+/// If `tally` cannot add up the parts of a match, Lambda delivers the stream record of the part again.
 #[tokio::test]
 async fn sums_that_were_not_written_are_written_by_the_redelivery() {
     for operation in ["Query", "PutItem"] {

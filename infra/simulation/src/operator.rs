@@ -43,7 +43,7 @@ impl Operator {
         }
     }
 
-    /// Waits until what is about to be recounted changes, two times in three. Returns what to recount then.
+    /// In two of three calls, waits until a prediction is sent or `points` runs, and returns what to recount then.
     async fn at_a_bad_moment(&self) -> Option<Value> {
         let waiting = async {
             match self.dice.below(3) {

@@ -1,10 +1,10 @@
 //! Reads the counters of matches, rooms and users. The Lambda function `tally` writes them.
 //!
 //! A match or a room has a counter item for each of its shards: a part. [`Store::fold`](super::exactly_once) adds
-//! changes to a part. The stream record of the part then starts [`Store::roll_up`], which stores the sums of all parts in the
-//! item that requests read. The parts of a match have one partition key, so their stream records come in one batch, and the
-//! parts of a popular match are added up once for many folds. A part also
-//! holds positions in stream shards. All rows that it counts have one partition key, so their changes come from one
+//! changes to a part. When the stream record of the changed part arrives, `tally` calls [`Store::roll_up`]. It stores the
+//! sums of all parts in the item that requests read. The parts of a match have one partition key, so one batch of stream
+//! records can hold changes of many parts, and `tally` adds the parts up once for all of them. A part also holds positions
+//! in stream shards. All rows that it counts have one partition key, so their changes come from one
 //! stream shard at a time. With one item for all shards, a popular match would have hundreds of positions: every fold
 //! would write them, and every request would read them.
 //!
@@ -108,7 +108,8 @@ pub(super) struct Parts<C> {
 
 impl Store {
     /// Stores the sums of the parts of a match or a room, unless sums of later versions are stored. The version of
-    /// a part grows with every fold, so the sum of the versions tells which sums are later. Idempotent. Call it after every change of a part's version.
+    /// a part grows with every fold, so the sum of the versions tells which sums are later. Idempotent. Call
+    /// it whenever the version of a part has changed.
     pub async fn roll_up(&self, whole: &Whole) -> Result<(), StoreError> {
         match whole {
             Whole::Event(event) => {

@@ -36,8 +36,8 @@ struct Arguments {
     /// Plays fewer rows of a smaller model.
     #[arg(long)]
     quick: bool,
-    /// Plays only the rows whose title contains this, such as "prepared for 5 M, 5,000,000 fans, even", or only the "cold
-    /// starts".
+    /// Plays only the rows whose title contains this text, such as "prepared for 5 M, 5,000,000 fans, even". With "cold
+    /// starts", plays only the table of cold starts.
     #[arg(long)]
     row: Option<String>,
     /// Replaces the section of docs/benchmarks.md.

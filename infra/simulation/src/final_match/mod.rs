@@ -63,7 +63,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Returns the points a second of the model.
+    /// Returns how many predictions `points` settles in a second of the model.
     fn points_per_second(&self, at_full_scale: u32) -> u32 {
         (at_full_scale / self.settings.scale).max(1)
     }

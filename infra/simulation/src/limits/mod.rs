@@ -296,8 +296,8 @@ impl Limits {
         }
     }
 
-    /// Returns how many calls a call of the model stands for. A batch and a page of `points` have fewer rows in the model than at
-    /// full scale.
+    /// Returns how many calls at full scale one call of the model stands for. The batches and pages of `points` have fewer rows
+    /// in the model.
     pub fn calls(&self, function: &str, operation: &str, accesses: &[Access]) -> u32 {
         match (function, operation) {
             ("points", "BatchExecuteStatement") => {
