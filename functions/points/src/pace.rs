@@ -2,6 +2,7 @@
 //! would also throttle the fans whose predictions for other matches are in that partition.
 
 use chrono::{DateTime, TimeDelta, Utc};
+use touchline::storage::settlements::MAX_AWARDS;
 
 /// A match with fewer shards than this gets fewer points a second: each of its shards is as slow as if there were so many.
 /// With the default of 24,000 points a second, a shard gets at most 888.
@@ -9,6 +10,10 @@ const FEWEST_SHARDS: u8 = 27;
 
 /// How long a page of predictions takes at most. A run that begins a page shortly before it must stop still has time to finish it.
 const PAGE_TAKES: TimeDelta = TimeDelta::seconds(10);
+
+/// How long the rows of a batch take at most. With larger batches, a slow pace would write many rows at once, and then none
+/// for a long time.
+const BATCH_TAKES: TimeDelta = TimeDelta::milliseconds(250);
 
 /// The maximum number of predictions in a page. A run has a page of every shard in memory.
 const LARGEST_PAGE: i64 = if cfg!(test) { 3 } else { 1_000 };
@@ -18,22 +23,36 @@ const LARGEST_PAGE: i64 = if cfg!(test) { 3 } else { 1_000 };
 pub struct Pace {
     /// The time from one write to the next.
     interval: TimeDelta,
+    /// How many predictions the shard reads next, and after that.
+    next_page: usize,
     page: usize,
     /// When the next write may begin. `None` before the first one.
     next: Option<DateTime<Utc>>,
 }
 
 impl Pace {
-    /// Returns the pace of each shard of a match, so that all shards together get `per_second` points a second.
-    pub fn of_shard(shards: u8, per_second: u32) -> Self {
+    /// Returns the pace of a shard, so that all shards of its match together get `per_second` points a second.
+    ///
+    /// After every page, a shard stores its progress, and all shards store it in the same item. So that they do not all write
+    /// it at once, the first page of each shard has another size.
+    pub fn of_shard(shard: u8, shards: u8, per_second: u32) -> Self {
         let nanoseconds = 1_000_000_000 * i64::from(shards.max(FEWEST_SHARDS)) / i64::from(per_second.max(1));
         let interval = TimeDelta::nanoseconds(nanoseconds);
-        Self { interval, page: page_of_shard(shards, per_second), next: None }
+        let page = page_of_shard(shards, per_second);
+        let next_page = (page * (usize::from(shard) + 1)).div_ceil(usize::from(shards.max(1)));
+        Self { interval, next_page, page, next: None }
     }
 
-    /// Returns how many predictions to read at once. The progress is stored after every page.
-    pub fn page(&self) -> usize {
-        self.page
+    /// Returns how many predictions to read next.
+    pub fn page(&mut self) -> usize {
+        std::mem::replace(&mut self.next_page, self.page)
+    }
+
+    /// Returns how many rows to write at once.
+    pub fn batch(&self) -> usize {
+        let rows = BATCH_TAKES.num_nanoseconds().zip(self.interval.num_nanoseconds());
+        let rows = rows.map_or(1, |(batch, row)| batch / row.max(1));
+        usize::try_from(rows).unwrap_or(usize::MAX).clamp(1, MAX_AWARDS)
     }
 
     /// Returns when to write the next `rows` rows.
@@ -59,7 +78,7 @@ mod tests {
 
     /// Returns when a shard that has written 1,000 rows may continue, in milliseconds since it began.
     fn after_1000_rows(shards: u8) -> i64 {
-        let mut pace = Pace::of_shard(shards, 24_000);
+        let mut pace = Pace::of_shard(0, shards, 24_000);
         for _ in 0..40 {
             pace.turn(25, START);
         }
@@ -81,11 +100,30 @@ mod tests {
 
     #[test]
     fn a_shard_that_was_slow_does_not_catch_up() {
-        let mut pace = Pace::of_shard(240, 24_000);
+        let mut pace = Pace::of_shard(0, 240, 24_000);
         assert_eq!(pace.turn(25, START), START);
         let later = START + TimeDelta::seconds(60);
         assert_eq!(pace.turn(25, later), later);
         assert_eq!(pace.turn(25, later), later + TimeDelta::milliseconds(250));
+    }
+
+    #[test]
+    fn the_first_pages_of_the_shards_end_at_different_times() {
+        let pages = |shard| {
+            let mut pace = Pace { page: 1_000, ..Pace::of_shard(shard, 4, 24_000) };
+            [pace.page(), pace.page(), pace.page()]
+        };
+        assert_eq!([0, 1, 2, 3].map(|shard| pages(shard)[0]), [1, 2, 3, 3], "of the 3 in a page of the tests");
+        assert_eq!(pages(0), [1, 1_000, 1_000]);
+    }
+
+    #[test]
+    fn a_batch_has_the_rows_of_a_quarter_of_a_second_or_one() {
+        let batch = |shards, per_second| Pace::of_shard(0, shards, per_second).batch();
+        assert_eq!(batch(4, 24_000), MAX_AWARDS);
+        assert_eq!(batch(240, 24_000), 25);
+        assert_eq!(batch(240, 12_000), 12);
+        assert_eq!(batch(240, 240), 1);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use touchline::App;
 use touchline::domain::Prediction;
 use touchline::domain::catalog::Match;
 use touchline::domain::points::RULES;
-use touchline::storage::settlements::{Award, Due, MAX_AWARDS, Progress};
+use touchline::storage::settlements::{Award, Due, Progress};
 use touchline::storage::{Retry, StoreError};
 
 use crate::pace::Pace;
@@ -102,12 +102,13 @@ async fn settle_shard(
         Some(Progress::After { last, settled }) => (Some(last), settled),
         None => (None, 0),
     };
-    let mut pace = Pace::of_shard(event.shards, app.config.points_per_second);
+    let mut pace = Pace::of_shard(shard, event.shards, app.config.points_per_second);
     loop {
         if app.clock.now() >= until {
             return Ok(ShardResult { settled, is_done: false });
         }
-        let (rows, is_done) = app.store.shard_page(event.id, shard, last, pace.page()).await?;
+        let page = pace.page();
+        let (rows, is_done) = app.store.shard_page(event.id, shard, last, page).await?;
         settled += rows.len() as u64;
         last = rows.last().map(|row| row.user_id).or(last);
         award(app, event, rows, &mut pace).await?;
@@ -148,7 +149,7 @@ pub async fn award(
             })
             .collect();
         let batches: Vec<_> = awards
-            .chunks(MAX_AWARDS)
+            .chunks(pace.batch())
             .map(|batch| {
                 let turn = pace.turn(batch.len(), app.clock.now());
                 async move {
