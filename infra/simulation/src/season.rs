@@ -274,9 +274,15 @@ impl Season {
         }
     }
 
-    /// Gives a match 64 shards, unless somebody has predicted it. People predict it meanwhile.
-    async fn promote(self: Arc<Self>, event: u32, dice: Dice) {
+    /// Gives a match 64 shards, unless somebody has predicted it. In half of the cases, people hurry to predict it at the
+    /// same moment.
+    async fn promote(self: Arc<Self>, index: usize, dice: Dice) {
+        let event = self.matches()[index].id;
         tokio::time::sleep(dice.millis(0, 60_000)).await;
+        if dice.once_in(2) {
+            self.call_for_predictions(index);
+            tokio::time::sleep(dice.millis(0, 1_000)).await;
+        }
         for _ in 0..30 {
             let promoted = self.lambda.invoke("feed", json!({ "promote": event })).await;
             self.trace.line(format_args!("promote {event} -> {promoted:?}"));
@@ -292,7 +298,7 @@ impl Season {
         let dice = Dice::new(self.dice.number(), "match");
         if dice.once_in(3) {
             let dice = Dice::new(dice.number(), "promotion");
-            tokio::spawn(Arc::clone(&self).promote(self.matches()[index].id, dice));
+            tokio::spawn(Arc::clone(&self).promote(index, dice));
         }
         if self.matches()[index].start - self.clock.time() > NEXT_SEASON / 2 {
             return;
