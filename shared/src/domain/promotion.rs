@@ -84,6 +84,12 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_is_longer_than_a_delayed_write_of_a_request_with_the_old_catalog() {
+        let end = end_of_pause(now(), TimeDelta::seconds(30));
+        assert_eq!(end, now() + TimeDelta::seconds(30) + TimeDelta::minutes(5));
+    }
+
+    #[test]
     fn only_a_match_without_predictions_gets_more_shards() {
         let paused = game(Status::Scheduled, TimeDelta::hours(1)).paused_for_promotion(now()).unwrap();
         assert_eq!(
