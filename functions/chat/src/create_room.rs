@@ -32,18 +32,13 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
     let nonce = app.random.word(24).to_lowercase();
     let creation =
         async { app.store.begin_room_creation(&request, &nonce, app.clock.now()).await.map_err(Error::from) };
-    let caller = lookup::caller(&app, call.caller.user);
-    let (user, creation, has_all_rooms) =
-        try_join3(caller, creation, lookup::has_all_rooms(&app, call.caller.user)).await?;
+    let (user, creation) = try_join(lookup::caller(&app, call.caller.user), creation).await?;
     if creation.content != content {
         return Err(Error::KeyReused);
     }
     if let Some(id) = creation.room_id {
         let room = app.store.room(&id).await?.ok_or(Error::Broken("a created room is missing"))?;
         return Ok(view(room, StatusCode::OK).replayed());
-    }
-    if has_all_rooms {
-        return Err(lookup::too_many_rooms(&app));
     }
     create(&app, &user, &input, &request, &creation.nonce).await
 }
@@ -66,9 +61,15 @@ async fn create(
     };
     // The nonce is the same for every attempt to create this room, so the room is counted once.
     let count = day_limit::count(app, user.id, DailyAction::CreateRoom, action_id(&[nonce]));
+    // This locks the name of no user who is then rejected: the name of a user with that many rooms is locked already.
     let lock = async { rooms::lock_username(app, user).await.map_err(Error::from) };
-    let (pending, ()) = try_join(count, lock).await?;
-    let room_id = pending.end(app, app.chat.create_room(new).await.map_err(Error::from)).await?;
+    let (pending, (), has_all_rooms) = try_join3(count, lock, lookup::has_all_rooms(app, user.id)).await?;
+    let room_id = if has_all_rooms {
+        Err(lookup::too_many_rooms(app))
+    } else {
+        app.chat.create_room(new).await.map_err(Error::from)
+    };
+    let room_id = pending.end(app, room_id).await?;
     let now = app.clock.now();
     let room = Room {
         room_id,

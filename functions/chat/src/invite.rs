@@ -17,10 +17,9 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);
     let (room, caller) = try_join(room, lookup::caller(&app, call.caller.user)).await?;
-    let member = async { app.store.member(&room, caller.id, Reads::Consistent).await.map_err(Error::from) };
-    let (member, Invitee { user: invitee, before, has_all_invitations }) =
-        try_join(member, invitee(&app, &room, &call.input)).await?;
-    if !member.as_ref().is_some_and(Member::has_joined) {
+    let (has_joined, Invitee { user: invitee, before, has_all_invitations }) =
+        try_join(lookup::has_joined(&app, &room, caller.id), invitee(&app, &room, &call.input)).await?;
+    if !has_joined {
         return Err(Error::NotAMember);
     }
     let invitation = Invitation { room: &room, caller: &caller, invitee: &invitee, before: before.as_ref() };

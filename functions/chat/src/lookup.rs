@@ -1,7 +1,8 @@
-//! Reads what several endpoints need first: the room, the caller, and whether the caller can join more rooms.
+//! Reads what several endpoints need first: the room, the caller, and what the caller has joined.
 
-use touchline::domain::room::Membership;
+use touchline::domain::room::{Member, Membership};
 use touchline::domain::{Room, RoomId, User, UserId};
+use touchline::storage::Reads;
 use touchline::{App, Error};
 
 /// Reads the room whose id is in the request path.
@@ -11,6 +12,17 @@ pub async fn room(app: &App, id: &RoomId) -> Result<Room, Error> {
 
 pub async fn caller(app: &App, id: UserId) -> Result<User, Error> {
     app.store.find_user(id).await?.ok_or(Error::Broken("a session has no user"))
+}
+
+/// Returns whether a user has joined a room. A user who left the room within the last second may still be found, so this
+/// is only for requests that the homeserver checks again.
+pub async fn has_joined(app: &App, room: &Room, user: UserId) -> Result<bool, Error> {
+    for reads in [Reads::Eventual, Reads::Consistent] {
+        if app.store.member(room, user, reads).await?.as_ref().is_some_and(Member::has_joined) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns whether a user is a member of as many rooms as one user can be.

@@ -113,7 +113,11 @@ mod tests {
             let mut pace = Pace { page: 1_000, ..Pace::of_shard(shard, 4, 24_000) };
             [pace.page(), pace.page(), pace.page()]
         };
-        assert_eq!([0, 1, 2, 3].map(|shard| pages(shard)[0]), [1, 2, 3, 3], "of the 3 in a page of the tests");
+        assert_eq!(
+            [0, 1, 2, 3].map(|shard| pages(shard)[0]),
+            [1, 2, 3, 3],
+            "of the 3 in a page of the tests"
+        );
         assert_eq!(pages(0), [1, 1_000, 1_000]);
     }
 
