@@ -125,6 +125,37 @@ fn the_default_parameters_suit_an_empty_account() {
     assert_eq!(yaml::parse(TEMPLATE).unwrap()["Parameters"]["ProtectTables"]["Default"], "no");
 }
 
+/// `docs/operations.md` says which values a final needs.
+#[test]
+fn parameters_set_what_a_final_needs() {
+    let (reads, writes) = (json!({ "Ref": "WarmReadsPerSecond" }), json!({ "Ref": "WarmWritesPerSecond" }));
+    let only_reads = json!({ "ReadUnitsPerSecond": reads });
+    let only_writes = json!({ "WriteUnitsPerSecond": writes });
+    let both = json!({ "ReadUnitsPerSecond": reads, "WriteUnitsPerSecond": writes });
+    let tables = of_type("AWS::DynamoDB::Table");
+    for (table, index, warm) in [
+        ("UsersTable", None, &only_reads),
+        ("CatalogTable", None, &only_reads),
+        ("PredictionsTable", None, &both),
+        ("PredictionsTable", Some("by_user"), &only_writes),
+        ("RoomsTable", Some("by_user"), &only_reads),
+    ] {
+        let of_index = |name| {
+            let indexes = list(&tables[table]["GlobalSecondaryIndexes"]);
+            indexes.into_iter().find(|index| index["IndexName"] == name).unwrap()
+        };
+        let resource = index.map_or(&tables[table], of_index);
+        assert_eq!(resource["WarmThroughput"]["Fn::If"][1], *warm, "{table} {index:?}");
+    }
+    let functions = functions();
+    assert_eq!(functions["TallyFunction"]["MemorySize"]["Ref"], "TallyMemory");
+    let variables = &functions["FeedFunction"]["Environment"]["Variables"];
+    assert_eq!(variables["FEATURED_SHARDS"]["Ref"], "FeaturedShards");
+    let routes = &of_type("AWS::Serverless::HttpApi")["Api"]["DefaultRouteSettings"];
+    assert_eq!(routes["ThrottlingRateLimit"]["Ref"], "RequestsPerSecond");
+    assert_eq!(routes["ThrottlingBurstLimit"]["Ref"], "RequestsAtOnce");
+}
+
 #[test]
 fn every_function_has_a_log_with_a_retention_time() {
     let logs = of_type("AWS::Logs::LogGroup");
@@ -181,6 +212,23 @@ fn every_function_has_alarms_that_roll_its_deployment_back() {
     );
     let globals = &yaml::parse(TEMPLATE).unwrap()["Globals"]["Function"];
     assert!(globals["Environment"]["Variables"]["REVISION"].is_string(), "infra/deploy sets REVISION");
+}
+
+/// A lost change makes no request fail. Without these alarms, nobody would notice it.
+#[test]
+fn lost_and_repaired_changes_ring_an_alarm() {
+    let alarms = of_type("AWS::CloudWatch::Alarm");
+    for (metric, watched) in [
+        ("IteratorAge", "TallyFunction"),
+        ("SetAside", "TallyFunction"),
+        ("ApproximateNumberOfMessagesVisible", "TallyFailures"),
+        ("Repairs", "RecountFunction"),
+    ] {
+        let is_on = |alarm: &Value| {
+            alarm["MetricName"] == metric && alarm["Dimensions"].to_string().contains(watched)
+        };
+        assert!(alarms.values().any(is_on), "no alarm is on {metric} of {watched}");
+    }
 }
 
 #[test]

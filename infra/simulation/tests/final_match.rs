@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use touchline::domain::promotion::{FEATURED_SHARDS, SHARDS};
 use touchline_simulation::final_match::storm::{self, Storm, StormOutcome};
-use touchline_simulation::final_match::{Arrivals, Setup, play};
+use touchline_simulation::final_match::{Arrivals, Outcome, PREPARATIONS, Setup, play};
 use touchline_simulation::limits::{Affected, Cause, NEW_TABLE, Settings, Throughput, Warmth};
 use touchline_stack::resources::Throttle;
 
@@ -47,6 +47,33 @@ fn with_ample_limits_every_prediction_is_accepted_counted_and_settled() {
     assert!(busiest.rate > 0.0 && busiest.share() < 1.0 && !table.is_empty(), "{outcome:?}");
     assert!(outcome.observed.concurrency["predictions"] >= 10, "{outcome:?}");
     assert_eq!(play(&setup(ample(10))).hash, outcome.hash, "the same seed gives the same trace");
+}
+
+/// Plays a final of 1,000,000 fans at 1:2,000, with the values of `docs/operations.md` except for the warm throughput.
+/// The template says which tables and indexes get the warm throughput.
+fn final_of_a_million(warm: Throughput) -> (u64, Outcome) {
+    let (scale, prepared) = (2_000, PREPARATIONS[1]);
+    let mut settings = prepared.settings(scale);
+    settings.table.warm = warm;
+    let fans = prepared.fans / scale;
+    (fans.into(), play(&Setup { fans, shards: prepared.shards, ..setup(settings) }))
+}
+
+#[test]
+fn tables_that_were_warmed_for_a_final_accept_every_prediction() {
+    let (fans, outcome) = final_of_a_million(PREPARATIONS[1].warm);
+    assert_eq!((outcome.accepted, outcome.requests), (fans, fans), "{outcome:?}");
+    assert_eq!(outcome.inexact, [""; 0]);
+    assert!(outcome.counts_after.is_some_and(|after| after <= Duration::from_mins(1)), "{outcome:?}");
+    assert!(outcome.points_after.is_some_and(|after| after <= Duration::from_mins(10)), "{outcome:?}");
+}
+
+#[test]
+fn tables_that_were_not_warmed_for_a_final_reject_predictions() {
+    let (fans, outcome) = final_of_a_million(NEW_TABLE);
+    assert!(outcome.accepted < fans, "{outcome:?}");
+    assert!(outcome.observed.throttles.contains_key(&(Cause::Partition, Affected::Fan)), "{outcome:?}");
+    assert_eq!(outcome.inexact, [""; 0]);
 }
 
 /// A new table gives 12,000 read units a second.

@@ -32,6 +32,15 @@ async fn matches_of_a_listed_tournament_are_featured_in_every_format() {
     }
 }
 
+/// The room of a match has at most 64 shards: a homeserver takes far fewer joins a second than that.
+#[tokio::test]
+async fn a_parameter_sets_the_number_of_shards_of_a_featured_match() {
+    let app = TestApp::serving(&[]).variable("FEATURED_TOURNAMENTS", "Harbour Cup");
+    let app = app.variable("FEATURED_SHARDS", "128").start().await;
+    let found = shards(&app, &football_data()).await;
+    assert!(!found.is_empty() && found.iter().all(|shards| *shards == (128, 64)), "{found:?}");
+}
+
 /// The tournaments of the sample say themselves whether they are featured.
 #[tokio::test]
 async fn a_list_does_not_change_what_a_document_of_our_own_format_says() {
