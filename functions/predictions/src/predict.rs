@@ -32,6 +32,9 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
     let (status, message, row) = match app.store.predict(&new).await? {
         Predicted::Created(row) => (StatusCode::CREATED, "Prediction saved.", row),
         Predicted::Updated(row) => (StatusCode::OK, "Prediction updated.", row),
+        Predicted::Superseded(row) => {
+            (StatusCode::OK, "You predicted again, and the later prediction counts.", row)
+        }
         Predicted::Settled => return Err(PredictionsClosed.into()),
     };
     let body = Message { message: message.into(), data: PredictionView::of(&row) };

@@ -5,8 +5,10 @@ use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<SavePrimaryTeam>) -> Result<Reply<Message<SavedTeam>>, Error> {
     let catalog = app.teams().await?;
-    let team = Named::team(&catalog, call.input.team_id.0).ok_or(Error::TeamNotFound)?;
-    app.store.save_primary_team(call.caller.user, team.id, app.clock.now()).await?;
+    let wanted = Named::team(&catalog, call.input.team_id.0).ok_or(Error::TeamNotFound)?;
+    let stored = app.store.save_primary_team(call.caller.user, wanted.id, app.clock.now()).await?;
+    // If the user has chosen another team since, the response has that one.
+    let team = Named::team(&catalog, stored).unwrap_or(wanted);
     Ok(Message { message: format!("{} is your team.", team.name), data: SavedTeam { team } }.into())
 }
 
@@ -17,6 +19,19 @@ mod tests {
     use touchline::domain::UserId;
 
     use crate::testing::alice;
+
+    /// The stored choice is so much later that the difference of the clocks does not explain it.
+    #[tokio::test]
+    async fn a_choice_that_is_not_stored_is_not_confirmed() {
+        let (app, alice) = alice().await;
+        alice.saves_primary_team(1).await.expect(200);
+        app.clock.advance(TimeDelta::milliseconds(-1_500));
+        let response = alice.saves_primary_team(2).await;
+        app.clock.advance(TimeDelta::seconds(3));
+        let profile = alice.views_profile().await.expect_data(200);
+        assert_eq!(profile["primary_team"]["id"], 1);
+        assert_eq!(response.expect_data(200)["team"], profile["primary_team"]);
+    }
 
     #[tokio::test]
     async fn the_team_is_saved_and_shown_in_the_profile() {

@@ -75,6 +75,8 @@ pub struct NewPrediction {
 pub enum Predicted {
     Created(Prediction),
     Updated(Prediction),
+    /// Nothing was written, because a later request of the same user was stored first. Holds what that one stored.
+    Superseded(Prediction),
     /// Nothing was written, because the prediction has points already. This can happen if the caller's catalog is
     /// stale and still shows the match as open.
     Settled,
@@ -111,10 +113,12 @@ impl Store {
         {
             written = self.write_prediction(new, &new.stamp.moved_after(&stored.changed)).await?;
         }
-        let (Ok(row) | Err(row)) = written;
-        if row.points.is_some() {
-            return Ok(Predicted::Settled);
-        }
+        let row = match written {
+            Ok(row) => row,
+            Err(stored) if stored.points.is_some() => return Ok(Predicted::Settled),
+            Err(later) if later.created != new.stamp => return Ok(Predicted::Superseded(later)),
+            Err(created) => created,
+        };
         // Stamps are unique, so the stamp tells whether this request created the row, even if the SDK retried
         // the write.
         Ok(if row.created == new.stamp { Predicted::Created(row) } else { Predicted::Updated(row) })

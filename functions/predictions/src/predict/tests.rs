@@ -243,6 +243,20 @@ async fn a_later_request_counts_even_if_its_clock_is_behind() {
     assert_eq!(own[0]["prediction"], "away");
 }
 
+/// The stored change is so much later that the difference of the clocks does not explain it.
+#[tokio::test]
+async fn a_change_that_is_not_stored_is_not_confirmed() {
+    let (app, alice) = app().await;
+    alice.predicts(1).home().await.expect(201);
+    app.clock.advance(TimeDelta::milliseconds(-1_500));
+    let response = alice.predicts(1).away().await;
+    app.clock.advance(TimeDelta::seconds(3));
+    let own = alice.lists_own_predictions().await.expect_data(200);
+    assert_eq!(own[0]["prediction"], "home");
+    assert_eq!(response.message(), "You predicted again, and the later prediction counts.");
+    assert_eq!(response.expect_data(200)["prediction"], "home");
+}
+
 #[tokio::test]
 async fn a_match_that_has_begun_never_opens_again() {
     let later = "2026-11-20T15:00:00Z";

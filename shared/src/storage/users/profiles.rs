@@ -346,20 +346,23 @@ impl Store {
     ///
     /// If this fails too, or if the stored time is more than a second later, another choice of the same user was stored
     /// while this request was running. This choice then counts as the earlier one and changes nothing.
+    ///
+    /// Returns the stored team.
     pub async fn save_primary_team(
         &self,
         id: UserId,
         team: u32,
         now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        let wanted = ChosenTeam { team, at: now };
-        match self.write_primary_team(id, wanted).await? {
-            Some(stored) if stored != wanted && stored.at - now <= MAX_CLOCK_DIFFERENCE => {
-                let at = stored.at + TimeDelta::milliseconds(1);
-                self.write_primary_team(id, ChosenTeam { team, at }).await.map(|_| ())
-            }
-            _ => Ok(()),
+    ) -> Result<u32, StoreError> {
+        let mut stored = self.write_primary_team(id, ChosenTeam { team, at: now }).await?;
+        if let Some(later) = stored
+            && later.team != team
+            && later.at - now <= MAX_CLOCK_DIFFERENCE
+        {
+            let at = later.at + TimeDelta::milliseconds(1);
+            stored = self.write_primary_team(id, ChosenTeam { team, at }).await?;
         }
+        Ok(stored.map_or(team, |later| later.team))
     }
 
     /// Writes a choice. Returns the stored choice if it is not earlier.
