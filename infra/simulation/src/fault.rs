@@ -135,6 +135,10 @@ pub struct Faults {
     hot: Mutex<Option<(String, Instant)>>,
     /// Signals that a run of `points` has frozen, or that its progress is late.
     pub points_frozen: Signal,
+    /// The match that is about to be promoted: its first prediction is late.
+    promoted: Mutex<Option<u32>>,
+    /// Signals that this prediction is on its way.
+    pub prediction_held: Signal,
     have_stopped: AtomicBool,
     counts: Mutex<BTreeMap<String, u64>>,
     calls: AtomicU64,
@@ -160,6 +164,8 @@ impl Faults {
             frozen: Mutex::default(),
             hot: Mutex::default(),
             points_frozen: Signal::default(),
+            promoted: Mutex::default(),
+            prediction_held: Signal::default(),
             have_stopped: AtomicBool::new(false),
             counts: Mutex::default(),
             calls: AtomicU64::new(0),
@@ -190,6 +196,23 @@ impl Faults {
     /// Begins a moment. It ends after `time`.
     pub fn begin(&self, moment: Moment, time: Duration) {
         self.moments.lock().expect("no holder of the lock panics").insert(moment, Instant::now() + time);
+    }
+
+    /// Lets the next prediction of a match reach the store late.
+    pub fn hold_prediction(&self, event: u32) {
+        *self.promoted.lock().expect("no holder of the lock panics") = Some(event);
+    }
+
+    /// Decides whether a write is the prediction that [`Self::hold_prediction`] holds. It holds only one.
+    fn is_held(&self, body: &Value) -> bool {
+        let mut promoted = self.promoted.lock().expect("no holder of the lock panics");
+        let partition = body["Key"]["pk"]["S"].as_str().unwrap_or_default();
+        let is_held = promoted.is_some_and(|event| partition.starts_with(&format!("event#{event}#")));
+        if is_held {
+            *promoted = None;
+            self.prediction_held.change();
+        }
+        is_held
     }
 
     fn is_now(&self, moment: Moment) -> bool {
@@ -253,6 +276,7 @@ impl Faults {
         }
         let is_update = operation == "UpdateItem";
         match process.function() {
+            "predictions" if is_update && self.is_held(body) => Some(Fault::Late),
             "predictions" if self.is_now(Moment::EarlyResult) && is_update && self.dice.once_in(2) => {
                 Some(Fault::LatePrediction)
             }

@@ -274,14 +274,16 @@ impl Season {
         }
     }
 
-    /// Gives a match 64 shards, unless somebody has predicted it. In half of the cases, people hurry to predict it at the
-    /// same moment.
-    async fn promote(self: Arc<Self>, index: usize, dice: Dice) {
-        let event = self.matches()[index].id;
-        tokio::time::sleep(dice.millis(0, 60_000)).await;
+    /// Gives a match 64 shards, unless somebody has predicted it. In half of the cases, the first prediction is on its way
+    /// to the store in this moment.
+    async fn promote(self: Arc<Self>, event: u32, dice: Dice) {
         if dice.once_in(2) {
-            self.call_for_predictions(index);
-            tokio::time::sleep(dice.millis(0, 1_000)).await;
+            let mut seen = self.faults.prediction_held.count();
+            self.faults.hold_prediction(event);
+            self.faults.prediction_held.changed(&mut seen).await;
+            tokio::time::sleep(dice.millis(0, 500)).await;
+        } else {
+            tokio::time::sleep(dice.millis(0, 60_000)).await;
         }
         for _ in 0..30 {
             let promoted = self.lambda.invoke("feed", json!({ "promote": event })).await;
@@ -298,7 +300,7 @@ impl Season {
         let dice = Dice::new(self.dice.number(), "match");
         if dice.once_in(3) {
             let dice = Dice::new(dice.number(), "promotion");
-            tokio::spawn(Arc::clone(&self).promote(index, dice));
+            tokio::spawn(Arc::clone(&self).promote(self.matches()[index].id, dice));
         }
         if self.matches()[index].start - self.clock.time() > NEXT_SEASON / 2 {
             return;
