@@ -107,8 +107,8 @@ async fn settle_shard(
         if app.clock.now() >= until {
             return Ok(ShardResult { settled, is_done: false });
         }
-        let page = pace.page();
-        let (rows, is_done) = app.store.shard_page(event.id, shard, last, page).await?;
+        let limit = pace.page();
+        let (rows, is_done) = app.store.shard_page(event.id, shard, last, limit).await?;
         settled += rows.len() as u64;
         last = rows.last().map(|row| row.user_id).or(last);
         award(app, event, rows, &mut pace).await?;

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use lambda_http::http::Method;
 use lambda_http::{Body, Request};
 use serde_json::Value;
+use tokio::time::Instant;
 use touchline::{App, Router};
 
 use crate::costs::Units;
@@ -77,7 +78,13 @@ struct Environment {
     name: String,
     app: App,
     router: Option<Arc<Router>>,
+    /// When an invocation with a fault ended.
+    disturbed: Option<Instant>,
 }
+
+/// How long a fault in one invocation can disturb the next ones of its environment. After a failed load of the catalog, the
+/// environment does not try again for up to four seconds.
+const DISTURBED_FOR: Duration = Duration::from_secs(5);
 
 impl fmt::Debug for Lambda {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,18 +166,24 @@ impl Lambda {
         if self.faults.occurs("LambdaThrottle", 4) {
             return Err(Failed::Throttled);
         }
-        let environment = self.environment(name, function).await.ok_or(Failed::Throttled)?;
+        let mut environment = self.environment(name, function).await.ok_or(Failed::Throttled)?;
         let timeout = TimeDelta::from_std(function.timeout).expect("timeouts are minutes");
         let deadline = environment.app.clock.now() + timeout;
         let process = Process::new(environment.name.clone());
-        let work = tokio::time::timeout(function.timeout, process.run(work(&environment, deadline)));
-        let result = match work.await {
+        if environment.disturbed.is_some_and(|at| at.elapsed() < DISTURBED_FOR) {
+            process.count_nothing();
+        }
+        let work = Arc::clone(&process).run(work(&environment, deadline));
+        let result = match tokio::time::timeout(function.timeout, work).await {
             Ok(Some(result)) => result,
             Ok(None) => Err(Failed::Crashed),
             Err(_) => Err(Failed::TimedOut),
         };
         if let Some(limits) = &self.limits {
             limits.end_execution(name, function.routes.is_some());
+        }
+        if process.had_fault() {
+            environment.disturbed = Some(Instant::now());
         }
         let mut state = function.state.lock().expect("no holder of the lock panics");
         state.busy -= 1;
@@ -248,7 +261,7 @@ impl Lambda {
             Code::Http(router) => Some(Arc::new(router(app.clone()))),
             Code::Event(_) => None,
         };
-        Environment { name: format!("{name}/{number}"), app, router }
+        Environment { name: format!("{name}/{number}"), app, router, disturbed: None }
     }
 }
 

@@ -22,6 +22,7 @@ pub struct Process {
     frozen_until: Mutex<Option<Instant>>,
     /// The units of all calls. `None` after a fault or a failed condition: retries cost more, and the request may fail.
     spent: Mutex<Option<Units>>,
+    had_fault: AtomicBool,
 }
 
 tokio::task_local! {
@@ -48,6 +49,7 @@ impl Process {
             has_crashed: AtomicBool::new(false),
             frozen_until: Mutex::default(),
             spent: Mutex::new(Some(Units::default())),
+            had_fault: AtomicBool::new(false),
         })
     }
 
@@ -112,7 +114,18 @@ impl Process {
 
     /// Stops counting units, because a call to a service failed.
     pub fn stop_counting(&self) {
+        self.had_fault.store(true, Ordering::Relaxed);
+        self.count_nothing();
+    }
+
+    /// Stops counting units, because an earlier fault can affect this invocation.
+    pub fn count_nothing(&self) {
         *self.spent.lock().expect("no holder of the lock panics") = None;
+    }
+
+    #[must_use]
+    pub fn had_fault(&self) -> bool {
+        self.had_fault.load(Ordering::Relaxed)
     }
 
     /// Returns the units of all calls, or `None` if a call failed.
