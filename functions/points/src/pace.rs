@@ -8,6 +8,14 @@ use touchline::storage::settlements::MAX_AWARDS;
 /// With the default of 24,000 points a second, a shard gets at most 888.
 const FEWEST_SHARDS: u8 = 27;
 
+/// How long the points of a match take, unless there are very few or very many. The partitions have accepted the predictions
+/// within the minutes before kick-off, so they accept as many points in this time.
+const SETTLES_IN: u32 = 200;
+
+/// The lowest rate is the highest one divided by this number. It is for matches with few predictions, and for a match whose
+/// predictions are not counted.
+const LOWEST_RATE: u32 = 24;
+
 /// How long a page of predictions takes at most. A run that begins a page shortly before it must stop still has time to finish it.
 const PAGE_TAKES: TimeDelta = TimeDelta::seconds(10);
 
@@ -17,6 +25,13 @@ const BATCH_TAKES: TimeDelta = TimeDelta::milliseconds(250);
 
 /// The maximum number of predictions in a page. A run has a page of every shard in memory.
 const LARGEST_PAGE: i64 = if cfg!(test) { 3 } else { 1_000 };
+
+/// Returns how many points a second a match with so many predictions gets, at most `highest`.
+#[must_use]
+pub fn rate(predictions: i64, highest: u32) -> u32 {
+    let in_time = u32::try_from(predictions / i64::from(SETTLES_IN)).unwrap_or_default();
+    in_time.clamp(highest / LOWEST_RATE, highest).max(1)
+}
 
 /// Spreads the writes of one shard over time.
 #[derive(Debug)]
@@ -83,6 +98,16 @@ mod tests {
             pace.turn(25, START);
         }
         (pace.turn(25, START) - START).num_milliseconds()
+    }
+
+    #[test]
+    fn the_points_of_most_matches_take_200_seconds() {
+        assert_eq!(rate(1_000_000, 24_000), 5_000);
+        assert_eq!(rate(4_800_000, 24_000), 24_000);
+        assert_eq!(rate(50_000_000, 24_000), 24_000, "the limit");
+        assert_eq!(rate(100_000, 24_000), 1_000, "few predictions");
+        assert_eq!(rate(0, 24_000), 1_000);
+        assert_eq!(rate(-1, 1), 1);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use touchline::domain::points::RULES;
 use touchline::storage::settlements::{Award, Due, Progress};
 use touchline::storage::{Retry, StoreError};
 
-use crate::pace::Pace;
+use crate::pace::{self, Pace};
 
 /// What a run did for one match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -63,11 +63,14 @@ pub async fn settle(
         app.store.remove_due(event, revision).await?;
         return Ok(Some(settled));
     }
+    let counted = app.store.event_counts(event).await?.predictions;
+    let per_second = pace::rate(counted, app.config.points_per_second);
     // The compiler cannot infer the closure's lifetimes without `boxed` and `collect`.
     let shards: Vec<_> = (0..row.shards)
         .map(|shard| {
             let progress = settlement.progress.get(&shard).copied();
-            settle_shard(app, &row, shard, progress, until).boxed()
+            settle_shard(app, &row, Pace::of_shard(shard, row.shards, per_second), shard, progress, until)
+                .boxed()
         })
         .collect();
     // A failed shard does not stop the others. The next run continues with the shards that are not done.
@@ -93,6 +96,7 @@ struct ShardResult {
 async fn settle_shard(
     app: &App,
     event: &Match,
+    mut pace: Pace,
     shard: u8,
     progress: Option<Progress>,
     until: DateTime<Utc>,
@@ -102,7 +106,6 @@ async fn settle_shard(
         Some(Progress::After { last, settled }) => (Some(last), settled),
         None => (None, 0),
     };
-    let mut pace = Pace::of_shard(shard, event.shards, app.config.points_per_second);
     loop {
         if app.clock.now() >= until {
             return Ok(ShardResult { settled, is_done: false });

@@ -71,6 +71,7 @@ impl Setup {
     /// Returns how many pages of a shard one page of the model stands for.
     fn stored_progress(&self, points_per_second: u32) -> u32 {
         let pages = |fans: u32, per_second| {
+            let per_second = points::rate(fans.into(), per_second);
             let page = u32::try_from(page_of_shard(self.shards, per_second)).unwrap_or(u32::MAX);
             fans.div_ceil(u32::from(self.shards)).div_ceil(page)
         };
