@@ -2,7 +2,7 @@ use futures_util::join;
 use touchline::api::Data;
 use touchline::api::login::{LoggedIn, LoginData, LoginInput, UserSummary, VerifyCode};
 use touchline::domain::username::{self, UsernameBase};
-use touchline::domain::{Phone, Purpose, Token, Username};
+use touchline::domain::{Phone, Token, Username};
 use touchline::flows::codes;
 use touchline::storage::users::{NewUser, PhoneOwner, RegisterError, ReserveError, Session, StoredCode};
 use touchline::{App, Call, Error, Reply};
@@ -21,7 +21,7 @@ struct CompletedLogin {
 pub async fn log_in(app: &App, input: LoginInput) -> Result<LoggedIn, Error> {
     let LoginInput { phone, code, username } = input;
     let wanted = username.map(|chosen| chosen.0);
-    let code = codes::check(app, &phone, Purpose::Login, None, &code).await?;
+    let code = codes::check(app, &phone, None, &code).await?;
     let session = Session::starting(app.random.word(10), app.config.session_length, app.clock.now());
     let login = complete_login(app, &phone, &code, wanted.as_ref(), &session).await?;
     let CompletedLogin { user, token, is_new_user } = login;

@@ -1,35 +1,21 @@
-use futures_util::try_join;
 use touchline::api::Message;
 use touchline::api::profile::{InitiateVerification, VerificationStarted};
-use touchline::domain::code::VerificationError;
-use touchline::domain::{CodeRequest, Phone};
+use touchline::domain::CodeRequest;
 use touchline::flows::codes;
-use touchline::storage::Reads;
 use touchline::{App, Call, Error, Reply};
 
-use crate::no_profile::NO_PROFILE;
-
 /// Starts the verification of a phone. A user has at most one pending verification: a new one replaces the
-/// previous one as soon as the new code is sent.
+/// previous one.
+///
+/// The phone can belong to another user. Only the right code tells the caller that: otherwise anybody could find out
+/// who has an account.
 pub async fn handle(
     app: App,
     call: Call<InitiateVerification>,
 ) -> Result<Reply<Message<VerificationStarted>>, Error> {
-    let (phone, id, now) = (call.input.phone, call.caller.user, app.clock.now());
-    let (owner, user) = try_join!(app.store.phone_owner(&phone), app.store.user(id, Reads::Consistent))?;
-    if owner.is_some_and(|owner| owner.user_id != id) {
-        return Err(VerificationError::PhoneTaken.into());
-    }
-    let user = user.ok_or(NO_PROFILE)?;
-    // The phone is stored before the code is sent. If the process crashes after sending the code, the next
-    // verification still finds this phone and cancels its verification.
-    if !user.pending_phones.contains(&phone) {
-        app.store.add_pending_phone(id, &phone).await?;
-    }
-    let expires_in =
-        codes::send(&app, &phone, CodeRequest::StartVerification(id), call.address.as_ref()).await?;
-    let replaced: Vec<&Phone> = user.pending_phones.iter().filter(|pending| **pending != phone).collect();
-    app.store.cancel_verifications(id, &replaced, now).await?;
+    let phone = call.input.phone;
+    let sending = CodeRequest::StartVerification(call.caller.user);
+    let expires_in = codes::send(&app, &phone, sending, call.address.as_ref()).await?;
     let message = format!("We sent a code to {}.", phone.as_str());
     Ok(Message { message, data: VerificationStarted { expires_in, phone } }.into())
 }
@@ -38,7 +24,6 @@ pub async fn handle(
 mod tests {
     use chrono::TimeDelta;
     use serde_json::json;
-    use touchline::domain::{Phone, UserId};
     use touchline_testing::{TestApp, User};
 
     const NEW_PHONE: &str = "+447700900555";
@@ -69,17 +54,32 @@ mod tests {
         assert!(app.sns.messages().is_empty());
     }
 
+    /// Otherwise anybody could find out which phones have an account.
     #[tokio::test]
-    async fn a_phone_of_another_user_is_rejected() {
+    async fn a_phone_of_another_user_gets_the_same_responses_as_a_phone_without_a_user() {
         let (app, alice) = alice().await;
         let bob = app.user("bob").await;
-        let response = alice.initiates_verification(&bob.phone).await;
-        response.expect_error(422, "phone_taken");
-        assert_eq!(response.message(), "This phone number belongs to another user.");
-        assert_eq!(response.body["errors"], json!({ "phone": [response.message()] }));
-        assert!(app.sns.messages().is_empty());
-        // The caller's own phone can be verified again.
-        alice.initiates_verification(&alice.phone).await.expect(200);
+        for phone in [&bob.phone, NEW_PHONE] {
+            let body = alice.initiates_verification(phone).await.expect(200);
+            assert_eq!(body["data"], json!({ "expires_in": 300, "phone": phone }));
+            for _ in 0..4 {
+                alice.initiates_verification(phone).await.expect(200);
+            }
+            alice.initiates_verification(phone).await.expect_error(429, "rate_limited");
+        }
+    }
+
+    #[tokio::test]
+    async fn rejected_requests_store_nothing() {
+        let (app, alice) = alice().await;
+        for _ in 0..5 {
+            alice.initiates_verification(NEW_PHONE).await.expect(200);
+        }
+        let stored = app.dump().await.len();
+        for _ in 0..20 {
+            alice.initiates_verification(NEW_PHONE).await.expect_error(429, "rate_limited");
+        }
+        assert_eq!(app.dump().await.len(), stored);
     }
 
     #[tokio::test]
@@ -95,18 +95,15 @@ mod tests {
         alice.requests_code(NEW_PHONE).await.expect_error(429, "rate_limited");
     }
 
-    /// A write can reach the store late. Alice verifies another phone and then this phone again.
+    /// A write can reach the store late, after the write of a newer request.
     #[tokio::test]
-    async fn a_late_cancellation_does_not_cancel_a_newer_verification() {
+    async fn a_late_request_does_not_replace_a_newer_verification() {
         let (app, alice) = alice().await;
-        let (phone, earlier) = (Phone::parse(NEW_PHONE).unwrap(), app.clock.now());
-        app.clock.advance(TimeDelta::seconds(5));
         alice.initiates_verification(NEW_PHONE).await.expect(200);
-        app.store.cancel_verifications(UserId(alice.id), &[&phone], earlier).await.unwrap();
+        app.clock.advance(-TimeDelta::seconds(5));
+        alice.initiates_verification("+447700900556").await.expect_error(429, "rate_limited");
+        app.clock.advance(TimeDelta::seconds(5));
         alice.requests_new_code(NEW_PHONE).await.expect(200);
-        // The next verification still cancels it.
-        alice.initiates_verification("+447700900556").await.expect(200);
-        alice.requests_new_code(NEW_PHONE).await.expect_error(422, "no_pending_verification");
     }
 
     #[tokio::test]
@@ -116,5 +113,15 @@ mod tests {
         alice.initiates_verification(NEW_PHONE).await.expect_error(503, "sms_unavailable");
         app.sns.accept();
         alice.requests_new_code(NEW_PHONE).await.expect_error(422, "no_pending_verification");
+    }
+
+    #[tokio::test]
+    async fn the_previous_verification_stays_pending_if_the_sms_cannot_be_sent() {
+        let (app, alice) = alice().await;
+        alice.initiates_verification(NEW_PHONE).await.expect(200);
+        let code = app.sns.last_code(NEW_PHONE);
+        app.sns.reject();
+        alice.initiates_verification("+447700900556").await.expect_error(503, "sms_unavailable");
+        alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
     }
 }

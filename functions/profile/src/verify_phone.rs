@@ -1,6 +1,5 @@
 use touchline::api::Message;
 use touchline::api::profile::{Verified, VerifyPhone};
-use touchline::domain::Purpose;
 use touchline::flows::codes;
 use touchline::storage::Reads;
 use touchline::storage::users::ChangePhone;
@@ -10,7 +9,7 @@ use crate::no_profile::NO_PROFILE;
 
 pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<Verified>>, Error> {
     let (phone, id) = (call.input.phone, call.caller.user);
-    let code = codes::check(&app, &phone, Purpose::Verify, Some(id), &call.input.code).await?;
+    let code = codes::check(&app, &phone, Some(id), &call.input.code).await?;
     let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
     let nonce = app.random.word(16);
     app.store.change_phone(&ChangePhone { user: &user, phone: &phone, code: &code, nonce: &nonce }).await?;
@@ -90,6 +89,30 @@ mod tests {
         let (_app, alice, code) = alice_with_code().await;
         alice.initiates_verification("+447700900777").await.expect(200);
         alice.verifies_phone(NEW_PHONE, &code).await.expect_error(422, "phone_mismatch");
+    }
+
+    #[tokio::test]
+    async fn the_right_code_tells_that_the_phone_belongs_to_another_user() {
+        let (app, alice) = alice().await;
+        let bob = app.user("bob").await;
+        alice.initiates_verification(&bob.phone).await.expect(200);
+        let code = app.sns.last_code(&bob.phone);
+        let wrong = if code == "000000" { "000001" } else { "000000" };
+        alice.verifies_phone(&bob.phone, wrong).await.expect_error(401, "invalid_code");
+        let response = alice.verifies_phone(&bob.phone, &code).await;
+        response.expect_error(422, "phone_taken");
+        assert_eq!(response.message(), "This phone number belongs to another user.");
+        assert_eq!(response.body["errors"], json!({ "phone": [response.message()] }));
+    }
+
+    #[tokio::test]
+    async fn two_users_can_verify_the_same_phone_and_the_first_one_gets_it() {
+        let (app, alice, code) = alice_with_code().await;
+        let bob = app.user("bob").await;
+        bob.initiates_verification(NEW_PHONE).await.expect(200);
+        let code_of_bob = app.sns.last_code(NEW_PHONE);
+        alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
+        bob.verifies_phone(NEW_PHONE, &code_of_bob).await.expect_error(422, "phone_taken");
     }
 
     #[tokio::test]

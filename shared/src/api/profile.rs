@@ -32,7 +32,7 @@ endpoint! {
     /// Sends a code to the given phone number.
     InitiateVerification:
         POST "/api/auth/verify-phone/initiate", in "profile", by SignedIn, PhoneInput => Message<VerificationStarted>,
-        errors [PhoneTaken, RateLimited, SmsUnavailable]
+        errors [RateLimited, SmsUnavailable]
 }
 
 endpoint! {

@@ -28,7 +28,7 @@ pub enum Purpose {
 
 impl Purpose {
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Login => "login",
             Self::Verify => "verify",

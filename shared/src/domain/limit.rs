@@ -102,6 +102,12 @@ pub fn depth(limits: &[Limit]) -> usize {
     limits.iter().map(|limit| limit.count).max().unwrap_or(0)
 }
 
+/// Returns the longest window of the limits. After this time, an item with the ids is no longer needed.
+#[must_use]
+pub fn longest(limits: &[Limit]) -> TimeDelta {
+    limits.iter().map(|limit| limit.window).max().unwrap_or_default()
+}
+
 /// Returns the time until the next request is admitted, at least one second. `ids` are the ids of the last
 /// admitted requests, newest first.
 #[must_use]

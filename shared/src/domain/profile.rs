@@ -1,6 +1,5 @@
 //! Users and their profiles.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -55,8 +54,6 @@ pub struct User {
     pub name: Option<Name>,
     pub email: Option<Email>,
     pub date_of_birth: Option<NaiveDate>,
-    /// Phones with a verification that was started but not completed.
-    pub pending_phones: BTreeSet<Phone>,
     pub primary_team: Option<u32>,
     pub other_teams: Vec<u32>,
     /// When the username was locked. Creating or joining the first chat room locks the username, because the

@@ -51,7 +51,13 @@ pub fn phone_owner(phone: &Phone) -> Key {
     key(format!("phone#{}", phone.as_str()), "owner")
 }
 
-/// Returns the key of the item that holds a phone's pending codes and its rate limit.
+/// Returns the key of a user's pending verification of a phone.
+#[must_use]
+pub fn verification(user: UserId) -> Key {
+    key(format!("user#{user}"), "verification")
+}
+
+/// Returns the key of the item that holds a phone's login code and its rate limit.
 #[must_use]
 pub fn phone_codes(phone: &Phone) -> Key {
     key(format!("phone#{}", phone.as_str()), "codes")

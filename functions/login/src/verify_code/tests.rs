@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use chrono::TimeDelta;
 use serde_json::json;
-use touchline::domain::{OneTimeCode, Phone, Purpose};
+use touchline::domain::{OneTimeCode, Phone};
 use touchline::flows::codes;
 use touchline::storage::users::Session;
 use touchline_testing::{Fault, Persona, TestApp, concurrently};
@@ -172,7 +172,7 @@ async fn twenty_concurrent_requests_spend_a_code_once() {
     let (app, caller) = anonymous().await;
     let code = OneTimeCode::parse(&caller.receives_code(PHONE).await).unwrap();
     let phone = Phone::parse(PHONE).unwrap();
-    let stored = codes::check(&app, &phone, Purpose::Login, None, &code).await.unwrap();
+    let stored = codes::check(&app, &phone, None, &code).await.unwrap();
     let spent = concurrently(20, |n| {
         let (app, phone, stored) = (app.clone(), phone.clone(), stored.clone());
         async move { app.store.spend_code(&phone, &stored, &format!("request {n}")).await.is_ok() }

@@ -15,6 +15,7 @@ fn keys_of_the_users_table_keep_their_format() {
     assert_eq!(flat(&session(UserId(7), "ab")), "user#7/session#ab");
     assert_eq!(flat(&phone_owner(&phone)), "phone#+447700900123/owner");
     assert_eq!(flat(&phone_codes(&phone)), "phone#+447700900123/codes");
+    assert_eq!(flat(&verification(UserId(7))), "user#7/verification");
     assert_eq!(flat(&username_owner(&name)), "name#alice/owner");
     assert_eq!(flat(&user_counter()), "counter#user/last");
 }

@@ -1,26 +1,27 @@
-//! One-time codes (one per phone and purpose), and the rate limits per phone and per network.
+//! Login codes (one per phone), attempts to enter a code, and the rate limits per phone and per network.
 
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::code::{self, CodeDigest, CodeRequest, VerificationError, WrongCode};
+use crate::domain::code::{self, CodeDigest, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
 use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserId};
 use crate::storage::condition::{condition_held, item_that_failed_condition};
 use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
-use crate::storage::item::{Item, from_item, number, text};
+use crate::storage::item::{Key, from_item, number, text};
 use crate::storage::keys;
 use crate::storage::rate_limit::{self, Shift};
 use crate::storage::store::Store;
 
-/// A new code. It is stored first and sent afterwards.
+/// A new login code. It is stored first and sent afterwards.
 #[derive(Debug)]
 pub struct Issue<'a> {
     pub phone: &'a Phone,
-    pub request: CodeRequest,
     pub id: &'a CodeId,
     pub digest: &'a CodeDigest,
     pub limits: &'a [Limit],
@@ -30,8 +31,7 @@ pub struct Issue<'a> {
 #[derive(Debug)]
 pub struct Attempt<'a> {
     pub phone: &'a Phone,
-    pub purpose: Purpose,
-    /// The user to whom the code must belong. `None` for a login code, which belongs to no user.
+    /// The user who verifies the phone. `None` for a login, whose code belongs to no user.
     pub user: Option<UserId>,
     /// A text that identifies this attempt, so that a retried write is recognised.
     pub nonce: &'a str,
@@ -68,23 +68,35 @@ pub struct StoredCode {
     tried_by: Option<String>,
     #[serde(with = "ts_milliseconds")]
     valid_until: DateTime<Utc>,
-    #[serde(with = "ts_milliseconds")]
-    pending_until: DateTime<Utc>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    user_id: Option<UserId>,
     /// The nonce of the request that spent the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    used_by: Option<String>,
+    pub(super) used_by: Option<String>,
 }
 
-/// The codes in a phone's `codes` item.
+impl StoredCode {
+    /// Returns a code that nobody has tried to enter.
+    pub(super) fn new(issue: &CodeId, digest: &CodeDigest, now: DateTime<Utc>) -> Self {
+        Self {
+            issue: issue.clone(),
+            digest: digest.as_str().to_owned(),
+            attempts: 0,
+            tried_by: None,
+            valid_until: now + code::VALID_FOR,
+            used_by: None,
+        }
+    }
+}
+
+/// An item with a code: a phone's `codes` item, or a user's `verification` item.
 #[derive(Debug, Deserialize)]
-struct Codes {
+struct CodeItem {
     login: Option<StoredCode>,
     verify: Option<StoredCode>,
+    /// The phone that a user verifies.
+    phone: Option<Phone>,
 }
 
-impl Codes {
+impl CodeItem {
     fn of(self, purpose: Purpose) -> Option<StoredCode> {
         match purpose {
             Purpose::Login => self.login,
@@ -93,84 +105,42 @@ impl Codes {
     }
 }
 
-/// Returns whether a phone's `codes` item has a code with which a user verifies the phone.
-pub(super) fn is_verifying(item: Item, user: UserId) -> Result<bool, StoreError> {
-    let code = from_item::<Codes>(item)?.of(Purpose::Verify);
-    Ok(code.is_some_and(|code| code.user_id == Some(user)))
-}
-
 /// A condition that holds if no newer code replaced the code since it was read, and no other request spent it.
 /// It also holds if this request already spent the code, so that the SDK's retry after a lost response succeeds.
 pub(super) const SPENDABLE: &str =
     "#code.issue = :issue AND (attribute_not_exists(#code.used_by) OR #code.used_by = :nonce)";
 
 impl Store {
-    /// Stores a code in place of the phone's previous code for the same purpose, if the phone's rate limits
-    /// allow another message.
+    /// Stores a login code in place of the phone's previous one, if the phone's rate limits allow another message.
     pub async fn issue_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), IssueError> {
         let Shift { set, mut condition, values } = rate_limit::admit(issue.limits, issue.id, now);
         // A write that reaches the store late must not replace the code of a newer request. The clocks of two requests
         // differ by up to a second.
         condition.push_str(" AND (attribute_not_exists(#code) OR #code.issue <= :latest)");
-        let purpose = issue.request.purpose();
-        let code = StoredCode {
-            issue: issue.id.clone(),
-            digest: issue.digest.as_str().to_owned(),
-            attempts: 0,
-            tried_by: None,
-            valid_until: now + code::VALID_FOR,
-            pending_until: now + code::PENDING_FOR,
-            user_id: issue.request.user(),
-            used_by: None,
-        };
         let code: AttributeValue =
-            serde_dynamo::to_attribute_value(code).map_err(|_| StoreError::Unreadable("a code"))?;
-        let longest = issue.limits.iter().map(|limit| limit.window).max().unwrap_or_default();
-        let mut update = self
+            serde_dynamo::to_attribute_value(StoredCode::new(issue.id, issue.digest, now))
+                .map_err(|_| StoreError::Unreadable("a code"))?;
+        let issued = self
             .client
             .update_item()
             .table_name(&self.tables.users)
             .set_key(Some(keys::phone_codes(issue.phone).into()))
+            .update_expression(format!("SET {set}, #code = :code, expires_at = :end"))
+            .condition_expression(condition)
             .set_expression_attribute_values(Some(values))
-            .expression_attribute_names("#code", purpose.as_str())
+            .expression_attribute_names("#code", Purpose::Login.as_str())
             .expression_attribute_values(":code", code)
             .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
-            .expression_attribute_values(":end", number((now + longest.max(code::PENDING_FOR)).timestamp()))
-            .update_expression(format!("SET {set}, #code = :code, expires_at = :end"))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        if let CodeRequest::ResendVerification(user) = issue.request {
-            condition.push_str(
-                " AND #code.user_id = :user AND #code.pending_until > :now \
-                 AND attribute_not_exists(#code.used_by)",
-            );
-            update = update
-                .expression_attribute_values(":user", number(user))
-                .expression_attribute_values(":now", number(now.timestamp_millis()));
-        }
-        let Err(error) = update.condition_expression(condition).send().await else { return Ok(()) };
-        let Some(item) = item_that_failed_condition(&error) else {
-            return Err(StoreError::from_sdk("UpdateItem", &error).into());
-        };
-        let admitted = rate_limit::request_ids(&item);
-        if admitted.contains(issue.id) {
-            // The write succeeded, but its response was lost and the SDK retried the write.
-            return Ok(());
-        }
-        if let CodeRequest::ResendVerification(user) = issue.request {
-            let pending = from_item::<Codes>(item)?.of(purpose).is_some_and(|code| {
-                code.user_id == Some(user) && code.pending_until > now && code.used_by.is_none()
-            });
-            if !pending {
-                return Err(VerificationError::NothingPending.into());
-            }
-        }
-        Err(Limited { retry_after: limit::retry_after(&admitted, issue.limits, now) }.into())
+            .expression_attribute_values(":end", number((now + limit::longest(issue.limits)).timestamp()))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .send()
+            .await;
+        let Err(error) = issued else { return Ok(()) };
+        admitted_after_all(&error, issue.limits, issue.id, now)
     }
 
-    /// Rolls back [`Store::issue_code`] when the message could not be sent.
-    ///
-    /// The code becomes void and no longer counts against the rate limit. If the user requested the code for a
-    /// verification that was already pending, the verification stays pending.
+    /// Rolls back [`Store::issue_code`] when the message could not be sent: the code becomes void and no longer counts
+    /// against the rate limit.
     pub async fn withdraw_code(&self, issue: &Issue<'_>) -> Result<(), StoreError> {
         // The first attempt assumes that no newer code was issued, which is nearly always true. If the
         // assumption is wrong, the condition fails and the error contains the current item.
@@ -179,27 +149,25 @@ impl Store {
         let mut retry = Retry::immediate("codes of a phone", rate_limit::release_attempts(issue.limits));
         loop {
             let Shift { set, condition, values } = rate_limit::release(issue.limits, position, issue.id);
-            let mut update = self
+            let (set, condition) = if is_current {
+                (format!("SET {set} REMOVE #code"), format!("{condition} AND #code.issue = :request"))
+            } else {
+                let is_other = "(attribute_not_exists(#code) OR #code.issue <> :request)";
+                (format!("SET {set}"), format!("{condition} AND {is_other}"))
+            };
+            let withdrawn = self
                 .client
                 .update_item()
                 .table_name(&self.tables.users)
                 .set_key(Some(keys::phone_codes(issue.phone).into()))
+                .update_expression(set)
+                .condition_expression(condition)
                 .set_expression_attribute_values(Some(values))
-                .expression_attribute_names("#code", issue.request.purpose().as_str())
-                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            update = match (is_current, issue.request) {
-                (true, CodeRequest::ResendVerification(_)) => update
-                    .update_expression(format!("SET {set}, #code.valid_until = :past"))
-                    .condition_expression(format!("{condition} AND #code.issue = :request"))
-                    .expression_attribute_values(":past", number(0)),
-                (true, _) => update
-                    .update_expression(format!("SET {set} REMOVE #code"))
-                    .condition_expression(format!("{condition} AND #code.issue = :request")),
-                (false, _) => update.update_expression(format!("SET {set}")).condition_expression(format!(
-                    "{condition} AND (attribute_not_exists(#code) OR #code.issue <> :request)"
-                )),
-            };
-            let Err(error) = update.send().await else { return Ok(()) };
+                .expression_attribute_names("#code", Purpose::Login.as_str())
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+                .send()
+                .await;
+            let Err(error) = withdrawn else { return Ok(()) };
             let Some(item) = item_that_failed_condition(&error) else {
                 return Err(StoreError::from_sdk("UpdateItem", &error));
             };
@@ -208,9 +176,7 @@ impl Store {
                 return Ok(());
             };
             position = found;
-            is_current = from_item::<Codes>(item)?
-                .of(issue.request.purpose())
-                .is_some_and(|code| code.issue == *issue.id);
+            is_current = from_item::<CodeItem>(item)?.login.is_some_and(|code| code.issue == *issue.id);
             retry.again().await?;
         }
     }
@@ -223,6 +189,10 @@ impl Store {
         attempt: &Attempt<'_>,
         now: DateTime<Utc>,
     ) -> Result<StoredCode, ReserveError> {
+        let (purpose, key) = match attempt.user {
+            None => (Purpose::Login, keys::phone_codes(attempt.phone)),
+            Some(user) => (Purpose::Verify, keys::verification(user)),
+        };
         let mut condition = "#code.attempts < :max AND #code.valid_until > :now \
                              AND attribute_not_exists(#code.used_by) \
                              AND (attribute_not_exists(#code.tried_by) OR #code.tried_by <> :nonce)"
@@ -231,34 +201,36 @@ impl Store {
             .client
             .update_item()
             .table_name(&self.tables.users)
-            .set_key(Some(keys::phone_codes(attempt.phone).into()))
+            .set_key(Some(key.into()))
             .update_expression("SET #code.attempts = #code.attempts + :one, #code.tried_by = :nonce")
-            .expression_attribute_names("#code", attempt.purpose.as_str())
+            .expression_attribute_names("#code", purpose.as_str())
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":nonce", text(attempt.nonce))
             .expression_attribute_values(":max", number(code::MAX_ATTEMPTS))
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        if let Some(user) = attempt.user {
-            condition.push_str(" AND #code.user_id = :user");
-            update = update.expression_attribute_values(":user", number(user));
+        if attempt.user.is_some() {
+            condition.push_str(" AND phone = :phone");
+            update = update.expression_attribute_values(":phone", text(attempt.phone.as_str()));
         }
         let error = match update.condition_expression(condition).send().await {
             Ok(updated) => {
                 let item = updated.attributes.unwrap_or_default();
-                return from_item::<Codes>(item)?.of(attempt.purpose).ok_or_else(|| WrongCode.into());
+                return from_item::<CodeItem>(item)?.of(purpose).ok_or_else(|| WrongCode.into());
             }
             Err(error) => error,
         };
         let Some(item) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error).into());
         };
-        let code = from_item::<Codes>(item)?.of(attempt.purpose).filter(|code| code.user_id == attempt.user);
-        match code {
+        let item: CodeItem = from_item(item)?;
+        if attempt.user.is_some() && item.phone.as_ref() != Some(attempt.phone) {
+            return Err(VerificationError::PhoneMismatch.into());
+        }
+        match item.of(purpose) {
             // The write succeeded, but its response was lost and the SDK retried the write.
             Some(code) if code.tried_by.as_deref() == Some(attempt.nonce) => Ok(code),
-            None if attempt.user.is_some() => Err(VerificationError::PhoneMismatch.into()),
             _ => Err(WrongCode.into()),
         }
     }
@@ -309,55 +281,47 @@ impl Store {
         condition_held("UpdateItem", restored).map(|_| ())
     }
 
-    /// Counts a message against the rate limit of the network that requested it.
-    pub async fn admit_address(
+    /// Counts a message against a rate limit of the network that requested it, or of the phone that gets it.
+    pub async fn admit(
         &self,
-        address: &Address,
-        limit: Limit,
+        counted: Counted<'_>,
+        limits: &[Limit],
         request_id: &str,
         now: DateTime<Utc>,
     ) -> Result<(), IssueError> {
-        let Shift { set, condition, values } = rate_limit::admit(&[limit], request_id, now);
+        let Shift { set, condition, values } = rate_limit::admit(limits, request_id, now);
         let admitted = self
             .client
             .update_item()
             .table_name(&self.tables.users)
-            .set_key(Some(keys::address_limit(address).into()))
+            .set_key(Some(counted.key().into()))
             .update_expression(format!("SET {set}, expires_at = :end"))
             .condition_expression(condition)
             .set_expression_attribute_values(Some(values))
-            .expression_attribute_values(":end", number((now + limit.window).timestamp()))
+            .expression_attribute_values(":end", number((now + limit::longest(limits)).timestamp()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
         let Err(error) = admitted else { return Ok(()) };
-        let Some(item) = item_that_failed_condition(&error) else {
-            return Err(StoreError::from_sdk("UpdateItem", &error).into());
-        };
-        let admitted = rate_limit::request_ids(&item);
-        if admitted.iter().any(|admitted| admitted == request_id) {
-            // The write succeeded, but its response was lost and the SDK retried the write.
-            return Ok(());
-        }
-        Err(Limited { retry_after: limit::retry_after(&admitted, &[limit], now) }.into())
+        admitted_after_all(&error, limits, request_id, now)
     }
 
-    /// Rolls back [`Store::admit_address`].
-    pub async fn release_address(
+    /// Rolls back [`Store::admit`].
+    pub async fn release(
         &self,
-        address: &Address,
-        limit: Limit,
+        counted: Counted<'_>,
+        limits: &[Limit],
         request_id: &str,
     ) -> Result<(), StoreError> {
         let mut position = 0;
-        let mut retry = Retry::immediate("rate limit of an address", rate_limit::release_attempts(&[limit]));
+        let mut retry = Retry::immediate("a rate limit", rate_limit::release_attempts(limits));
         loop {
-            let Shift { set, condition, values } = rate_limit::release(&[limit], position, request_id);
+            let Shift { set, condition, values } = rate_limit::release(limits, position, request_id);
             let released = self
                 .client
                 .update_item()
                 .table_name(&self.tables.users)
-                .set_key(Some(keys::address_limit(address).into()))
+                .set_key(Some(counted.key().into()))
                 .update_expression(format!("SET {set}"))
                 .condition_expression(condition)
                 .set_expression_attribute_values(Some(values))
@@ -376,4 +340,38 @@ impl Store {
             retry.again().await?;
         }
     }
+}
+
+/// Whose rate limit counts a message.
+#[derive(Debug, Clone, Copy)]
+pub enum Counted<'a> {
+    Address(&'a Address),
+    Phone(&'a Phone),
+}
+
+impl Counted<'_> {
+    fn key(self) -> Key {
+        match self {
+            Self::Address(address) => keys::address_limit(address),
+            Self::Phone(phone) => keys::phone_codes(phone),
+        }
+    }
+}
+
+/// Explains why a request was not admitted. Returns `Ok` if it was: the write succeeded, but its response was lost and the
+/// SDK retried the write.
+fn admitted_after_all(
+    error: &SdkError<UpdateItemError>,
+    limits: &[Limit],
+    request_id: &str,
+    now: DateTime<Utc>,
+) -> Result<(), IssueError> {
+    let Some(item) = item_that_failed_condition(error) else {
+        return Err(StoreError::from_sdk("UpdateItem", error).into());
+    };
+    let admitted = rate_limit::request_ids(&item);
+    if admitted.iter().any(|admitted| admitted == request_id) {
+        return Ok(());
+    }
+    Err(Limited { retry_after: limit::retry_after(&admitted, limits, now) }.into())
 }

@@ -5,9 +5,11 @@ mod names;
 mod phones;
 mod profiles;
 mod sessions;
+mod verifications;
 
-pub use codes::{Attempt, Issue, IssueError, ReserveError, StoredCode};
+pub use codes::{Attempt, Counted, Issue, IssueError, ReserveError, StoredCode};
 pub use phones::{ChangePhone, PhoneOwner};
 pub(super) use profiles::read_team;
 pub use profiles::{Changes, ChosenTeam, NewUser, RegisterError, RenameFailed, Renamed};
 pub use sessions::Session;
+pub use verifications::Verification;

@@ -1,16 +1,14 @@
 //! Owners of phones, and changes of a user's phone.
 
-use aws_sdk_dynamodb::types::{
-    AttributeValue, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
-};
+use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
 use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::codes::{self, ReserveError, SPENDABLE, StoredCode};
+use super::codes::{ReserveError, SPENDABLE, StoredCode};
 use crate::domain::code::{VerificationError, WrongCode};
-use crate::domain::{MAX_CLOCK_DIFFERENCE, Phone, Purpose, User, UserId, Username, limit};
-use crate::storage::condition::{item_that_failed_condition, item_that_failed_in_transaction};
+use crate::domain::{Phone, Purpose, User, UserId, Username};
+use crate::storage::condition::item_that_failed_in_transaction;
 use crate::storage::error::StoreError;
 use crate::storage::item::{number, text, to_item};
 use crate::storage::keys;
@@ -48,72 +46,6 @@ impl Store {
         self.get(&self.tables.users, keys::phone_owner(phone), Reads::Consistent).await
     }
 
-    /// Adds a phone to the user's `pending_phones`. When the user starts to verify another phone, the handler
-    /// cancels the verifications of the phones in this set.
-    pub async fn add_pending_phone(&self, user: UserId, phone: &Phone) -> Result<(), StoreError> {
-        self.update_pending_phones(user, "ADD", vec![phone.as_str().to_owned()]).await
-    }
-
-    /// Cancels a user's pending verifications of these phones. A retry after a crash completes the
-    /// cancellation. A verification that starts more than a second after `now` is not cancelled, because a write can
-    /// reach the store late.
-    pub async fn cancel_verifications(
-        &self,
-        user: UserId,
-        phones: &[&Phone],
-        now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        let mut ended = Vec::new();
-        for phone in phones {
-            let cancelled = self
-                .client
-                .update_item()
-                .table_name(&self.tables.users)
-                .set_key(Some(keys::phone_codes(phone).into()))
-                .update_expression("REMOVE #code")
-                .condition_expression("#code.user_id = :user AND #code.issue <= :latest")
-                .expression_attribute_names("#code", Purpose::Verify.as_str())
-                .expression_attribute_values(":user", number(user))
-                .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
-                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-                .send()
-                .await;
-            let is_newer = match cancelled {
-                Ok(_) => false,
-                Err(error) => match item_that_failed_condition(&error) {
-                    Some(item) => codes::is_verifying(item, user)?,
-                    None => return Err(StoreError::from_sdk("UpdateItem", &error)),
-                },
-            };
-            if !is_newer {
-                ended.push(phone.as_str().to_owned());
-            }
-        }
-        if ended.is_empty() {
-            return Ok(());
-        }
-        self.update_pending_phones(user, "DELETE", ended).await
-    }
-
-    async fn update_pending_phones(
-        &self,
-        user: UserId,
-        verb: &str,
-        phones: Vec<String>,
-    ) -> Result<(), StoreError> {
-        self.client
-            .update_item()
-            .table_name(&self.tables.users)
-            .set_key(Some(keys::profile(user).into()))
-            .update_expression(format!("{verb} pending_phones :phones"))
-            .condition_expression("attribute_exists(pk)")
-            .expression_attribute_values(":phones", AttributeValue::Ss(phones))
-            .send()
-            .await
-            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
-        Ok(())
-    }
-
     /// Spends the code and changes the user's phone, in one transaction.
     pub async fn change_phone(&self, change: &ChangePhone<'_>) -> Result<(), ReserveError> {
         let writes = self.phone_change_writes(change)?;
@@ -135,7 +67,7 @@ impl Store {
         let ChangePhone { user, phone, code, nonce } = change;
         let spend = Update::builder()
             .table_name(users)
-            .set_key(Some(keys::phone_codes(phone).into()))
+            .set_key(Some(keys::verification(user.id).into()))
             .update_expression("SET #code.used_by = :nonce")
             .condition_expression(SPENDABLE)
             .expression_attribute_names("#code", Purpose::Verify.as_str())
@@ -151,11 +83,10 @@ impl Store {
         let record = Update::builder()
             .table_name(users)
             .set_key(Some(keys::profile(user.id).into()))
-            .update_expression("SET phone = :new DELETE pending_phones :done")
+            .update_expression("SET phone = :new")
             .condition_expression("phone = :old AND username = :name")
             .expression_attribute_values(":old", text(user.phone.as_str()))
             .expression_attribute_values(":new", text(phone.as_str()))
-            .expression_attribute_values(":done", AttributeValue::Ss(vec![phone.as_str().to_owned()]))
             .expression_attribute_values(":name", text(user.username.as_str()))
             .build()?;
         let mut writes = vec![

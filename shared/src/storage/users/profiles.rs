@@ -1,6 +1,6 @@
 //! Profiles: registration, changes, renames and teams.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -38,8 +38,6 @@ struct ProfileItem {
     email: Option<Email>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     date_of_birth: Option<NaiveDate>,
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pending_phones: BTreeSet<Phone>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     primary_team: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -79,7 +77,6 @@ impl From<ProfileItem> for User {
             name: item.name,
             email: item.email,
             date_of_birth: item.date_of_birth,
-            pending_phones: item.pending_phones,
             primary_team: item.primary_team,
             other_teams: item.other_teams,
             username_locked_at: item.chat_since,
@@ -222,7 +219,6 @@ impl Store {
             name: None,
             email: None,
             date_of_birth: None,
-            pending_phones: BTreeSet::new(),
             primary_team: None,
             other_teams: Vec::new(),
             chat_since: None,

@@ -1,0 +1,122 @@
+//! Pending verifications of phones, one for each user.
+//!
+//! The code of a verification is in an item of the user, not of the phone. So another user who verifies the same phone does
+//! not replace it.
+
+use aws_sdk_dynamodb::types::ReturnValue;
+use chrono::serde::{ts_milliseconds, ts_seconds};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::codes::{IssueError, StoredCode};
+use crate::domain::code::{self, CodeDigest, VerificationError};
+use crate::domain::limit::{self, Limited};
+use crate::domain::{CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserId};
+use crate::storage::condition::condition_held;
+use crate::storage::error::StoreError;
+use crate::storage::item::{from_item, text, to_item};
+use crate::storage::keys;
+use crate::storage::store::{Reads, Store};
+
+/// The attribute with the code.
+const CODE: &str = Purpose::Verify.as_str();
+
+/// A user's verification of a phone.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Verification {
+    pub phone: Phone,
+    verify: StoredCode,
+    #[serde(with = "ts_milliseconds")]
+    pending_until: DateTime<Utc>,
+    #[serde(with = "ts_seconds")]
+    expires_at: DateTime<Utc>,
+}
+
+impl Verification {
+    /// Returns a verification whose code is not sent yet.
+    #[must_use]
+    pub fn new(phone: &Phone, issue: &CodeId, digest: &CodeDigest, now: DateTime<Utc>) -> Self {
+        let pending_until = now + code::PENDING_FOR;
+        let verify = StoredCode::new(issue, digest, now);
+        Self { phone: phone.clone(), verify, pending_until, expires_at: pending_until }
+    }
+
+    fn is_pending(&self, phone: &Phone, now: DateTime<Utc>) -> bool {
+        self.phone == *phone && self.pending_until > now && self.verify.used_by.is_none()
+    }
+}
+
+impl Store {
+    /// Checks that a user's verification of this phone is pending.
+    pub async fn require_pending_verification(
+        &self,
+        user: UserId,
+        phone: &Phone,
+        now: DateTime<Utc>,
+    ) -> Result<(), IssueError> {
+        // The verification may have begun a moment ago, so an eventually consistent read may miss it.
+        for reads in [Reads::Eventual, Reads::Consistent] {
+            let found: Option<Verification> =
+                self.get(&self.tables.users, keys::verification(user), reads).await?;
+            if found.is_some_and(|verification| verification.is_pending(phone, now)) {
+                return Ok(());
+            }
+        }
+        Err(VerificationError::NothingPending.into())
+    }
+
+    /// Stores a verification in place of the user's previous one, and returns that one. A write that reaches the store late
+    /// does not replace a newer verification.
+    pub async fn save_verification(
+        &self,
+        user: UserId,
+        new: &Verification,
+        now: DateTime<Utc>,
+    ) -> Result<Option<Verification>, IssueError> {
+        let saved = self
+            .client
+            .put_item()
+            .table_name(&self.tables.users)
+            .set_item(Some(to_item(keys::verification(user), new)?))
+            // The clocks of two requests differ by up to a second.
+            .condition_expression("attribute_not_exists(#code) OR #code.issue <= :latest")
+            .expression_attribute_names("#code", CODE)
+            .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
+            .return_values(ReturnValue::AllOld)
+            .send()
+            .await;
+        let before = saved.as_ref().ok().and_then(|saved| saved.attributes().cloned());
+        if !condition_held("PutItem", saved)? {
+            return Err(Limited { retry_after: MAX_CLOCK_DIFFERENCE }.into());
+        }
+        let before: Option<Verification> = before.map(from_item).transpose()?;
+        // If the response was lost and the SDK retried the write, the item before it is the new one.
+        Ok(before.filter(|before| before.verify.issue != new.verify.issue))
+    }
+
+    /// Rolls back [`Store::save_verification`] when the message could not be sent. `before` is what it returned.
+    pub async fn restore_verification(
+        &self,
+        user: UserId,
+        new: &Verification,
+        before: Option<&Verification>,
+    ) -> Result<(), StoreError> {
+        const IS_NEW: &str = "#code.issue = :issue";
+        let (table, key) = (&self.tables.users, keys::verification(user));
+        let issue = text(&new.verify.issue);
+        let restored = match before {
+            Some(before) => {
+                let put = self.client.put_item().table_name(table).set_item(Some(to_item(key, before)?));
+                let put = put.condition_expression(IS_NEW).expression_attribute_names("#code", CODE);
+                condition_held("PutItem", put.expression_attribute_values(":issue", issue).send().await)
+            }
+            None => {
+                let delete = self.client.delete_item().table_name(table).set_key(Some(key.into()));
+                let delete = delete.condition_expression(IS_NEW).expression_attribute_names("#code", CODE);
+                condition_held("DeleteItem", delete.expression_attribute_values(":issue", issue).send().await)
+            }
+        };
+        // If the condition fails, a newer verification has replaced this one.
+        restored.map(|_| ())
+    }
+}
