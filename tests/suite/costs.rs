@@ -160,9 +160,9 @@ async fn profile(app: &TestApp, alice: &User, all: &mut Measurements) {
     all.add(update, "another username", 200, (2.0, 8.0, 3), response);
 
     let response = alice.initiates_verification(NEW_PHONE).await;
-    all.add("POST /api/auth/verify-phone/initiate", "", 200, (2.0, 3.0, 4), response);
+    all.add("POST /api/auth/verify-phone/initiate", "", 200, (0.0, 3.0, 3), response);
     let response = alice.requests_new_code(NEW_PHONE).await;
-    all.add("POST /api/auth/resend-code", "", 200, (0.0, 2.0, 2), response);
+    all.add("POST /api/auth/resend-code", "", 200, (0.5, 3.0, 4), response);
     let response = alice.verifies_phone(NEW_PHONE, &app.sns.last_code(NEW_PHONE)).await;
     all.add("POST /api/auth/verify-phone", "another phone", 200, (1.0, 9.0, 3), response);
 }

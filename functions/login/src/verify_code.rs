@@ -1,14 +1,15 @@
 use futures_util::join;
 use touchline::api::Data;
 use touchline::api::login::{LoggedIn, LoginData, LoginInput, UserSummary, VerifyCode};
+use touchline::domain::code::NetworkDigest;
 use touchline::domain::username::{self, UsernameBase};
-use touchline::domain::{Phone, Token, Username};
+use touchline::domain::{Address, Phone, Token, Username};
 use touchline::flows::codes;
 use touchline::storage::users::{NewUser, PhoneOwner, RegisterError, ReserveError, Session, StoredCode};
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<VerifyCode>) -> Result<Reply<LoggedIn>, Error> {
-    Ok(log_in(&app, call.input).await?.into())
+    Ok(log_in(&app, call.input, call.address.as_ref()).await?.into())
 }
 
 struct CompletedLogin {
@@ -18,12 +19,13 @@ struct CompletedLogin {
 }
 
 /// Logs in with a phone and its code. The first login of a phone creates the user.
-pub async fn log_in(app: &App, input: LoginInput) -> Result<LoggedIn, Error> {
+pub async fn log_in(app: &App, input: LoginInput, address: Option<&Address>) -> Result<LoggedIn, Error> {
     let LoginInput { phone, code, username } = input;
     let wanted = username.map(|chosen| chosen.0);
-    let code = codes::check(app, &phone, None, &code).await?;
+    let code = codes::check_login(app, &phone, &code, address).await?;
+    let network = codes::network(app, &phone, address)?;
     let session = Session::starting(app.random.word(10), app.config.session_length, app.clock.now());
-    let login = complete_login(app, &phone, &code, wanted.as_ref(), &session).await?;
+    let login = complete_login(app, &phone, &code, wanted.as_ref(), &session, network.as_ref()).await?;
     let CompletedLogin { user, token, is_new_user } = login;
 
     let mut notices = Vec::new();
@@ -55,6 +57,7 @@ async fn complete_login(
     code: &StoredCode,
     wanted: Option<&Username>,
     session: &Session,
+    network: Option<&NetworkDigest>,
 ) -> Result<CompletedLogin, Error> {
     let nonce = app.random.word(16);
     let (owner, spent) = join!(app.store.phone_owner(phone), app.store.spend_code(phone, code, &nonce));
@@ -62,8 +65,8 @@ async fn complete_login(
         // If the store failed to spend the code, the code may be spent nevertheless.
         (Err(ReserveError::Store(error)), _) | (Ok(()), Err(error)) => Err(error.into()),
         (Err(error), _) => return Err(error.into()),
-        (Ok(()), Ok(Some(owner))) => start_session(app, owner, session).await,
-        (Ok(()), Ok(None)) => register(app, phone, wanted, session).await,
+        (Ok(()), Ok(Some(owner))) => start_session(app, phone, owner, session, network).await,
+        (Ok(()), Ok(None)) => register(app, phone, wanted, session, network).await,
     };
     if login.is_err()
         && let Err(error) = app.store.unspend_code(phone, code, &nonce).await
@@ -73,9 +76,26 @@ async fn complete_login(
     login
 }
 
-async fn start_session(app: &App, user: PhoneOwner, session: &Session) -> Result<CompletedLogin, Error> {
+async fn start_session(
+    app: &App,
+    phone: &Phone,
+    user: PhoneOwner,
+    session: &Session,
+    network: Option<&NetworkDigest>,
+) -> Result<CompletedLogin, Error> {
     let token = Token::new(user.user_id, app.random.bytes());
-    app.store.save_session(&token, session).await?;
+    let new = network.filter(|network| !user.networks.contains(network));
+    let remember = async {
+        match new {
+            Some(network) => app.store.add_network(phone, &user, network).await,
+            None => Ok(()),
+        }
+    };
+    let (saved, remembered) = join!(app.store.save_session(&token, session), remember);
+    saved?;
+    if let Err(error) = remembered {
+        tracing::warn!(%error, "cannot store the network of a login");
+    }
     Ok(CompletedLogin { user, token, is_new_user: false })
 }
 
@@ -85,17 +105,20 @@ async fn register(
     phone: &Phone,
     wanted: Option<&Username>,
     session: &Session,
+    network: Option<&NetworkDigest>,
 ) -> Result<CompletedLogin, Error> {
     let id = app.store.draw_user_id().await?;
     let token = Token::new(id, app.random.bytes());
     for username in username_candidates(app, wanted) {
-        let new = NewUser { id, phone, username: &username, token: &token, session };
+        let new = NewUser { id, phone, username: &username, token: &token, session, network };
         match app.store.register(&new, app.clock.now()).await {
             Ok(user) => {
                 return Ok(CompletedLogin { user: PhoneOwner::from(&user), token, is_new_user: true });
             }
             // A concurrent first login of the same phone won the race.
-            Err(RegisterError::PhoneOwned(owner)) => return start_session(app, owner, session).await,
+            Err(RegisterError::PhoneOwned(owner)) => {
+                return start_session(app, phone, owner, session, network).await;
+            }
             Err(RegisterError::NameTaken) => {}
             Err(RegisterError::Store(error)) => return Err(error.into()),
         }

@@ -71,13 +71,15 @@ mod tests {
 
     #[tokio::test]
     async fn rejected_requests_store_nothing() {
-        let (app, alice) = alice().await;
-        for _ in 0..5 {
-            alice.initiates_verification(NEW_PHONE).await.expect(200);
-        }
+        let app =
+            TestApp::serving(&[crate::router]).variable("CODES_PER_ADDRESS_PER_HOUR", "1").start().await;
+        let alice = app.user("alice").await;
+        let initiate =
+            |n: u32| alice.initiates_verification(&format!("+4477009{n:05}")).from_address("203.0.113.9");
+        initiate(555).await.expect(200);
         let stored = app.dump().await.len();
-        for _ in 0..20 {
-            alice.initiates_verification(NEW_PHONE).await.expect_error(429, "rate_limited");
+        for n in 600..620 {
+            initiate(n).await.expect_error(429, "rate_limited");
         }
         assert_eq!(app.dump().await.len(), stored);
     }

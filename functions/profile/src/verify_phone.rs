@@ -9,7 +9,7 @@ use crate::no_profile::NO_PROFILE;
 
 pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<Verified>>, Error> {
     let (phone, id) = (call.input.phone, call.caller.user);
-    let code = codes::check(&app, &phone, Some(id), &call.input.code).await?;
+    let code = codes::check_verification(&app, &phone, id, &call.input.code).await?;
     let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
     let nonce = app.random.word(16);
     app.store.change_phone(&ChangePhone { user: &user, phone: &phone, code: &code, nonce: &nonce }).await?;

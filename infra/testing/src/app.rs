@@ -350,6 +350,7 @@ impl NewUserBuilder {
             username: &Username::parse(&self.username).expect("the username is valid"),
             token: &token,
             session: &Session::starting(device.clone(), TimeDelta::days(30), now),
+            network: None,
         };
         app.store.register(&new, now).await.expect("the id and the username are free");
         let chat_id = format!("@{}:{}", self.username, app.config.chat.server);

@@ -18,9 +18,10 @@ endpoint! {
 endpoint! {
     /// Verify a code and log in
     ///
-    /// The first login of a phone number creates the user. Each code works once and allows 5 attempts.
+    /// The first login of a phone number creates the user. Each code works once. It allows 5 attempts
+    /// from the network that requested it, and 5 from all others together.
     VerifyCode: POST "/api/code/verify", in "login", by Anyone, LoginInput => LoggedIn,
-        errors [InvalidCode]
+        errors [InvalidCode, RateLimited]
 }
 
 endpoint! {
@@ -28,7 +29,7 @@ endpoint! {
     ///
     /// The same as `POST /api/code/verify`.
     Login: POST "/api/auth/login", in "login", by Anyone, LoginInput => LoggedIn,
-        errors [InvalidCode]
+        errors [InvalidCode, RateLimited]
 }
 
 endpoint! {

@@ -31,6 +31,14 @@ impl Address {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the IPv6 /48 that an IPv6 /64 is a part of. Some customers get a whole /48, so they have 65,536 networks. But
+    /// the /64 of many phones can be in one /48, so its limit is higher.
+    #[must_use]
+    pub fn wider(&self) -> Option<Self> {
+        let groups: Vec<&str> = self.0.strip_suffix("::/64")?.split(':').take(3).collect();
+        Some(Self(format!("{}::/48", groups.join(":"))))
+    }
 }
 
 #[cfg(test)]
@@ -53,5 +61,14 @@ mod tests {
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
         assert_eq!(of("203.0.113.9").unwrap(), "203.0.113.9");
+    }
+
+    #[test]
+    fn only_ipv6_networks_have_a_wider_one() {
+        let wider = |text: &str| Address::of(text.parse().unwrap()).unwrap().wider();
+        assert_eq!(wider("2001:db8:1:2::1").unwrap().as_str(), "2001:db8:1::/48");
+        assert_eq!(wider("2001:db8:1:2::1"), wider("2001:db8:1:ffff::1"));
+        assert_ne!(wider("2001:db8:1:2::1"), wider("2001:db8:2:2::1"));
+        assert_eq!(wider("203.0.113.9"), None);
     }
 }

@@ -4,15 +4,17 @@ use std::fmt;
 
 use chrono::TimeDelta;
 use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use super::{Field, Phone, Raw, Reason, UserId};
+use super::{Address, Field, Phone, Raw, Reason, UserId};
 
 /// How long a code is valid.
 pub const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
 
-/// How many times a user can try to enter a code.
+/// How many times a code can be entered from the network that requested it, and how many times from all other networks
+/// together. So a stranger cannot use up the attempts of the user.
 pub const MAX_ATTEMPTS: u32 = 5;
 
 /// How long a verification is pending after its last code was sent. While it is pending, the user can request
@@ -138,6 +140,30 @@ impl CodePepper {
             mac.update(&[0]);
         }
         CodeDigest(base16ct::lower::encode_string(&mac.finalize().into_bytes()))
+    }
+
+    /// Returns the HMAC of a network that asks for a code for `phone` or enters one.
+    #[must_use]
+    pub fn network(&self, phone: &Phone, address: &Address) -> NetworkDigest {
+        let mut mac = self.0.clone();
+        for part in ["network", phone.as_str(), address.as_str()] {
+            mac.update(part.as_bytes());
+            mac.update(&[0]);
+        }
+        // 64 bits are enough to compare a few networks of one phone.
+        NetworkDigest(base16ct::lower::encode_string(&mac.finalize().into_bytes()[..8]))
+    }
+}
+
+/// A network as it is stored with a phone: an HMAC, because a copy of the table must not reveal where a user was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NetworkDigest(String);
+
+impl NetworkDigest {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 

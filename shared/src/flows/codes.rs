@@ -1,13 +1,15 @@
 //! Sends and checks one-time codes, for login and phone verification.
 
+use std::slice;
+
 use chrono::{DateTime, Utc};
 
 use crate::api::Invalid;
-use crate::domain::code::{self, CodeRequest, WrongCode};
+use crate::domain::code::{self, CodeRequest, NetworkDigest, WrongCode};
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, CodePepper, OneTimeCode, Phone, Purpose, UserId, limit};
 use crate::storage::StoreError;
-use crate::storage::users::{Attempt, Counted, Issue, IssueError, StoredCode, Verification};
+use crate::storage::users::{Admission, Attempt, Counted, Issue, IssueError, StoredCode, Verification};
 use crate::{App, Error};
 
 /// Stores a new code, sends it and adds an entry to the SMS log. Returns how many seconds the code is valid.
@@ -28,20 +30,14 @@ pub async fn send(
     let id = limit::request_id(now, app.random.number());
     // Check the rate limit of the caller's network first, in a separate write: a caller over that limit must
     // not replace the code that is stored for the phone number.
-    let per_address = &[settings.per_address];
-    if let Some(address) = address {
-        app.store.admit(Counted::Address(address), per_address, &id, now).await?;
-    }
-    let release_address = async {
-        match address {
-            Some(address) => app.store.release(Counted::Address(address), per_address, &id).await,
-            None => Ok(()),
-        }
-    };
+    admit_address(app, address, &id, now).await?;
+    let release_address = release_address(app, address, &id, now);
     let code = OneTimeCode::from_number(app.random.below(1_000_000));
-    let digest = pepper(app)?.digest(phone, request.purpose(), &id, &code);
-    let issue = Issue { phone, id: &id, digest: &digest, limits: &settings.per_phone };
-    let undo = match store_code(app, request, &issue, now).await {
+    let pepper = pepper(app)?;
+    let digest = pepper.digest(phone, request.purpose(), &id, &code);
+    let network = address.map(|address| pepper.network(phone, address));
+    let issue = Issue { phone, id: &id, digest: &digest, network: network.as_ref() };
+    let undo = match store_code_within_limits(app, request, &issue, now).await {
         Ok(undo) => undo,
         Err(error) => {
             log_failure(release_address.await);
@@ -76,24 +72,82 @@ pub async fn send(
     }
 }
 
-/// What to restore if a stored code cannot be sent.
-enum Undo {
-    Login,
-    Verification { user: UserId, new: Verification, before: Option<Verification> },
+/// Counts a request for a code against the limits of its network, and of the IPv6 /48 that the network is a part of.
+async fn admit_address(
+    app: &App,
+    address: Option<&Address>,
+    id: &str,
+    now: DateTime<Utc>,
+) -> Result<(), Error> {
+    let (settings, Some(address)) = (&app.config.codes, address) else { return Ok(()) };
+    let admission = Admission::new(slice::from_ref(&settings.per_address));
+    app.store.admit(Counted::Address(address), admission, id, now).await?;
+    if let Some(wider) = address.wider()
+        && let Err(error) = app.store.count_in_hour(&wider, settings.per_wider_network, now).await
+    {
+        log_failure(app.store.release(Counted::Address(address), admission.depth, id).await);
+        return Err(error.into());
+    }
+    Ok(())
 }
 
-/// Stores a code, if the rate limit of its phone allows another message.
-async fn store_code(
+/// Rolls back [`admit_address`].
+async fn release_address(
+    app: &App,
+    address: Option<&Address>,
+    id: &str,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let Some(address) = address else { return Ok(()) };
+    if let Some(wider) = address.wider() {
+        app.store.release_in_hour(&wider, now).await?;
+    }
+    let depth = Admission::new(slice::from_ref(&app.config.codes.per_address)).depth;
+    app.store.release(Counted::Address(address), depth, id).await
+}
+
+/// What to restore if a stored code cannot be sent.
+enum Undo {
+    Login { depth: usize },
+    Verification { user: UserId, new: Verification, before: Option<Verification>, depth: usize },
+}
+
+/// Stores a code, if the rate limits of its phone allow another message. They allow more to a network from which the owner of
+/// the phone has logged in before.
+async fn store_code_within_limits(
     app: &App,
     request: CodeRequest,
     issue: &Issue<'_>,
     now: DateTime<Utc>,
 ) -> Result<Undo, IssueError> {
+    let settings = &app.config.codes;
+    let for_known = settings.per_phone_if_known();
+    let depth = limit::depth(&for_known);
+    let stored = store_code(app, request, issue, Admission { limits: &settings.per_phone, depth }, now).await;
+    match (stored, issue.network) {
+        (Err(IssueError::Limited(limited)), Some(network)) => {
+            // Every caller over the limit waits for this read, so its time does not tell who has an account.
+            if !app.store.is_known_network(issue.phone, network).await? {
+                return Err(limited.into());
+            }
+            store_code(app, request, issue, Admission { limits: &for_known, depth }, now).await
+        }
+        (stored, _) => stored,
+    }
+}
+
+async fn store_code(
+    app: &App,
+    request: CodeRequest,
+    issue: &Issue<'_>,
+    admission: Admission<'_>,
+    now: DateTime<Utc>,
+) -> Result<Undo, IssueError> {
     let (store, phone) = (&app.store, issue.phone);
     let user = match request {
         CodeRequest::Login => {
-            store.issue_code(issue, now).await?;
-            return Ok(Undo::Login);
+            store.issue_code(issue, admission, now).await?;
+            return Ok(Undo::Login { depth: admission.depth });
         }
         CodeRequest::StartVerification(user) => user,
         CodeRequest::ResendVerification(user) => {
@@ -101,12 +155,12 @@ async fn store_code(
             user
         }
     };
-    store.admit(Counted::Phone(phone), issue.limits, issue.id, now).await?;
+    store.admit(Counted::Phone(phone), admission, issue.id, now).await?;
     let new = Verification::new(phone, issue.id, issue.digest, now);
     match store.save_verification(user, &new, now).await {
-        Ok(before) => Ok(Undo::Verification { user, new, before }),
+        Ok(before) => Ok(Undo::Verification { user, new, before, depth: admission.depth }),
         Err(error) => {
-            log_failure(store.release(Counted::Phone(phone), issue.limits, issue.id).await);
+            log_failure(store.release(Counted::Phone(phone), admission.depth, issue.id).await);
             Err(error)
         }
     }
@@ -116,10 +170,10 @@ async fn store_code(
 /// that was pending before is pending again.
 async fn withdraw(app: &App, issue: &Issue<'_>, undo: Undo) -> Result<(), StoreError> {
     match undo {
-        Undo::Login => app.store.withdraw_code(issue).await,
-        Undo::Verification { user, new, before } => {
+        Undo::Login { depth } => app.store.withdraw_code(issue, depth).await,
+        Undo::Verification { user, new, before, depth } => {
             app.store.restore_verification(user, &new, before.as_ref()).await?;
-            app.store.release(Counted::Phone(issue.phone), issue.limits, issue.id).await
+            app.store.release(Counted::Phone(issue.phone), depth, issue.id).await
         }
     }
 }
@@ -131,20 +185,63 @@ fn log_failure(result: Result<(), StoreError>) {
     }
 }
 
-/// Compares a code with the stored code: that of the phone's login or, if there is a `user`, that of the user's verification of
-/// the phone. Each call uses up one of the stored code's attempts.
-pub async fn check(
+/// Compares a code with the login code of a phone. Each call uses up one of the code's attempts.
+///
+/// A network that did not request the code has attempts of its own, and can enter only so many wrong codes in an hour.
+/// Otherwise a stranger could use up the attempts of the user, or guess the codes of many users.
+pub async fn check_login(
     app: &App,
     phone: &Phone,
-    user: Option<UserId>,
+    code: &OneTimeCode,
+    address: Option<&Address>,
+) -> Result<StoredCode, Error> {
+    let (now, nonce) = (app.clock.now(), app.random.word(16));
+    let network = network(app, phone, address)?;
+    let attempt = Attempt { phone, user: None, network: network.as_ref(), nonce: &nonce };
+    if let Some(stored) = app.store.reserve_attempt(&attempt, now).await? {
+        return compare(app, phone, Purpose::Login, stored, code);
+    }
+    let id = limit::request_id(now, app.random.number());
+    let admission = Admission::new(slice::from_ref(&app.config.codes.wrong_per_address));
+    // The code counts as wrong before it is compared, so that concurrent guesses cannot exceed the limit.
+    if let Some(address) = address {
+        app.store.admit(Counted::WrongCodes(address), admission, &id, now).await?;
+    }
+    let stored = app.store.reserve_other_attempt(&attempt, now).await?;
+    let right = compare(app, phone, Purpose::Login, stored, code)?;
+    if let Some(address) = address {
+        log_failure(app.store.release(Counted::WrongCodes(address), admission.depth, &id).await);
+    }
+    Ok(right)
+}
+
+/// Compares a code with that of a user's verification of a phone. Each call uses up one of the code's attempts.
+pub async fn check_verification(
+    app: &App,
+    phone: &Phone,
+    user: UserId,
     code: &OneTimeCode,
 ) -> Result<StoredCode, Error> {
     let nonce = app.random.word(16);
-    let purpose = if user.is_some() { Purpose::Verify } else { Purpose::Login };
-    let attempt = Attempt { phone, user, nonce: &nonce };
+    let attempt = Attempt { phone, user: Some(user), network: None, nonce: &nonce };
     let stored = app.store.reserve_attempt(&attempt, app.clock.now()).await?;
+    compare(app, phone, Purpose::Verify, stored.ok_or(WrongCode)?, code)
+}
+
+fn compare(
+    app: &App,
+    phone: &Phone,
+    purpose: Purpose,
+    stored: StoredCode,
+    code: &OneTimeCode,
+) -> Result<StoredCode, Error> {
     let given = pepper(app)?.digest(phone, purpose, &stored.issue, code);
     if given.matches(&stored.digest) { Ok(stored) } else { Err(WrongCode.into()) }
+}
+
+/// Returns the network from which a login came, as it is stored with its phone.
+pub fn network(app: &App, phone: &Phone, address: Option<&Address>) -> Result<Option<NetworkDigest>, Error> {
+    address.map(|address| pepper(app).map(|pepper| pepper.network(phone, address))).transpose()
 }
 
 fn pepper(app: &App) -> Result<&CodePepper, Error> {

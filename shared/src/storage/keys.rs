@@ -5,7 +5,7 @@
 #[cfg(test)]
 mod tests;
 
-use chrono::NaiveDate;
+use chrono::{DateTime, NaiveDate, Utc};
 
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
@@ -79,6 +79,18 @@ pub fn owned_name(pk: &str) -> Option<Username> {
 #[must_use]
 pub fn address_limit(address: &Address) -> Key {
     key(format!("address#{}", address.as_str()), "limit")
+}
+
+/// Returns the key of the rate limit of a network that enters codes which another network requested.
+#[must_use]
+pub fn wrong_codes(address: &Address) -> Key {
+    key(format!("address#{}", address.as_str()), "wrong")
+}
+
+/// Returns the key of the number of requests of a network in a UTC hour.
+#[must_use]
+pub fn hour_limit(network: &Address, at: DateTime<Utc>) -> Key {
+    key(format!("address#{}", network.as_str()), format!("hour#{}", at.format("%Y-%m-%dT%H")))
 }
 
 /// Returns the key of the item that holds what a user did on a day, for a limit per day.

@@ -25,10 +25,9 @@ pub(super) struct Shift {
     pub values: HashMap<String, AttributeValue>,
 }
 
-/// Builds an update that inserts `request_id` as the newest id, if every limit admits the request. The
+/// Builds an update that inserts `request_id` as the newest of `depth` ids, if every limit admits the request. The
 /// condition also fails if the id is already recorded, so a retried write does not insert it twice.
-pub(super) fn admit(limits: &[Limit], request_id: &str, now: DateTime<Utc>) -> Shift {
-    let depth = limit::depth(limits);
+pub(super) fn admit(limits: &[Limit], depth: usize, request_id: &str, now: DateTime<Utc>) -> Shift {
     let mut values = HashMap::from([(":request".into(), text(request_id))]);
     let mut set = "m0 = :request".to_owned();
     for position in 1..depth {
@@ -49,9 +48,9 @@ pub(super) fn admit(limits: &[Limit], request_id: &str, now: DateTime<Utc>) -> S
     Shift { set, condition, values }
 }
 
-/// Builds an update that removes `request_id` from `position` and moves each older id one position closer to `m0`.
-pub(super) fn release(limits: &[Limit], position: usize, request_id: &str) -> Shift {
-    let depth = limit::depth(limits);
+/// Builds an update that removes `request_id` from `position` and moves each older one of `depth` ids one position closer
+/// to `m0`.
+pub(super) fn release(depth: usize, position: usize, request_id: &str) -> Shift {
     let mut set = String::new();
     for to in position..depth - 1 {
         let _ = write!(set, "m{to} = if_not_exists(m{}, :never), ", to + 1);
@@ -67,8 +66,8 @@ pub(super) fn release(limits: &[Limit], position: usize, request_id: &str) -> Sh
 /// Returns the maximum number of attempts to release an id. An attempt fails if the id is no longer at the expected
 /// position: each concurrent admission or release can move the id by one position. The maximum allows for twice as
 /// many moves as there are positions.
-pub(super) fn release_attempts(limits: &[Limit]) -> u32 {
-    u32::try_from(2 * limit::depth(limits) + 1).unwrap_or(u32::MAX)
+pub(super) fn release_attempts(depth: usize) -> u32 {
+    u32::try_from(2 * depth + 1).unwrap_or(u32::MAX)
 }
 
 /// Returns the request ids that an item holds, newest first. An attribute without a request id appears as
@@ -88,7 +87,7 @@ mod tests {
 
     #[test]
     fn an_admission_shifts_the_recorded_requests_and_checks_each_limit() {
-        let shift = admit(&LIMITS, "x", DateTime::from_timestamp(1_763_000_000, 0).unwrap());
+        let shift = admit(&LIMITS, 3, "x", DateTime::from_timestamp(1_763_000_000, 0).unwrap());
         assert_eq!(
             shift.set,
             "m0 = :request, m1 = if_not_exists(m0, :never), m2 = if_not_exists(m1, :never)"
@@ -105,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_release_fills_the_gap_with_the_next_older_id() {
-        assert_eq!(release(&LIMITS, 1, "x").set, "m1 = if_not_exists(m2, :never), m2 = :never");
-        assert_eq!(release(&LIMITS, 2, "x").set, "m2 = :never");
+        assert_eq!(release(3, 1, "x").set, "m1 = if_not_exists(m2, :never), m2 = :never");
+        assert_eq!(release(3, 2, "x").set, "m2 = :never");
     }
 }

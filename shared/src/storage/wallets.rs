@@ -103,7 +103,8 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<Wallet, AdmitError> {
         let limits = [limit];
-        let Shift { set, condition, values } = rate_limit::admit(&limits, request_id, now);
+        let Shift { set, condition, values } =
+            rate_limit::admit(&limits, limit::depth(&limits), request_id, now);
         let admitted = self
             .client
             .update_item()

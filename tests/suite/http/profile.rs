@@ -43,8 +43,10 @@ async fn a_phone_is_verified_by_the_latest_code_sent_to_it() {
 }
 
 #[tokio::test]
-async fn verifying_the_phone_of_another_user_is_422() {
+async fn the_right_code_tells_that_the_phone_belongs_to_another_user() {
     let app = HttpApi::under_test();
     let (alice, bob) = (app.user("alice").await, app.user("bob").await);
-    alice.initiates_verification(&bob.phone).await.expect_error(422, "phone_taken");
+    alice.initiates_verification(&bob.phone).await.expect(200);
+    let code = app.last_code(&bob.phone).await;
+    alice.verifies_phone(&bob.phone, &code).await.expect_error(422, "phone_taken");
 }

@@ -263,3 +263,67 @@ async fn a_retried_write_does_not_overwrite_a_newer_code() {
     }
     caller.requests_code(PHONE).await.expect_error(429, "rate_limited");
 }
+
+/// Otherwise a stranger could keep the owner of a phone from logging in, with ten requests a day.
+#[tokio::test]
+async fn a_stranger_cannot_use_up_the_codes_of_a_user_who_logs_in_from_a_known_network() {
+    let (app, caller) = anonymous().await;
+    caller.requests_code(PHONE).from_address(ADDRESS).await.expect(200);
+    caller.verifies_code(PHONE, &app.sns.last_code(PHONE)).from_address(ADDRESS).await.expect(200);
+    app.clock.advance(TimeDelta::days(30));
+    let stranger = |n: u32| caller.requests_code(PHONE).from_address(&format!("198.51.100.{n}"));
+    for n in 0..10 {
+        stranger(n).await.expect(200);
+        app.clock.advance(TimeDelta::minutes(3));
+    }
+    for n in 10..20 {
+        stranger(n).await.expect_error(429, "rate_limited");
+    }
+    for _ in 0..3 {
+        caller.requests_code(PHONE).from_address(ADDRESS).await.expect(200);
+        stranger(20).await.expect_error(429, "rate_limited");
+    }
+    caller.verifies_code(PHONE, &app.sns.last_code(PHONE)).from_address(ADDRESS).await.expect(200);
+    caller.requests_code(PHONE).from_address(ADDRESS).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn only_the_last_eight_networks_of_a_user_are_known() {
+    let app = TestApp::serving(&[crate::router]).variable("CODES_PER_10_MINUTES", "1").start().await;
+    let caller = app.anonymous();
+    let network = |n: u32| format!("203.0.113.{n}");
+    for n in 0..9 {
+        caller.requests_code(PHONE).from_address(&network(n)).await.expect(200);
+        caller.verifies_code(PHONE, &app.sns.last_code(PHONE)).from_address(&network(n)).await.expect(200);
+        app.clock.advance(TimeDelta::hours(3));
+    }
+    app.clock.advance(TimeDelta::days(1));
+    caller.requests_code(PHONE).from_address(&network(50)).await.expect(200);
+    caller.requests_code(PHONE).from_address(&network(0)).await.expect_error(429, "rate_limited");
+    caller.requests_code(PHONE).from_address(&network(1)).await.expect(200);
+}
+
+#[tokio::test]
+async fn all_networks_of_an_ipv6_48_share_a_higher_limit() {
+    let app = TestApp::serving(&[crate::router]).variable("CODES_PER_IPV6_48_PER_HOUR", "3").start().await;
+    let request_from = |address: &str, n: u32| {
+        app.anonymous().requests_code(&format!("+4477009{n:05}")).from_address(address)
+    };
+    for n in 0..3 {
+        request_from(&format!("2001:db8:1:{n}::1"), n).await.expect(200);
+    }
+    let response = request_from("2001:db8:1:9::1", 3).await;
+    response.expect_error(429, "rate_limited");
+    assert_eq!(response.header("retry-after"), Some("3600"), "from noon until one o'clock");
+    request_from("2001:db8:2:9::1", 3).await.expect(200);
+    app.sns.reject();
+    app.clock.advance(TimeDelta::hours(1));
+    // Requests without a message do not count.
+    for n in 10..15 {
+        request_from("2001:db8:1:9::1", n).await.expect_error(503, "sms_unavailable");
+    }
+    app.sns.accept();
+    for n in 20..23 {
+        request_from("2001:db8:1:9::1", n).await.expect(200);
+    }
+}

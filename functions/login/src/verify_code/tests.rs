@@ -172,7 +172,7 @@ async fn twenty_concurrent_requests_spend_a_code_once() {
     let (app, caller) = anonymous().await;
     let code = OneTimeCode::parse(&caller.receives_code(PHONE).await).unwrap();
     let phone = Phone::parse(PHONE).unwrap();
-    let stored = codes::check(&app, &phone, None, &code).await.unwrap();
+    let stored = codes::check_login(&app, &phone, &code, None).await.unwrap();
     let spent = concurrently(20, |n| {
         let (app, phone, stored) = (app.clone(), phone.clone(), stored.clone());
         async move { app.store.spend_code(&phone, &stored, &format!("request {n}")).await.is_ok() }
@@ -203,7 +203,7 @@ async fn twenty_concurrent_first_logins_of_a_phone_create_one_user() {
         async move {
             let phone = Phone::parse(PHONE).unwrap();
             let session = Session::starting("DEVICE".into(), TimeDelta::days(30), app.clock.now());
-            let login = super::register(&app, &phone, None, &session).await.unwrap();
+            let login = super::register(&app, &phone, None, &session, None).await.unwrap();
             assert!(app.store.session(&login.token).await.unwrap().is_some());
             assert_eq!(login.token.user(), login.user.user_id);
             login.user.user_id
@@ -335,4 +335,80 @@ async fn login_and_logout_work_while_the_homeserver_is_down() {
     let user = app.with_token(login["data"]["token"].as_str().unwrap());
     user.logs_out().await.expect(200);
     user.logs_out().await.expect_error(401, "token_invalid");
+}
+
+const HOME: &str = "203.0.113.9";
+const ELSEWHERE: &str = "198.51.100.7";
+
+#[tokio::test]
+async fn a_stranger_cannot_use_up_the_attempts_of_the_user() {
+    let (app, caller) = anonymous().await;
+    caller.requests_code(PHONE).from_address(HOME).await.expect(200);
+    let code = app.sns.last_code(PHONE);
+    let stranger = |n: u32| format!("198.51.100.{n}");
+    for n in 0..20 {
+        let attempt = caller.verifies_code(PHONE, &wrong(&code)).from_address(&stranger(n));
+        attempt.await.expect_error(401, "invalid_code");
+    }
+    // Five attempts of strangers were compared. No more are, not even right ones.
+    let attempt = caller.verifies_code(PHONE, &code).from_address(ELSEWHERE);
+    attempt.await.expect_error(401, "invalid_code");
+    for _ in 0..4 {
+        let attempt = caller.verifies_code(PHONE, &wrong(&code)).from_address(HOME);
+        attempt.await.expect_error(401, "invalid_code");
+    }
+    caller.verifies_code(PHONE, &code).from_address(HOME).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_code_has_five_attempts_from_its_network() {
+    let (app, caller) = anonymous().await;
+    caller.requests_code(PHONE).from_address(HOME).await.expect(200);
+    let code = app.sns.last_code(PHONE);
+    for _ in 0..5 {
+        let attempt = caller.verifies_code(PHONE, &wrong(&code)).from_address(HOME);
+        attempt.await.expect_error(401, "invalid_code");
+    }
+    caller.verifies_code(PHONE, &code).from_address(HOME).await.expect_error(401, "invalid_code");
+}
+
+#[tokio::test]
+async fn a_user_can_request_a_code_at_home_and_enter_it_elsewhere() {
+    let (app, caller) = anonymous().await;
+    caller.requests_code(PHONE).from_address(HOME).await.expect(200);
+    let code = app.sns.last_code(PHONE);
+    caller.verifies_code(PHONE, &code).from_address(ELSEWHERE).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_network_can_enter_only_so_many_wrong_codes_of_others_in_an_hour() {
+    let app = TestApp::serving(&[crate::router])
+        .variable("WRONG_CODES_PER_ADDRESS_PER_HOUR", "3")
+        .variable("CODES_PER_ADDRESS_PER_HOUR", "40")
+        .start()
+        .await;
+    let caller = app.anonymous();
+    let phone = |n: usize| format!("+44770090{n:04}");
+    for n in 0..9 {
+        caller.requests_code(&phone(n)).from_address(HOME).await.expect(200);
+    }
+    // Right codes do not count.
+    for n in 0..4 {
+        let code = app.sns.last_code(&phone(n));
+        caller.verifies_code(&phone(n), &code).from_address(ELSEWHERE).await.expect(200);
+    }
+    for n in 4..7 {
+        let guess = wrong(&app.sns.last_code(&phone(n)));
+        let attempt = caller.verifies_code(&phone(n), &guess).from_address(ELSEWHERE);
+        attempt.await.expect_error(401, "invalid_code");
+    }
+    let code = app.sns.last_code(&phone(7));
+    let response = caller.verifies_code(&phone(7), &code).from_address(ELSEWHERE).await;
+    response.expect_error(429, "rate_limited");
+    assert_eq!(response.header("retry-after"), Some("3600"));
+    caller.verifies_code(&phone(7), &code).from_address(HOME).await.expect(200);
+    app.clock.advance(TimeDelta::hours(1));
+    caller.requests_code(&phone(8)).from_address(HOME).await.expect(200);
+    let code = app.sns.last_code(&phone(8));
+    caller.verifies_code(&phone(8), &code).from_address(ELSEWHERE).await.expect(200);
 }

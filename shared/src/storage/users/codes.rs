@@ -7,7 +7,7 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::code::{self, CodeDigest, VerificationError, WrongCode};
+use crate::domain::code::{self, CodeDigest, NetworkDigest, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
 use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserId};
 use crate::storage::condition::{condition_held, item_that_failed_condition};
@@ -18,13 +18,48 @@ use crate::storage::keys;
 use crate::storage::rate_limit::{self, Shift};
 use crate::storage::store::Store;
 
+/// Whose attempts to enter a code are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempts {
+    /// Those of the network that requested the code.
+    Requester,
+    /// Those of all other networks together.
+    Others,
+}
+
+impl Attempts {
+    fn counter(self) -> &'static str {
+        match self {
+            Self::Requester => "attempts",
+            Self::Others => "other_attempts",
+        }
+    }
+}
+
 /// A new login code. It is stored first and sent afterwards.
 #[derive(Debug)]
 pub struct Issue<'a> {
     pub phone: &'a Phone,
     pub id: &'a CodeId,
     pub digest: &'a CodeDigest,
+    /// The network that requests the code. `None` for loopback.
+    pub network: Option<&'a NetworkDigest>,
+}
+
+/// A register of the latest requests, and the limits that a request must keep.
+#[derive(Debug, Clone, Copy)]
+pub struct Admission<'a> {
     pub limits: &'a [Limit],
+    /// The number of requests that the register holds. Larger than the limits need if other requests have higher limits.
+    pub depth: usize,
+}
+
+impl<'a> Admission<'a> {
+    /// Returns an admission to a register for these limits alone.
+    #[must_use]
+    pub fn new(limits: &'a [Limit]) -> Self {
+        Self { limits, depth: limit::depth(limits) }
+    }
 }
 
 /// One attempt to enter a code.
@@ -33,6 +68,8 @@ pub struct Attempt<'a> {
     pub phone: &'a Phone,
     /// The user who verifies the phone. `None` for a login, whose code belongs to no user.
     pub user: Option<UserId>,
+    /// The network from which a login code is entered. `None` for loopback, and for a verification.
+    pub network: Option<&'a NetworkDigest>,
     /// A text that identifies this attempt, so that a retried write is recognised.
     pub nonce: &'a str,
 }
@@ -63,6 +100,11 @@ pub struct StoredCode {
     pub issue: CodeId,
     pub digest: String,
     attempts: u32,
+    /// The attempts from networks that did not request the code.
+    #[serde(default)]
+    other_attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    network: Option<NetworkDigest>,
     /// The nonce of the latest attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tried_by: Option<String>,
@@ -75,11 +117,18 @@ pub struct StoredCode {
 
 impl StoredCode {
     /// Returns a code that nobody has tried to enter.
-    pub(super) fn new(issue: &CodeId, digest: &CodeDigest, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(
+        issue: &CodeId,
+        digest: &CodeDigest,
+        network: Option<&NetworkDigest>,
+        now: DateTime<Utc>,
+    ) -> Self {
         Self {
             issue: issue.clone(),
             digest: digest.as_str().to_owned(),
             attempts: 0,
+            other_attempts: 0,
+            network: network.cloned(),
             tried_by: None,
             valid_until: now + code::VALID_FOR,
             used_by: None,
@@ -112,13 +161,18 @@ pub(super) const SPENDABLE: &str =
 
 impl Store {
     /// Stores a login code in place of the phone's previous one, if the phone's rate limits allow another message.
-    pub async fn issue_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), IssueError> {
-        let Shift { set, mut condition, values } = rate_limit::admit(issue.limits, issue.id, now);
+    pub async fn issue_code(
+        &self,
+        issue: &Issue<'_>,
+        Admission { limits, depth }: Admission<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<(), IssueError> {
+        let Shift { set, mut condition, values } = rate_limit::admit(limits, depth, issue.id, now);
         // A write that reaches the store late must not replace the code of a newer request. The clocks of two requests
         // differ by up to a second.
         condition.push_str(" AND (attribute_not_exists(#code) OR #code.issue <= :latest)");
         let code: AttributeValue =
-            serde_dynamo::to_attribute_value(StoredCode::new(issue.id, issue.digest, now))
+            serde_dynamo::to_attribute_value(StoredCode::new(issue.id, issue.digest, issue.network, now))
                 .map_err(|_| StoreError::Unreadable("a code"))?;
         let issued = self
             .client
@@ -131,24 +185,24 @@ impl Store {
             .expression_attribute_names("#code", Purpose::Login.as_str())
             .expression_attribute_values(":code", code)
             .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
-            .expression_attribute_values(":end", number((now + limit::longest(issue.limits)).timestamp()))
+            .expression_attribute_values(":end", number((now + limit::longest(limits)).timestamp()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
         let Err(error) = issued else { return Ok(()) };
-        admitted_after_all(&error, issue.limits, issue.id, now)
+        admitted_after_all(&error, limits, issue.id, now)
     }
 
     /// Rolls back [`Store::issue_code`] when the message could not be sent: the code becomes void and no longer counts
     /// against the rate limit.
-    pub async fn withdraw_code(&self, issue: &Issue<'_>) -> Result<(), StoreError> {
+    pub async fn withdraw_code(&self, issue: &Issue<'_>, depth: usize) -> Result<(), StoreError> {
         // The first attempt assumes that no newer code was issued, which is nearly always true. If the
         // assumption is wrong, the condition fails and the error contains the current item.
         let mut position = 0;
         let mut is_current = true;
-        let mut retry = Retry::immediate("codes of a phone", rate_limit::release_attempts(issue.limits));
+        let mut retry = Retry::immediate("codes of a phone", rate_limit::release_attempts(depth));
         loop {
-            let Shift { set, condition, values } = rate_limit::release(issue.limits, position, issue.id);
+            let Shift { set, condition, values } = rate_limit::release(depth, position, issue.id);
             let (set, condition) = if is_current {
                 (format!("SET {set} REMOVE #code"), format!("{condition} AND #code.issue = :request"))
             } else {
@@ -181,19 +235,38 @@ impl Store {
         }
     }
 
-    /// Uses up one attempt to enter a code and returns the stored code for comparison.
+    /// Uses up one attempt to enter a code and returns the stored code for comparison. Does nothing and returns `None` if
+    /// another network requested the code.
     ///
     /// The attempt is counted before the comparison, so that concurrent guesses cannot share one attempt.
     pub async fn reserve_attempt(
         &self,
         attempt: &Attempt<'_>,
         now: DateTime<Utc>,
+    ) -> Result<Option<StoredCode>, ReserveError> {
+        self.reserve(attempt, Attempts::Requester, now).await
+    }
+
+    /// Uses up one of the attempts that other networks than that of the code's request have together.
+    pub async fn reserve_other_attempt(
+        &self,
+        attempt: &Attempt<'_>,
+        now: DateTime<Utc>,
     ) -> Result<StoredCode, ReserveError> {
+        self.reserve(attempt, Attempts::Others, now).await?.ok_or_else(|| WrongCode.into())
+    }
+
+    async fn reserve(
+        &self,
+        attempt: &Attempt<'_>,
+        attempts: Attempts,
+        now: DateTime<Utc>,
+    ) -> Result<Option<StoredCode>, ReserveError> {
         let (purpose, key) = match attempt.user {
             None => (Purpose::Login, keys::phone_codes(attempt.phone)),
             Some(user) => (Purpose::Verify, keys::verification(user)),
         };
-        let mut condition = "#code.attempts < :max AND #code.valid_until > :now \
+        let mut condition = "#code.#counter < :max AND #code.valid_until > :now \
                              AND attribute_not_exists(#code.used_by) \
                              AND (attribute_not_exists(#code.tried_by) OR #code.tried_by <> :nonce)"
             .to_owned();
@@ -202,8 +275,9 @@ impl Store {
             .update_item()
             .table_name(&self.tables.users)
             .set_key(Some(key.into()))
-            .update_expression("SET #code.attempts = #code.attempts + :one, #code.tried_by = :nonce")
+            .update_expression("SET #code.#counter = #code.#counter + :one, #code.tried_by = :nonce")
             .expression_attribute_names("#code", purpose.as_str())
+            .expression_attribute_names("#counter", attempts.counter())
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":nonce", text(attempt.nonce))
             .expression_attribute_values(":max", number(code::MAX_ATTEMPTS))
@@ -214,10 +288,18 @@ impl Store {
             condition.push_str(" AND phone = :phone");
             update = update.expression_attribute_values(":phone", text(attempt.phone.as_str()));
         }
+        if attempts == Attempts::Requester {
+            if let Some(network) = attempt.network {
+                condition.push_str(" AND #code.network = :network");
+                update = update.expression_attribute_values(":network", text(network.as_str()));
+            } else {
+                condition.push_str(" AND attribute_not_exists(#code.network)");
+            }
+        }
         let error = match update.condition_expression(condition).send().await {
             Ok(updated) => {
                 let item = updated.attributes.unwrap_or_default();
-                return from_item::<CodeItem>(item)?.of(purpose).ok_or_else(|| WrongCode.into());
+                return Ok(from_item::<CodeItem>(item)?.of(purpose));
             }
             Err(error) => error,
         };
@@ -230,7 +312,10 @@ impl Store {
         }
         match item.of(purpose) {
             // The write succeeded, but its response was lost and the SDK retried the write.
-            Some(code) if code.tried_by.as_deref() == Some(attempt.nonce) => Ok(code),
+            Some(code) if code.tried_by.as_deref() == Some(attempt.nonce) => Ok(Some(code)),
+            Some(code) if attempts == Attempts::Requester && code.network.as_ref() != attempt.network => {
+                Ok(None)
+            }
             _ => Err(WrongCode.into()),
         }
     }
@@ -285,11 +370,11 @@ impl Store {
     pub async fn admit(
         &self,
         counted: Counted<'_>,
-        limits: &[Limit],
+        Admission { limits, depth }: Admission<'_>,
         request_id: &str,
         now: DateTime<Utc>,
     ) -> Result<(), IssueError> {
-        let Shift { set, condition, values } = rate_limit::admit(limits, request_id, now);
+        let Shift { set, condition, values } = rate_limit::admit(limits, depth, request_id, now);
         let admitted = self
             .client
             .update_item()
@@ -310,13 +395,13 @@ impl Store {
     pub async fn release(
         &self,
         counted: Counted<'_>,
-        limits: &[Limit],
+        depth: usize,
         request_id: &str,
     ) -> Result<(), StoreError> {
         let mut position = 0;
-        let mut retry = Retry::immediate("a rate limit", rate_limit::release_attempts(limits));
+        let mut retry = Retry::immediate("a rate limit", rate_limit::release_attempts(depth));
         loop {
-            let Shift { set, condition, values } = rate_limit::release(limits, position, request_id);
+            let Shift { set, condition, values } = rate_limit::release(depth, position, request_id);
             let released = self
                 .client
                 .update_item()
@@ -346,6 +431,8 @@ impl Store {
 #[derive(Debug, Clone, Copy)]
 pub enum Counted<'a> {
     Address(&'a Address),
+    /// The codes that a network enters although another network requested them.
+    WrongCodes(&'a Address),
     Phone(&'a Phone),
 }
 
@@ -353,6 +440,7 @@ impl Counted<'_> {
     fn key(self) -> Key {
         match self {
             Self::Address(address) => keys::address_limit(address),
+            Self::WrongCodes(address) => keys::wrong_codes(address),
             Self::Phone(phone) => keys::phone_codes(phone),
         }
     }

@@ -7,7 +7,7 @@ mod profiles;
 mod sessions;
 mod verifications;
 
-pub use codes::{Attempt, Counted, Issue, IssueError, ReserveError, StoredCode};
+pub use codes::{Admission, Attempt, Counted, Issue, IssueError, ReserveError, StoredCode};
 pub use phones::{ChangePhone, PhoneOwner};
 pub(super) use profiles::read_team;
 pub use profiles::{Changes, ChosenTeam, NewUser, RegisterError, RenameFailed, Renamed};

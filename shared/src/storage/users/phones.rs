@@ -1,14 +1,14 @@
 //! Owners of phones, and changes of a user's phone.
 
-use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
 use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::codes::{ReserveError, SPENDABLE, StoredCode};
-use crate::domain::code::{VerificationError, WrongCode};
+use crate::domain::code::{NetworkDigest, VerificationError, WrongCode};
 use crate::domain::{Phone, Purpose, User, UserId, Username};
-use crate::storage::condition::item_that_failed_in_transaction;
+use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
 use crate::storage::error::StoreError;
 use crate::storage::item::{number, text, to_item};
 use crate::storage::keys;
@@ -22,11 +22,18 @@ pub struct PhoneOwner {
     pub username: Username,
     #[serde(with = "ts_milliseconds")]
     pub created_at: DateTime<Utc>,
+    /// The networks from which the owner has logged in, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<NetworkDigest>,
 }
+
+/// How many networks of a phone are stored. Most people log in from few.
+const MAX_NETWORKS: usize = 8;
 
 impl From<&User> for PhoneOwner {
     fn from(user: &User) -> Self {
-        Self { user_id: user.id, username: user.username.clone(), created_at: user.created_at }
+        let networks = Vec::new();
+        Self { user_id: user.id, username: user.username.clone(), created_at: user.created_at, networks }
     }
 }
 
@@ -44,6 +51,37 @@ impl Store {
     /// the phone's previous owner.
     pub async fn phone_owner(&self, phone: &Phone) -> Result<Option<PhoneOwner>, StoreError> {
         self.get(&self.tables.users, keys::phone_owner(phone), Reads::Consistent).await
+    }
+
+    /// Returns whether the owner of a phone has logged in from this network before. Eventually consistent.
+    pub async fn is_known_network(&self, phone: &Phone, network: &NetworkDigest) -> Result<bool, StoreError> {
+        let owner: Option<PhoneOwner> =
+            self.get(&self.tables.users, keys::phone_owner(phone), Reads::Eventual).await?;
+        Ok(owner.is_some_and(|owner| owner.networks.contains(network)))
+    }
+
+    /// Stores that the owner of a phone has logged in from this network. Forgets the oldest network if there are too many.
+    pub async fn add_network(
+        &self,
+        phone: &Phone,
+        owner: &PhoneOwner,
+        network: &NetworkDigest,
+    ) -> Result<(), StoreError> {
+        let kept = owner.networks.len().saturating_sub(MAX_NETWORKS - 1);
+        let networks = owner.networks[kept..].iter().chain([network]);
+        let networks = networks.map(|network| text(network.as_str())).collect();
+        let added = self
+            .client
+            .update_item()
+            .table_name(&self.tables.users)
+            .set_key(Some(keys::phone_owner(phone).into()))
+            .update_expression("SET networks = :networks")
+            .condition_expression("user_id = :user")
+            .expression_attribute_values(":networks", AttributeValue::L(networks))
+            .expression_attribute_values(":user", number(owner.user_id))
+            .send()
+            .await;
+        condition_held("UpdateItem", added).map(|_| ())
     }
 
     /// Spends the code and changes the user's phone, in one transaction.

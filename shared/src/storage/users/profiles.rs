@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::names::NameOwner;
 use super::phones::PhoneOwner;
 use super::sessions::Session;
+use crate::domain::code::NetworkDigest;
 use crate::domain::profile::{Person, RenameError};
 use crate::domain::{Email, MAX_CLOCK_DIFFERENCE, Name, Phone, Token, User, UserId, Username};
 use crate::storage::condition::{
@@ -92,6 +93,8 @@ pub struct NewUser<'a> {
     pub username: &'a Username,
     pub token: &'a Token,
     pub session: &'a Session,
+    /// The network of the login.
+    pub network: Option<&'a NetworkDigest>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -225,8 +228,9 @@ impl Store {
         };
         let profile_item = to_item(keys::profile(new.id), &profile)?;
         let user = User::from(profile);
+        let networks = new.network.into_iter().cloned().collect();
         let items = [
-            to_item(keys::phone_owner(new.phone), &PhoneOwner::from(&user))?,
+            to_item(keys::phone_owner(new.phone), &PhoneOwner { networks, ..PhoneOwner::from(&user) })?,
             to_item(keys::username_owner(new.username), &NameOwner { user_id: new.id })?,
             profile_item,
             to_item(keys::session(new.id, &new.token.digest()), new.session)?,

@@ -37,7 +37,7 @@ impl Verification {
     #[must_use]
     pub fn new(phone: &Phone, issue: &CodeId, digest: &CodeDigest, now: DateTime<Utc>) -> Self {
         let pending_until = now + code::PENDING_FOR;
-        let verify = StoredCode::new(issue, digest, now);
+        let verify = StoredCode::new(issue, digest, None, now);
         Self { phone: phone.clone(), verify, pending_until, expires_at: pending_until }
     }
 
