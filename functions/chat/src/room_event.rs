@@ -25,7 +25,7 @@ pub enum RoomEventKind {
 
 /// Parses a Matrix event. Returns `None` for malformed events, and for events that are neither a message nor a
 /// membership change. Also returns `None` for membership changes that we do not store: those of users of other
-/// servers, and those to unknown memberships such as `knock`.
+/// servers, those to unknown memberships such as `knock`, and joins that another user sent.
 #[must_use]
 pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
     let room = RoomId::parse(event["room_id"].as_str()?)?;
@@ -35,7 +35,12 @@ pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
     let kind = match event["type"].as_str()? {
         "m.room.member" => {
             let user = local_username(event["state_key"].as_str()?, server)?;
-            RoomEventKind::Membership(user, membership(event["content"]["membership"].as_str()?)?)
+            let to = membership(event["content"]["membership"].as_str()?)?;
+            // Only the user can join. Others can invite the user, or end the membership.
+            if to == Membership::Join && event["sender"] != event["state_key"] {
+                return None;
+            }
+            RoomEventKind::Membership(user, to)
         }
         "m.room.message" | "m.room.encrypted" | "m.sticker" => {
             RoomEventKind::Message(local_username(event["sender"].as_str()?, server))
@@ -45,11 +50,12 @@ pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
     Some(RoomEvent { room, at, is_ours, kind })
 }
 
-/// Returns the username in a Matrix user id, or `None` for users of other servers and for invalid usernames.
+/// Returns the username in a Matrix user id, or `None` for users of other servers and for invalid usernames. In Matrix,
+/// `@Alice:hs` is another user than `@alice:hs`, so a spelling other than ours is invalid.
 #[must_use]
 pub fn local_username(id: &str, server: &str) -> Option<Username> {
     let (name, of) = id.strip_prefix('@')?.split_once(':')?;
-    if of == server { Username::parse(name).ok() } else { None }
+    if of == server { Username::parse(name).ok().filter(|parsed| parsed.as_str() == name) } else { None }
 }
 
 fn membership(word: &str) -> Option<Membership> {
@@ -85,9 +91,11 @@ mod tests {
 
     #[test]
     fn a_membership_event_concerns_the_user_in_its_state_key() {
-        let member = |user: &str, word: &str| {
-            kind_of("m.room.member", &json!({ "state_key": user, "content": { "membership": word } }))
+        let sent_by = |sender: &str, user: &str, word: &str| {
+            let content = json!({ "membership": word });
+            kind_of("m.room.member", &json!({ "sender": sender, "state_key": user, "content": content }))
         };
+        let member = |user: &str, word: &str| sent_by(user, user, word);
         let name = Username::parse("grace").unwrap();
         for (word, is) in [
             ("join", Membership::Join),
@@ -100,6 +108,10 @@ mod tests {
         assert_eq!(member("@grace:hs", "knock"), None);
         assert_eq!(member("@grace:elsewhere", "join"), None);
         assert_eq!(member("@Not A Name:hs", "join"), None);
+        assert_eq!(member("@GRACE:hs", "invite"), None, "another user");
+        assert_eq!(sent_by("@alice:hs", "@grace:hs", "join"), None, "only grace can join");
+        let invite = Some(RoomEventKind::Membership(name, Membership::Invite));
+        assert_eq!(sent_by("@alice:hs", "@grace:hs", "invite"), invite);
     }
 
     #[test]

@@ -53,8 +53,9 @@ pub async fn stats(app: &TestApp, user: &User, room: &str) -> Value {
 
 /// Returns a Matrix event that sets the membership of a user, dated `seconds` from now.
 pub fn membership_event(app: &TestApp, room: &str, chat_id: &str, membership: &str, seconds: i64) -> Value {
+    let sender = if membership == "join" { chat_id } else { "@moderator:touchline.local" };
     json!({
-        "type": "m.room.member", "room_id": room, "sender": "@moderator:touchline.local",
+        "type": "m.room.member", "room_id": room, "sender": sender,
         "state_key": chat_id, "content": { "membership": membership },
         "origin_server_ts": (app.clock.now() + TimeDelta::seconds(seconds)).timestamp_millis(),
     })

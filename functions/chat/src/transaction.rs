@@ -46,11 +46,20 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
 /// The combined effect of a transaction's events.
 #[derive(Debug, Default)]
 struct NetChanges {
-    memberships: BTreeMap<(RoomId, Username), (Membership, DateTime<Utc>)>,
+    memberships: BTreeMap<(RoomId, Username), Change>,
     /// The time of the last message in each room.
     last_messages: BTreeMap<RoomId, DateTime<Utc>>,
     /// The time of each sender's last message in each room.
     last_sent: BTreeMap<(RoomId, Username), DateTime<Utc>>,
+}
+
+/// The last change of a membership.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    to: Membership,
+    at: DateTime<Utc>,
+    /// Whether this or an earlier event of the transaction ended the membership.
+    has_left: bool,
 }
 
 impl NetChanges {
@@ -60,7 +69,10 @@ impl NetChanges {
             match kind {
                 // The events of a room arrive in order, so the last membership event of a user counts.
                 RoomEventKind::Membership(user, to) => {
-                    changes.memberships.insert((room, user), (to, at));
+                    let key = (room, user);
+                    let before = changes.memberships.get(&key);
+                    let has_left = to == Membership::Leave || before.is_some_and(|before| before.has_left);
+                    changes.memberships.insert(key, Change { to, at, has_left });
                 }
                 RoomEventKind::Message(sender) => {
                     let at = at.min(now);
@@ -86,9 +98,9 @@ impl NetChanges {
         let room = |id: &RoomId| rooms.get(id);
 
         let mut memberships = Vec::new();
-        for ((id, name), (to, at)) in &self.memberships {
+        for ((id, name), change) in &self.memberships {
             if let (Some(room), Some(user)) = (room(id), users.get(name)) {
-                memberships.push(set_membership(app, room, *user, *to, *at));
+                memberships.push(set_membership(app, room, *user, *change));
             }
         }
         run_all(memberships).await?;
@@ -119,14 +131,16 @@ async fn set_membership(
     app: &App,
     room: &Room,
     user: UserId,
-    to: Membership,
-    at: DateTime<Utc>,
+    Change { to, at, has_left }: Change,
 ) -> Result<(), StoreError> {
     // Lock the username first: the homeserver knows members and invited users by it.
     if to != Membership::Leave
         && let Some(user) = app.store.find_user(user).await?
     {
         rooms::lock_username(app, &user).await?;
+    }
+    if to == Membership::Invite && has_left {
+        app.store.apply_homeserver_membership(room, user, Membership::Leave, at).await?;
     }
     app.store.apply_homeserver_membership(room, user, to, at).await
 }

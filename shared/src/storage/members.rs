@@ -324,7 +324,8 @@ impl Store {
         }
     }
 
-    /// Applies a membership event of the homeserver, unless a newer event was applied.
+    /// Applies a membership event of the homeserver, unless a newer event was applied. An invitation does not replace a joined
+    /// membership, because Matrix does not allow to invite a member.
     pub async fn apply_homeserver_membership(
         &self,
         room: &Room,
@@ -332,7 +333,8 @@ impl Store {
         to: Membership,
         at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let update = if to == Membership::Join {
+        let mut condition = "(attribute_not_exists(told) OR told <= :told)".to_owned();
+        let mut update = if to == Membership::Join {
             // If the user joined through our API, `entry` and `since` keep the id and the time of the join
             // request.
             let more = ", told = :told, entry = if_not_exists(entry, :elsewhere), \
@@ -343,8 +345,12 @@ impl Store {
         } else {
             self.membership_update(room, user, (to, at), ", told = :told")
         };
+        if to == Membership::Invite {
+            condition.push_str(" AND (attribute_not_exists(membership) OR membership <> :join)");
+            update = update.expression_attribute_values(":join", text(Membership::Join.as_str()));
+        }
         let applied = update
-            .condition_expression("attribute_not_exists(told) OR told <= :told")
+            .condition_expression(condition)
             .expression_attribute_values(":told", number(at.timestamp_millis()))
             .send()
             .await;

@@ -187,3 +187,26 @@ async fn a_transaction_that_failed_half_way_is_completed_by_its_retry() {
     }
     assert!(failures >= 5, "{failures}");
 }
+
+/// Matrix does not allow to invite a member, so such an event is an old one.
+#[tokio::test]
+async fn an_invitation_does_not_replace_a_joined_membership_unless_the_user_has_left() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Stand").await.room_id();
+    let to = |membership, seconds| membership_event(&app, &room, bob.chat_id(), membership, seconds);
+    push(&app, "1", &[to("join", 0)]).await;
+    push(&app, "2", &[to("invite", 1)]).await;
+    assert_eq!(joined_and_count(&bob, &room).await, (true, 2));
+    push(&app, "3", &[to("leave", 2), to("invite", 3)]).await;
+    assert_eq!(joined_and_count(&bob, &room).await, (false, 1));
+}
+
+#[tokio::test]
+async fn an_event_about_another_spelling_of_a_username_changes_nothing() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Stand").await.room_id();
+    bob.joins(&room).await.expect(200);
+    let other = bob.chat_id().to_uppercase().replace(":TOUCHLINE.LOCAL", ":touchline.local");
+    push(&app, "1", &[membership_event(&app, &room, &other, "leave", 1)]).await;
+    assert_eq!(joined_and_count(&bob, &room).await, (true, 2));
+}
