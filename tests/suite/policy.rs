@@ -67,7 +67,7 @@ fn named(resource: &Value) -> String {
 }
 
 #[test]
-fn no_role_has_a_wildcard_action_or_an_unexplained_wildcard_resource() {
+fn no_role_has_a_wildcard_action_or_resource() {
     for (id, function) in functions() {
         assert!(!statements(&function).is_empty(), "{id} has no policy");
         for statement in statements(&function) {
@@ -76,21 +76,21 @@ fn no_role_has_a_wildcard_action_or_an_unexplained_wildcard_resource() {
             }
         }
     }
-    // The line above a statement with a wildcard resource must be a comment that gives the reason.
-    let lines: Vec<&str> = TEMPLATE.lines().collect();
-    let mut reasons = 0;
-    for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains("Resource: \"*\"")) {
-        let start = (0..at).rev().find(|at| lines[*at].trim().starts_with("- Effect")).unwrap();
-        let reason = lines[start - 1].trim();
-        assert!(
-            reason.starts_with("# ") && reason.len() > 20,
-            "line {} has no reason above its statement: {line}",
-            at + 1
-        );
-        reasons += 1;
-    }
-    assert_eq!(reasons, 2, "only sending text messages needs a wildcard");
+    assert!(!TEMPLATE.contains("Resource: \"*\""));
     assert!(!TEMPLATE.contains("ManagedPolicyArns") && !TEMPLATE.contains("Principal: \"*\""));
+}
+
+/// A text message has no resource. Without an exception, the permission would include every topic of the account.
+#[test]
+fn functions_that_send_text_messages_cannot_publish_to_a_topic() {
+    let functions = functions();
+    let sends =
+        |statement: &&Value| list(&statement["Action"]).iter().any(|action| **action == "sns:Publish");
+    let sending: Vec<&Value> = functions.values().flat_map(statements).filter(sends).collect();
+    assert_eq!(sending.len(), 2, "login and profile");
+    for statement in sending {
+        assert_eq!(statement["NotResource"]["Fn::Sub"], "arn:${AWS::Partition}:sns:*:*:*");
+    }
 }
 
 #[test]

@@ -37,8 +37,8 @@ pub async fn send(
     let digest = pepper.digest(phone, request.purpose(), &id, &code);
     let network = address.map(|address| pepper.network(phone, address));
     let issue = Issue { phone, id: &id, digest: &digest, network: network.as_ref() };
-    let undo = match store_code_within_limits(app, request, &issue, now).await {
-        Ok(undo) => undo,
+    let stored = match store_code_within_limits(app, request, &issue, now).await {
+        Ok(stored) => stored,
         Err(error) => {
             log_failure(release_address.await);
             return Err(error.into());
@@ -64,8 +64,11 @@ pub async fn send(
             Ok(code::VALID_FOR.num_seconds())
         }
         Err(failed) => {
-            let (withdrawn, released, logged) =
-                futures_util::join!(withdraw(app, &issue, undo), release_address, app.store.log_sms(&entry));
+            let (withdrawn, released, logged) = futures_util::join!(
+                withdraw(app, &issue, stored),
+                release_address,
+                app.store.log_sms(&entry)
+            );
             [withdrawn, released, logged].into_iter().for_each(log_failure);
             Err(failed.into())
         }
@@ -106,10 +109,19 @@ async fn release_address(
     app.store.release(Counted::Address(address), depth, id).await
 }
 
-/// What to restore if a stored code cannot be sent.
-enum Undo {
-    Login { depth: usize },
-    Verification { user: UserId, new: Verification, before: Option<Verification>, depth: usize },
+/// A stored code, with what to restore if it cannot be sent.
+struct Stored {
+    /// The number of requests in the register of the phone.
+    depth: usize,
+    /// `None` for a login code.
+    verification: Option<Begun>,
+}
+
+/// A verification that has replaced another one.
+struct Begun {
+    user: UserId,
+    new: Verification,
+    before: Option<Verification>,
 }
 
 /// Stores a code, if the rate limits of its phone allow another message. They allow more to a network from which the owner of
@@ -119,7 +131,7 @@ async fn store_code_within_limits(
     request: CodeRequest,
     issue: &Issue<'_>,
     now: DateTime<Utc>,
-) -> Result<Undo, IssueError> {
+) -> Result<Stored, IssueError> {
     let settings = &app.config.codes;
     let for_known = settings.per_phone_if_known();
     let depth = limit::depth(&for_known);
@@ -142,12 +154,12 @@ async fn store_code(
     issue: &Issue<'_>,
     admission: Admission<'_>,
     now: DateTime<Utc>,
-) -> Result<Undo, IssueError> {
-    let (store, phone) = (&app.store, issue.phone);
+) -> Result<Stored, IssueError> {
+    let (store, phone, depth) = (&app.store, issue.phone, admission.depth);
     let user = match request {
         CodeRequest::Login => {
             store.issue_code(issue, admission, now).await?;
-            return Ok(Undo::Login { depth: admission.depth });
+            return Ok(Stored { depth, verification: None });
         }
         CodeRequest::StartVerification(user) => user,
         CodeRequest::ResendVerification(user) => {
@@ -158,9 +170,9 @@ async fn store_code(
     store.admit(Counted::Phone(phone), admission, issue.id, now).await?;
     let new = Verification::new(phone, issue.id, issue.digest, now);
     match store.save_verification(user, &new, now).await {
-        Ok(before) => Ok(Undo::Verification { user, new, before, depth: admission.depth }),
+        Ok(before) => Ok(Stored { depth, verification: Some(Begun { user, new, before }) }),
         Err(error) => {
-            log_failure(store.release(Counted::Phone(phone), admission.depth, issue.id).await);
+            log_failure(store.release(Counted::Phone(phone), depth, issue.id).await);
             Err(error)
         }
     }
@@ -168,14 +180,12 @@ async fn store_code(
 
 /// Rolls back [`store_code`]: the code becomes void and no longer counts against the rate limit of its phone. A verification
 /// that was pending before is pending again.
-async fn withdraw(app: &App, issue: &Issue<'_>, undo: Undo) -> Result<(), StoreError> {
-    match undo {
-        Undo::Login { depth } => app.store.withdraw_code(issue, depth).await,
-        Undo::Verification { user, new, before, depth } => {
-            app.store.restore_verification(user, &new, before.as_ref()).await?;
-            app.store.release(Counted::Phone(issue.phone), depth, issue.id).await
-        }
-    }
+async fn withdraw(app: &App, issue: &Issue<'_>, stored: Stored) -> Result<(), StoreError> {
+    let Some(Begun { user, new, before }) = stored.verification else {
+        return app.store.withdraw_code(issue, stored.depth).await;
+    };
+    app.store.restore_verification(user, &new, before.as_ref()).await?;
+    app.store.release(Counted::Phone(issue.phone), stored.depth, issue.id).await
 }
 
 /// Logs a failed write whose failure does not change the response.

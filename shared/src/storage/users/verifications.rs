@@ -104,17 +104,14 @@ impl Store {
         const IS_NEW: &str = "#code.issue = :issue";
         let (table, key) = (&self.tables.users, keys::verification(user));
         let issue = text(&new.verify.issue);
-        let restored = match before {
-            Some(before) => {
-                let put = self.client.put_item().table_name(table).set_item(Some(to_item(key, before)?));
-                let put = put.condition_expression(IS_NEW).expression_attribute_names("#code", CODE);
-                condition_held("PutItem", put.expression_attribute_values(":issue", issue).send().await)
-            }
-            None => {
-                let delete = self.client.delete_item().table_name(table).set_key(Some(key.into()));
-                let delete = delete.condition_expression(IS_NEW).expression_attribute_names("#code", CODE);
-                condition_held("DeleteItem", delete.expression_attribute_values(":issue", issue).send().await)
-            }
+        let restored = if let Some(before) = before {
+            let put = self.client.put_item().table_name(table).set_item(Some(to_item(key, before)?));
+            let put = put.condition_expression(IS_NEW).expression_attribute_names("#code", CODE);
+            condition_held("PutItem", put.expression_attribute_values(":issue", issue).send().await)
+        } else {
+            let delete = self.client.delete_item().table_name(table).set_key(Some(key.into()));
+            let delete = delete.condition_expression(IS_NEW).expression_attribute_names("#code", CODE);
+            condition_held("DeleteItem", delete.expression_attribute_values(":issue", issue).send().await)
         };
         // If the condition fails, a newer verification has replaced this one.
         restored.map(|_| ())
