@@ -88,6 +88,7 @@ fn functions_that_send_text_messages_cannot_publish_to_a_topic() {
         |statement: &&Value| list(&statement["Action"]).iter().any(|action| **action == "sns:Publish");
     let sending: Vec<&Value> = functions.values().flat_map(statements).filter(sends).collect();
     assert_eq!(sending.len(), 2, "login and profile");
+    assert_eq!(TEMPLATE.matches("NotResource").count(), 2);
     for statement in sending {
         assert_eq!(statement["NotResource"]["Fn::Sub"], "arn:${AWS::Partition}:sns:*:*:*");
     }

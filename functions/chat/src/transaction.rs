@@ -71,6 +71,11 @@ impl NetChanges {
                 RoomEventKind::Membership(user, to) => {
                     let key = (room, user);
                     let before = changes.memberships.get(&key);
+                    // Matrix does not allow to invite a member.
+                    if to == Membership::Invite && before.is_some_and(|before| before.to == Membership::Join)
+                    {
+                        continue;
+                    }
                     let has_left = to == Membership::Leave || before.is_some_and(|before| before.has_left);
                     changes.memberships.insert(key, Change { to, at, has_left });
                 }

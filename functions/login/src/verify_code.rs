@@ -22,8 +22,8 @@ struct CompletedLogin {
 pub async fn log_in(app: &App, input: LoginInput, address: Option<&Address>) -> Result<LoggedIn, Error> {
     let LoginInput { phone, code, username } = input;
     let wanted = username.map(|chosen| chosen.0);
-    let code = codes::check_login(app, &phone, &code, address).await?;
     let network = codes::network(app, &phone, address)?;
+    let code = codes::check_login(app, &phone, &code, address, network.as_ref()).await?;
     let session = Session::starting(app.random.word(10), app.config.session_length, app.clock.now());
     let login = complete_login(app, &phone, &code, wanted.as_ref(), &session, network.as_ref()).await?;
     let CompletedLogin { user, token, is_new_user } = login;

@@ -12,13 +12,17 @@ pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<V
     let code = codes::check_verification(&app, &phone, id, &call.input.code).await?;
     let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
     let nonce = app.random.word(16);
-    app.store.change_phone(&ChangePhone { user: &user, phone: &phone, code: &code, nonce: &nonce }).await?;
+    let network = codes::network(&app, &phone, call.address.as_ref())?;
+    let change =
+        ChangePhone { user: &user, phone: &phone, code: &code, network: network.as_ref(), nonce: &nonce };
+    app.store.change_phone(&change).await?;
     let message = format!("Your phone number {} is verified.", phone.as_str());
     Ok(Message { message, data: Verified { verified: true, phone } }.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use chrono::TimeDelta;
     use serde_json::json;
     use touchline_testing::{Fault, TestApp, User, concurrently};
 
@@ -113,6 +117,31 @@ mod tests {
         let code_of_bob = app.sns.last_code(NEW_PHONE);
         alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
         bob.verifies_phone(NEW_PHONE, &code_of_bob).await.expect_error(422, "phone_taken");
+    }
+
+    #[tokio::test]
+    async fn the_network_of_a_verification_is_known_for_the_phone() {
+        const HOME: &str = "203.0.113.9";
+        let (app, alice) = alice().await;
+        // The second time, the phone is hers already.
+        for _ in 0..2 {
+            alice.initiates_verification(NEW_PHONE).from_address(HOME).await.expect(200);
+            let code = app.sns.last_code(NEW_PHONE);
+            alice.verifies_phone(NEW_PHONE, &code).from_address(HOME).await.expect(200);
+            app.clock.advance(TimeDelta::days(2));
+            for n in 0..10 {
+                let stranger = format!("198.51.100.{n}");
+                alice.requests_code(NEW_PHONE).from_address(&stranger).await.expect(200);
+                app.clock.advance(TimeDelta::minutes(3));
+            }
+            alice
+                .requests_code(NEW_PHONE)
+                .from_address("198.51.100.99")
+                .await
+                .expect_error(429, "rate_limited");
+            alice.requests_code(NEW_PHONE).from_address(HOME).await.expect(200);
+            app.clock.advance(TimeDelta::days(2));
+        }
     }
 
     #[tokio::test]

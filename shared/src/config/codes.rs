@@ -12,16 +12,16 @@ pub struct CodeSettings {
     pub per_phone: [Limit; 2],
     /// How many codes can be requested from one network.
     pub per_address: Limit,
-    /// How many codes can be requested from one IPv6 /48 in an hour.
-    pub per_wider_network: u32,
+    /// How many codes can be requested from one IPv6 /48 in an hour, and how many wrong ones can be entered there.
+    pub per_ipv6_48: u32,
     /// How many codes can be entered from one network that did not request them. Right codes do not count.
     pub wrong_per_address: Limit,
     /// Codes are sent only to phones that start with one of these prefixes. An empty list allows every phone.
     pub prefixes: Vec<String>,
 }
 
-/// How many places of each limit of a phone are kept for the networks from which its owner has logged in before. Otherwise a
-/// stranger could request codes for the phone until its owner gets none.
+/// How many codes more than each limit of a phone allows can be requested from the networks from which its owner has logged in
+/// before. Otherwise a stranger could request codes for the phone until its owner gets none.
 const KEPT_PLACES: usize = 3;
 
 impl CodeSettings {
@@ -42,7 +42,7 @@ impl CodeSettings {
                 count: vars.count("CODES_PER_ADDRESS_PER_HOUR", 30)?,
                 window: TimeDelta::hours(1),
             },
-            per_wider_network: vars.within("CODES_PER_IPV6_48_PER_HOUR", 1_000, 1..=1_000_000)?,
+            per_ipv6_48: vars.within("CODES_PER_IPV6_48_PER_HOUR", 1_000, 1..=1_000_000)?,
             wrong_per_address: Limit {
                 count: vars.count("WRONG_CODES_PER_ADDRESS_PER_HOUR", 30)?,
                 window: TimeDelta::hours(1),

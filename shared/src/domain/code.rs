@@ -56,15 +56,6 @@ impl CodeRequest {
             Self::StartVerification(_) | Self::ResendVerification(_) => Purpose::Verify,
         }
     }
-
-    /// Returns the user that the code belongs to. A login code belongs to a phone, not to a user.
-    #[must_use]
-    pub fn user(self) -> Option<UserId> {
-        match self {
-            Self::Login => None,
-            Self::StartVerification(user) | Self::ResendVerification(user) => Some(user),
-        }
-    }
 }
 
 /// The id of one issued code: the [`super::limit::request_id`] of the request that sent it.

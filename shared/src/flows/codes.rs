@@ -9,6 +9,7 @@ use crate::domain::code::{self, CodeRequest, NetworkDigest, WrongCode};
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, CodePepper, OneTimeCode, Phone, Purpose, UserId, limit};
 use crate::storage::StoreError;
+use crate::storage::hour_limit::HourCount;
 use crate::storage::users::{Admission, Attempt, Counted, Issue, IssueError, StoredCode, Verification};
 use crate::{App, Error};
 
@@ -33,9 +34,8 @@ pub async fn send(
     admit_address(app, address, &id, now).await?;
     let release_address = release_address(app, address, &id, now);
     let code = OneTimeCode::from_number(app.random.below(1_000_000));
-    let pepper = pepper(app)?;
-    let digest = pepper.digest(phone, request.purpose(), &id, &code);
-    let network = address.map(|address| pepper.network(phone, address));
+    let digest = pepper(app)?.digest(phone, request.purpose(), &id, &code);
+    let network = network(app, phone, address)?;
     let issue = Issue { phone, id: &id, digest: &digest, network: network.as_ref() };
     let stored = match store_code_within_limits(app, request, &issue, now).await {
         Ok(stored) => stored,
@@ -86,7 +86,7 @@ async fn admit_address(
     let admission = Admission::new(slice::from_ref(&settings.per_address));
     app.store.admit(Counted::Address(address), admission, id, now).await?;
     if let Some(wider) = address.wider()
-        && let Err(error) = app.store.count_in_hour(&wider, settings.per_wider_network, now).await
+        && let Err(error) = app.store.count_in_hour(HourCount::Codes, &wider, settings.per_ipv6_48, now).await
     {
         log_failure(app.store.release(Counted::Address(address), admission.depth, id).await);
         return Err(error.into());
@@ -103,7 +103,7 @@ async fn release_address(
 ) -> Result<(), StoreError> {
     let Some(address) = address else { return Ok(()) };
     if let Some(wider) = address.wider() {
-        app.store.release_in_hour(&wider, now).await?;
+        log_failure(app.store.release_in_hour(HourCount::Codes, &wider, now).await);
     }
     let depth = Admission::new(slice::from_ref(&app.config.codes.per_address)).depth;
     app.store.release(Counted::Address(address), depth, id).await
@@ -117,7 +117,7 @@ struct Stored {
     verification: Option<Begun>,
 }
 
-/// A verification that has replaced another one.
+/// A verification that was stored, and the one that it has replaced.
 struct Begun {
     user: UserId,
     new: Verification,
@@ -138,7 +138,6 @@ async fn store_code_within_limits(
     let stored = store_code(app, request, issue, Admission { limits: &settings.per_phone, depth }, now).await;
     match (stored, issue.network) {
         (Err(IssueError::Limited(limited)), Some(network)) => {
-            // Every caller over the limit waits for this read, so its time does not tell who has an account.
             if !app.store.is_known_network(issue.phone, network).await? {
                 return Err(limited.into());
             }
@@ -156,20 +155,20 @@ async fn store_code(
     now: DateTime<Utc>,
 ) -> Result<Stored, IssueError> {
     let (store, phone, depth) = (&app.store, issue.phone, admission.depth);
-    let user = match request {
+    let (user, resends) = match request {
         CodeRequest::Login => {
             store.issue_code(issue, admission, now).await?;
             return Ok(Stored { depth, verification: None });
         }
-        CodeRequest::StartVerification(user) => user,
+        CodeRequest::StartVerification(user) => (user, false),
         CodeRequest::ResendVerification(user) => {
             store.require_pending_verification(user, phone, now).await?;
-            user
+            (user, true)
         }
     };
     store.admit(Counted::Phone(phone), admission, issue.id, now).await?;
     let new = Verification::new(phone, issue.id, issue.digest, now);
-    match store.save_verification(user, &new, now).await {
+    match store.save_verification(user, &new, resends, now).await {
         Ok(before) => Ok(Stored { depth, verification: Some(Begun { user, new, before }) }),
         Err(error) => {
             log_failure(store.release(Counted::Phone(phone), depth, issue.id).await);
@@ -204,22 +203,29 @@ pub async fn check_login(
     phone: &Phone,
     code: &OneTimeCode,
     address: Option<&Address>,
+    network: Option<&NetworkDigest>,
 ) -> Result<StoredCode, Error> {
     let (now, nonce) = (app.clock.now(), app.random.word(16));
-    let network = network(app, phone, address)?;
-    let attempt = Attempt { phone, user: None, network: network.as_ref(), nonce: &nonce };
+    let attempt = Attempt { phone, user: None, network, nonce: &nonce };
     if let Some(stored) = app.store.reserve_attempt(&attempt, now).await? {
         return compare(app, phone, Purpose::Login, stored, code);
     }
-    let id = limit::request_id(now, app.random.number());
-    let admission = Admission::new(slice::from_ref(&app.config.codes.wrong_per_address));
     // The code counts as wrong before it is compared, so that concurrent guesses cannot exceed the limit.
+    let id = limit::request_id(now, app.random.number());
+    let settings = &app.config.codes;
+    let admission = Admission::new(slice::from_ref(&settings.wrong_per_address));
     if let Some(address) = address {
+        if let Some(wider) = address.wider() {
+            app.store.count_in_hour(HourCount::WrongCodes, &wider, settings.per_ipv6_48, now).await?;
+        }
         app.store.admit(Counted::WrongCodes(address), admission, &id, now).await?;
     }
     let stored = app.store.reserve_other_attempt(&attempt, now).await?;
     let right = compare(app, phone, Purpose::Login, stored, code)?;
     if let Some(address) = address {
+        if let Some(wider) = address.wider() {
+            log_failure(app.store.release_in_hour(HourCount::WrongCodes, &wider, now).await);
+        }
         log_failure(app.store.release(Counted::WrongCodes(address), admission.depth, &id).await);
     }
     Ok(right)

@@ -1,7 +1,8 @@
 //! The `users` table: limits per UTC hour for large networks.
 //!
 //! The register of [`super::rate_limit`] has an attribute for each request, so it cannot hold a thousand. Here an item for
-//! each network and hour holds only their number. A write that the SDK retries after a lost response can count twice.
+//! each network and hour holds only their number. A write that the SDK retries after a lost response counts twice, up or
+//! down.
 
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 
@@ -14,6 +15,26 @@ use super::users::IssueError;
 use crate::domain::Address;
 use crate::domain::limit::Limited;
 
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HourCount {
+    /// Requests for codes.
+    Codes,
+    /// Wrong codes, for codes that another network requested.
+    WrongCodes,
+}
+
+impl HourCount {
+    /// Returns the word for the count in storage keys.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Codes => "codes",
+            Self::WrongCodes => "wrong",
+        }
+    }
+}
+
 /// How long an item is stored after its hour.
 const KEPT: TimeDelta = TimeDelta::hours(1);
 
@@ -21,6 +42,7 @@ impl Store {
     /// Counts a request of a network, unless there were `limit` of them in this hour.
     pub async fn count_in_hour(
         &self,
+        count: HourCount,
         network: &Address,
         limit: u32,
         now: DateTime<Utc>,
@@ -30,7 +52,7 @@ impl Store {
             .client
             .update_item()
             .table_name(&self.tables.users)
-            .set_key(Some(keys::hour_limit(network, now).into()))
+            .set_key(Some(keys::hour_limit(count, network, now).into()))
             .update_expression("ADD requests :one SET expires_at = :expires")
             .condition_expression("attribute_not_exists(requests) OR requests < :limit")
             .expression_attribute_values(":one", number(1))
@@ -48,6 +70,7 @@ impl Store {
     /// Removes a request from the count of its hour.
     pub async fn release_in_hour(
         &self,
+        count: HourCount,
         network: &Address,
         counted_at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
@@ -55,7 +78,7 @@ impl Store {
             .client
             .update_item()
             .table_name(&self.tables.users)
-            .set_key(Some(keys::hour_limit(network, counted_at).into()))
+            .set_key(Some(keys::hour_limit(count, network, counted_at).into()))
             .update_expression("ADD requests :minus_one")
             // Without this condition, the update would create an item that never expires.
             .condition_expression("attribute_exists(pk)")

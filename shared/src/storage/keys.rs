@@ -7,6 +7,7 @@ mod tests;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
+use super::hour_limit::HourCount;
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::coins::EntryKey;
@@ -89,8 +90,9 @@ pub fn wrong_codes(address: &Address) -> Key {
 
 /// Returns the key of the number of requests of a network in a UTC hour.
 #[must_use]
-pub fn hour_limit(network: &Address, at: DateTime<Utc>) -> Key {
-    key(format!("address#{}", network.as_str()), format!("hour#{}", at.format("%Y-%m-%dT%H")))
+pub fn hour_limit(count: HourCount, network: &Address, at: DateTime<Utc>) -> Key {
+    let hour = at.format("%Y-%m-%dT%H");
+    key(format!("address#{}", network.as_str()), format!("{}#{hour}", count.as_str()))
 }
 
 /// Returns the key of the item that holds what a user did on a day, for a limit per day.

@@ -199,6 +199,8 @@ async fn an_invitation_does_not_replace_a_joined_membership_unless_the_user_has_
     assert_eq!(joined_and_count(&bob, &room).await, (true, 2));
     push(&app, "3", &[to("leave", 2), to("invite", 3)]).await;
     assert_eq!(joined_and_count(&bob, &room).await, (false, 1));
+    push(&app, "4", &[to("leave", 4), to("join", 5), to("invite", 6)]).await;
+    assert_eq!(joined_and_count(&bob, &room).await, (true, 2));
 }
 
 #[tokio::test]

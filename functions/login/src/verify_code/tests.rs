@@ -172,7 +172,7 @@ async fn twenty_concurrent_requests_spend_a_code_once() {
     let (app, caller) = anonymous().await;
     let code = OneTimeCode::parse(&caller.receives_code(PHONE).await).unwrap();
     let phone = Phone::parse(PHONE).unwrap();
-    let stored = codes::check_login(&app, &phone, &code, None).await.unwrap();
+    let stored = codes::check_login(&app, &phone, &code, None, None).await.unwrap();
     let spent = concurrently(20, |n| {
         let (app, phone, stored) = (app.clone(), phone.clone(), stored.clone());
         async move { app.store.spend_code(&phone, &stored, &format!("request {n}")).await.is_ok() }
@@ -411,4 +411,52 @@ async fn a_network_can_enter_only_so_many_wrong_codes_of_others_in_an_hour() {
     caller.requests_code(&phone(8)).from_address(HOME).await.expect(200);
     let code = app.sns.last_code(&phone(8));
     caller.verifies_code(&phone(8), &code).from_address(ELSEWHERE).await.expect(200);
+}
+
+/// Otherwise a stranger could find out for which phones a code was requested.
+#[tokio::test]
+async fn a_network_over_the_limit_gets_the_same_response_for_every_phone() {
+    let app =
+        TestApp::serving(&[crate::router]).variable("WRONG_CODES_PER_ADDRESS_PER_HOUR", "2").start().await;
+    let caller = app.anonymous();
+    caller.requests_code(PHONE).from_address(HOME).await.expect(200);
+    let code = app.sns.last_code(PHONE);
+    for phone in [PHONE, OTHER_PHONE] {
+        let attempt = caller.verifies_code(phone, &wrong(&code)).from_address(ELSEWHERE);
+        attempt.await.expect_error(401, "invalid_code");
+    }
+    for phone in [PHONE, OTHER_PHONE] {
+        let attempt = caller.verifies_code(phone, &wrong(&code)).from_address(ELSEWHERE);
+        attempt.await.expect_error(429, "rate_limited");
+    }
+}
+
+/// As the version before this one stored it.
+#[tokio::test]
+async fn a_code_that_was_stored_without_a_network_can_be_entered_from_every_network() {
+    let (app, caller) = anonymous().await;
+    caller.requests_code(PHONE).await.expect(200);
+    let code = app.sns.last_code(PHONE);
+    for _ in 0..4 {
+        let attempt = caller.verifies_code(PHONE, &wrong(&code)).from_address(HOME);
+        attempt.await.expect_error(401, "invalid_code");
+    }
+    caller.verifies_code(PHONE, &code).from_address(HOME).await.expect(200);
+}
+
+#[tokio::test]
+async fn all_networks_of_an_ipv6_48_share_a_limit_of_wrong_codes() {
+    let app = TestApp::serving(&[crate::router]).variable("CODES_PER_IPV6_48_PER_HOUR", "3").start().await;
+    let caller = app.anonymous();
+    caller.requests_code(PHONE).from_address(HOME).await.expect(200);
+    let code = app.sns.last_code(PHONE);
+    let attempt =
+        |n: u32, code: &str| caller.verifies_code(PHONE, code).from_address(&format!("2001:db8:1:{n}::1"));
+    for n in 0..3 {
+        attempt(n, &wrong(&code)).await.expect_error(401, "invalid_code");
+    }
+    attempt(3, &code).await.expect_error(429, "rate_limited");
+    app.clock.advance(TimeDelta::hours(1));
+    caller.requests_code(PHONE).from_address(HOME).await.expect(200);
+    attempt(3, &app.sns.last_code(PHONE)).await.expect(200);
 }

@@ -21,7 +21,10 @@ fn keys_of_the_users_table_keep_their_format() {
     assert_eq!(flat(&wrong_codes(&address)), "address#203.0.113.9/wrong");
     let network = Address::of("2001:db8:1:2::1".parse().unwrap()).unwrap().wider().unwrap();
     let at = "2026-11-15T12:34:56Z".parse().unwrap();
-    assert_eq!(flat(&hour_limit(&network, at)), "address#2001:db8:1::/48/hour#2026-11-15T12");
+    assert_eq!(
+        flat(&hour_limit(HourCount::Codes, &network, at)),
+        "address#2001:db8:1::/48/codes#2026-11-15T12"
+    );
     assert_eq!(flat(&username_owner(&name)), "name#alice/owner");
     assert_eq!(flat(&user_counter()), "counter#user/last");
 }

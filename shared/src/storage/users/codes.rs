@@ -36,7 +36,7 @@ impl Attempts {
     }
 }
 
-/// A new login code. It is stored first and sent afterwards.
+/// A new code. It is stored first and sent afterwards.
 #[derive(Debug)]
 pub struct Issue<'a> {
     pub phone: &'a Phone,
@@ -110,6 +110,9 @@ pub struct StoredCode {
     tried_by: Option<String>,
     #[serde(with = "ts_milliseconds")]
     valid_until: DateTime<Utc>,
+    /// Not read. The previous version of the functions, which runs beside this one during a deployment, needs it.
+    #[serde(with = "ts_milliseconds", skip_deserializing)]
+    pending_until: DateTime<Utc>,
     /// The nonce of the request that spent the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) used_by: Option<String>,
@@ -131,6 +134,7 @@ impl StoredCode {
             network: network.cloned(),
             tried_by: None,
             valid_until: now + code::VALID_FOR,
+            pending_until: now + code::PENDING_FOR,
             used_by: None,
         }
     }
@@ -236,7 +240,7 @@ impl Store {
     }
 
     /// Uses up one attempt to enter a code and returns the stored code for comparison. Does nothing and returns `None` if
-    /// another network requested the code.
+    /// there is no login code, or if another network requested it.
     ///
     /// The attempt is counted before the comparison, so that concurrent guesses cannot share one attempt.
     pub async fn reserve_attempt(
@@ -288,9 +292,11 @@ impl Store {
             condition.push_str(" AND phone = :phone");
             update = update.expression_attribute_values(":phone", text(attempt.phone.as_str()));
         }
-        if attempts == Attempts::Requester {
+        let is_requester = attempts == Attempts::Requester;
+        if is_requester {
             if let Some(network) = attempt.network {
-                condition.push_str(" AND #code.network = :network");
+                // The previous version of the functions stores no network.
+                condition.push_str(" AND (attribute_not_exists(#code.network) OR #code.network = :network)");
                 update = update.expression_attribute_values(":network", text(network.as_str()));
             } else {
                 condition.push_str(" AND attribute_not_exists(#code.network)");
@@ -313,7 +319,11 @@ impl Store {
         match item.of(purpose) {
             // The write succeeded, but its response was lost and the SDK retried the write.
             Some(code) if code.tried_by.as_deref() == Some(attempt.nonce) => Ok(Some(code)),
-            Some(code) if attempts == Attempts::Requester && code.network.as_ref() != attempt.network => {
+            // A stranger gets the same response for a phone without a code as for a phone with one.
+            None if is_requester && attempt.user.is_none() => Ok(None),
+            Some(code)
+                if is_requester && code.network.is_some() && code.network.as_ref() != attempt.network =>
+            {
                 Ok(None)
             }
             _ => Err(WrongCode.into()),
@@ -366,7 +376,7 @@ impl Store {
         condition_held("UpdateItem", restored).map(|_| ())
     }
 
-    /// Counts a message against a rate limit of the network that requested it, or of the phone that gets it.
+    /// Counts a request against a rate limit of its network, or of the phone that it is about.
     pub async fn admit(
         &self,
         counted: Counted<'_>,
@@ -427,12 +437,14 @@ impl Store {
     }
 }
 
-/// Whose rate limit counts a message.
+/// Which rate limit counts a request.
 #[derive(Debug, Clone, Copy)]
 pub enum Counted<'a> {
+    /// The codes that a network requests.
     Address(&'a Address),
-    /// The codes that a network enters although another network requested them.
+    /// The wrong codes that a network enters, for codes that another network requested.
     WrongCodes(&'a Address),
+    /// The codes that are sent to a phone.
     Phone(&'a Phone),
 }
 

@@ -1,6 +1,6 @@
 //! Owners of phones, and changes of a user's phone.
 
-use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::{AttributeValue, Delete, TransactWriteItem, Update};
 use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::domain::code::{NetworkDigest, VerificationError, WrongCode};
 use crate::domain::{Phone, Purpose, User, UserId, Username};
 use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
 use crate::storage::error::StoreError;
-use crate::storage::item::{number, text, to_item};
+use crate::storage::item::{number, text};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
 
@@ -22,7 +22,7 @@ pub struct PhoneOwner {
     pub username: Username,
     #[serde(with = "ts_milliseconds")]
     pub created_at: DateTime<Utc>,
-    /// The networks from which the owner has logged in, the latest last.
+    /// The last networks from which the owner logged in for the first time, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkDigest>,
 }
@@ -43,6 +43,8 @@ pub struct ChangePhone<'a> {
     pub user: &'a User,
     pub phone: &'a Phone,
     pub code: &'a StoredCode,
+    /// The network from which the code was entered.
+    pub network: Option<&'a NetworkDigest>,
     pub nonce: &'a str,
 }
 
@@ -60,15 +62,16 @@ impl Store {
         Ok(owner.is_some_and(|owner| owner.networks.contains(network)))
     }
 
-    /// Stores that the owner of a phone has logged in from this network. Forgets the oldest network if there are too many.
+    /// Stores that the owner of a phone has logged in from this network. Forgets the oldest network if there are too many. Two
+    /// concurrent logins can forget each other's network; the next login there stores it.
     pub async fn add_network(
         &self,
         phone: &Phone,
         owner: &PhoneOwner,
         network: &NetworkDigest,
     ) -> Result<(), StoreError> {
-        let kept = owner.networks.len().saturating_sub(MAX_NETWORKS - 1);
-        let networks = owner.networks[kept..].iter().chain([network]);
+        let dropped = owner.networks.len().saturating_sub(MAX_NETWORKS - 1);
+        let networks = owner.networks[dropped..].iter().chain([network]);
         let networks = networks.map(|network| text(network.as_str())).collect();
         let added = self
             .client
@@ -102,7 +105,7 @@ impl Store {
 
     fn phone_change_writes(&self, change: &ChangePhone<'_>) -> Result<Vec<TransactWriteItem>, StoreError> {
         let users = &self.tables.users;
-        let ChangePhone { user, phone, code, nonce } = change;
+        let ChangePhone { user, phone, code, network, nonce } = change;
         let spend = Update::builder()
             .table_name(users)
             .set_key(Some(keys::verification(user.id).into()))
@@ -112,16 +115,25 @@ impl Store {
             .expression_attribute_values(":issue", text(&code.issue))
             .expression_attribute_values(":nonce", text(*nonce))
             .build()?;
-        let own = Put::builder()
+        let networks = network.iter().map(|network| text(network.as_str())).collect();
+        let own = Update::builder()
             .table_name(users)
-            .set_item(Some(to_item(keys::phone_owner(phone), &PhoneOwner::from(*user))?))
+            .set_key(Some(keys::phone_owner(phone).into()))
+            .update_expression(
+                "SET user_id = :user, username = :name, created_at = :created, \
+                 networks = if_not_exists(networks, :networks)",
+            )
             .condition_expression("attribute_not_exists(pk) OR user_id = :user")
             .expression_attribute_values(":user", number(user.id))
+            .expression_attribute_values(":name", text(user.username.as_str()))
+            .expression_attribute_values(":created", number(user.created_at.timestamp_millis()))
+            .expression_attribute_values(":networks", AttributeValue::L(networks))
             .build()?;
         let record = Update::builder()
             .table_name(users)
             .set_key(Some(keys::profile(user.id).into()))
-            .update_expression("SET phone = :new")
+            // Earlier versions stored the phones of verifications there.
+            .update_expression("SET phone = :new REMOVE pending_phones")
             .condition_expression("phone = :old AND username = :name")
             .expression_attribute_values(":old", text(user.phone.as_str()))
             .expression_attribute_values(":new", text(phone.as_str()))
@@ -129,7 +141,7 @@ impl Store {
             .build()?;
         let mut writes = vec![
             TransactWriteItem::builder().update(spend).build(),
-            TransactWriteItem::builder().put(own).build(),
+            TransactWriteItem::builder().update(own).build(),
             TransactWriteItem::builder().update(record).build(),
         ];
         if user.phone != **phone {

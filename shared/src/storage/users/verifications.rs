@@ -14,7 +14,7 @@ use crate::domain::limit::{self, Limited};
 use crate::domain::{CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserId};
 use crate::storage::condition::condition_held;
 use crate::storage::error::StoreError;
-use crate::storage::item::{from_item, text, to_item};
+use crate::storage::item::{from_item, number, text, to_item};
 use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
 
@@ -65,32 +65,47 @@ impl Store {
         Err(VerificationError::NothingPending.into())
     }
 
-    /// Stores a verification in place of the user's previous one, and returns that one. A write that reaches the store late
-    /// does not replace a newer verification.
+    /// Stores a verification in place of the user's previous one, and returns that one. A new code for the same verification
+    /// (`resends`) is stored only if that one is still pending. A write that reaches the store late does not replace a newer
+    /// verification.
+    ///
+    /// If the response is lost and the SDK retries the write, it does not know the previous verification.
     pub async fn save_verification(
         &self,
         user: UserId,
         new: &Verification,
+        resends: bool,
         now: DateTime<Utc>,
     ) -> Result<Option<Verification>, IssueError> {
-        let saved = self
+        let mut condition = "(attribute_not_exists(#code) OR #code.issue <= :latest)".to_owned();
+        let mut put = self
             .client
             .put_item()
             .table_name(&self.tables.users)
             .set_item(Some(to_item(keys::verification(user), new)?))
-            // The clocks of two requests differ by up to a second.
-            .condition_expression("attribute_not_exists(#code) OR #code.issue <= :latest")
             .expression_attribute_names("#code", CODE)
+            // The clocks of two requests differ by up to a second.
             .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
-            .return_values(ReturnValue::AllOld)
-            .send()
-            .await;
+            .return_values(ReturnValue::AllOld);
+        if resends {
+            condition.push_str(
+                " AND phone = :phone AND pending_until > :now AND attribute_not_exists(#code.used_by)",
+            );
+            put = put
+                .expression_attribute_values(":phone", text(new.phone.as_str()))
+                .expression_attribute_values(":now", number(now.timestamp_millis()));
+        }
+        let saved = put.condition_expression(condition).send().await;
         let before = saved.as_ref().ok().and_then(|saved| saved.attributes().cloned());
         if !condition_held("PutItem", saved)? {
-            return Err(Limited { retry_after: MAX_CLOCK_DIFFERENCE }.into());
+            return Err(if resends {
+                VerificationError::NothingPending.into()
+            } else {
+                Limited { retry_after: MAX_CLOCK_DIFFERENCE }.into()
+            });
         }
         let before: Option<Verification> = before.map(from_item).transpose()?;
-        // If the response was lost and the SDK retried the write, the item before it is the new one.
+        // After a retry of the SDK, the item before it is the new one.
         Ok(before.filter(|before| before.verify.issue != new.verify.issue))
     }
 
