@@ -12,7 +12,7 @@ use serde_json::Value;
 use touchline::App;
 use touchline::storage::StoreError;
 
-pub use pace::{page_of_shard, rate};
+pub use pace::Rate;
 pub use settle::Settled;
 
 use settle::settle;

@@ -4,8 +4,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use touchline::storage::settlements::MAX_AWARDS;
 
-/// A match with fewer shards than this gets fewer points a second: each of its shards is as slow as if there were so many.
-/// With the default of 24,000 points a second, a shard gets at most 888.
+/// A shard gets at most the highest rate divided by this number. With the default of 24,000 points a second, that is 888.
 const FEWEST_SHARDS: u8 = 27;
 
 /// How long the points of a match take, unless there are very few or very many. The partitions have accepted the predictions
@@ -26,11 +25,42 @@ const BATCH_TAKES: TimeDelta = TimeDelta::milliseconds(250);
 /// The maximum number of predictions in a page. A run has a page of every shard in memory.
 const LARGEST_PAGE: i64 = if cfg!(test) { 3 } else { 1_000 };
 
-/// Returns how many points a second a match with so many predictions gets, at most `highest`.
-#[must_use]
-pub fn rate(predictions: i64, highest: u32) -> u32 {
-    let in_time = u32::try_from(predictions / i64::from(SETTLES_IN)).unwrap_or_default();
-    in_time.clamp(highest / LOWEST_RATE, highest).max(1)
+/// How many points a match gets in a second.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    /// Of all shards together.
+    per_second: u32,
+    /// The highest rate of any match.
+    highest: u32,
+}
+
+impl Rate {
+    /// Returns the rate of a match with so many predictions.
+    #[must_use]
+    pub fn of(predictions: i64, highest: u32) -> Self {
+        let highest = highest.max(1);
+        let in_time = u32::try_from(predictions / i64::from(SETTLES_IN)).unwrap_or_default();
+        Self { per_second: in_time.clamp((highest / LOWEST_RATE).max(1), highest), highest }
+    }
+
+    /// Returns the time from one write of a shard to the next.
+    fn interval(self, shards: u8) -> TimeDelta {
+        let seconds = |count: u8, per_second: u32| 1_000_000_000 * i64::from(count) / i64::from(per_second);
+        let evenly = seconds(shards, self.per_second);
+        TimeDelta::nanoseconds(evenly.max(seconds(FEWEST_SHARDS, self.highest)))
+    }
+
+    /// Returns how many predictions of a shard a run reads at once.
+    #[must_use]
+    pub fn page(self, shards: u8) -> usize {
+        usize::try_from(count_in(PAGE_TAKES, self.interval(shards)).clamp(1, LARGEST_PAGE)).unwrap_or(1)
+    }
+}
+
+/// Returns how many intervals fit into a time.
+fn count_in(time: TimeDelta, interval: TimeDelta) -> i64 {
+    let times = time.num_nanoseconds().zip(interval.num_nanoseconds());
+    times.map_or(1, |(time, interval)| time / interval.max(1))
 }
 
 /// Spreads the writes of one shard over time.
@@ -46,16 +76,14 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns the pace of a shard, so that all shards of its match together get `per_second` points a second.
+    /// Returns the pace of a shard, so that all shards of its match together have this rate.
     ///
     /// After every page, a shard stores its progress, and all shards store it in the same item. So that they do not all write
     /// it at once, the first page of each shard has another size.
-    pub fn of_shard(shard: u8, shards: u8, per_second: u32) -> Self {
-        let nanoseconds = 1_000_000_000 * i64::from(shards.max(FEWEST_SHARDS)) / i64::from(per_second.max(1));
-        let interval = TimeDelta::nanoseconds(nanoseconds);
-        let page = page_of_shard(shards, per_second);
+    pub fn of_shard(shard: u8, shards: u8, rate: Rate) -> Self {
+        let page = rate.page(shards);
         let next_page = (page * (usize::from(shard) + 1)).div_ceil(usize::from(shards.max(1)));
-        Self { interval, next_page, page, next: None }
+        Self { interval: rate.interval(shards), next_page, page, next: None }
     }
 
     /// Returns how many predictions to read next.
@@ -65,9 +93,7 @@ impl Pace {
 
     /// Returns how many rows to write at once.
     pub fn batch(&self) -> usize {
-        let rows = BATCH_TAKES.num_nanoseconds().zip(self.interval.num_nanoseconds());
-        let rows = rows.map_or(1, |(batch, row)| batch / row.max(1));
-        usize::try_from(rows).unwrap_or(usize::MAX).clamp(1, MAX_AWARDS)
+        usize::try_from(count_in(BATCH_TAKES, self.interval)).unwrap_or(usize::MAX).clamp(1, MAX_AWARDS)
     }
 
     /// Returns when to write the next `rows` rows.
@@ -78,22 +104,17 @@ impl Pace {
     }
 }
 
-/// Returns how many predictions of a shard a run reads at once.
-#[must_use]
-pub fn page_of_shard(shards: u8, per_second: u32) -> usize {
-    let in_time = i64::from(per_second) * PAGE_TAKES.num_seconds() / i64::from(shards.max(FEWEST_SHARDS));
-    usize::try_from(in_time.clamp(1, LARGEST_PAGE)).unwrap_or(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const START: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
+    const FULL: Rate = Rate { per_second: 24_000, highest: 24_000 };
+
     /// Returns when a shard that has written 1,000 rows may continue, in milliseconds since it began.
     fn after_1000_rows(shards: u8) -> i64 {
-        let mut pace = Pace::of_shard(0, shards, 24_000);
+        let mut pace = Pace::of_shard(0, shards, FULL);
         for _ in 0..40 {
             pace.turn(25, START);
         }
@@ -102,12 +123,13 @@ mod tests {
 
     #[test]
     fn the_points_of_most_matches_take_200_seconds() {
-        assert_eq!(rate(1_000_000, 24_000), 5_000);
-        assert_eq!(rate(4_800_000, 24_000), 24_000);
-        assert_eq!(rate(50_000_000, 24_000), 24_000, "the limit");
-        assert_eq!(rate(100_000, 24_000), 1_000, "few predictions");
-        assert_eq!(rate(0, 24_000), 1_000);
-        assert_eq!(rate(-1, 1), 1);
+        let rate = |predictions| Rate::of(predictions, 24_000).per_second;
+        assert_eq!(rate(1_000_000), 5_000);
+        assert_eq!(rate(4_800_000), 24_000);
+        assert_eq!(rate(50_000_000), 24_000, "the limit");
+        assert_eq!(rate(100_000), 1_000, "few predictions");
+        assert_eq!(rate(0), 1_000);
+        assert_eq!(Rate::of(-1, 1).per_second, 1);
     }
 
     #[test]
@@ -121,11 +143,14 @@ mod tests {
         for shards in 1..=26 {
             assert_eq!(after_1000_rows(shards), 1_125, "{shards} shards");
         }
+        let a_million = Rate::of(1_000_000, 24_000);
+        assert_eq!(a_million.interval(4), FULL.interval(4), "as many as a partition takes");
+        assert_eq!(a_million.interval(64), TimeDelta::microseconds(12_800));
     }
 
     #[test]
     fn a_shard_that_was_slow_does_not_catch_up() {
-        let mut pace = Pace::of_shard(0, 240, 24_000);
+        let mut pace = Pace::of_shard(0, 240, FULL);
         assert_eq!(pace.turn(25, START), START);
         let later = START + TimeDelta::seconds(60);
         assert_eq!(pace.turn(25, later), later);
@@ -135,7 +160,7 @@ mod tests {
     #[test]
     fn the_first_pages_of_the_shards_end_at_different_times() {
         let pages = |shard| {
-            let mut pace = Pace { page: 1_000, ..Pace::of_shard(shard, 4, 24_000) };
+            let mut pace = Pace { page: 1_000, ..Pace::of_shard(shard, 4, FULL) };
             [pace.page(), pace.page(), pace.page()]
         };
         assert_eq!(
@@ -148,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_batch_has_the_rows_of_a_quarter_of_a_second_or_one() {
-        let batch = |shards, per_second| Pace::of_shard(0, shards, per_second).batch();
+        let batch =
+            |shards, highest| Pace::of_shard(0, shards, Rate { per_second: highest, highest }).batch();
         assert_eq!(batch(4, 24_000), MAX_AWARDS);
         assert_eq!(batch(240, 24_000), 25);
         assert_eq!(batch(240, 12_000), 12);
@@ -157,8 +183,9 @@ mod tests {
 
     #[test]
     fn a_page_takes_at_most_ten_seconds() {
-        assert_eq!(page_of_shard(240, 240), 3, "the largest page of the tests");
-        assert_eq!(page_of_shard(240, 48), 2);
-        assert_eq!(page_of_shard(240, 1), 1);
+        let page = |highest| Rate { per_second: highest, highest }.page(240);
+        assert_eq!(page(240), 3, "the largest page of the tests");
+        assert_eq!(page(48), 2);
+        assert_eq!(page(1), 1);
     }
 }

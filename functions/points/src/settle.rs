@@ -16,7 +16,7 @@ use touchline::domain::points::RULES;
 use touchline::storage::settlements::{Award, Due, Progress};
 use touchline::storage::{Retry, StoreError};
 
-use crate::pace::{self, Pace};
+use crate::pace::{Pace, Rate};
 
 /// What a run did for one match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -64,13 +64,12 @@ pub async fn settle(
         return Ok(Some(settled));
     }
     let counted = app.store.event_counts(event).await?.predictions;
-    let per_second = pace::rate(counted, app.config.points_per_second);
+    let rate = Rate::of(counted, app.config.points_per_second);
     // The compiler cannot infer the closure's lifetimes without `boxed` and `collect`.
     let shards: Vec<_> = (0..row.shards)
         .map(|shard| {
             let progress = settlement.progress.get(&shard).copied();
-            settle_shard(app, &row, Pace::of_shard(shard, row.shards, per_second), shard, progress, until)
-                .boxed()
+            settle_shard(app, &row, Pace::of_shard(shard, row.shards, rate), shard, progress, until).boxed()
         })
         .collect();
     // A failed shard does not stop the others. The next run continues with the shards that are not done.

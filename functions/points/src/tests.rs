@@ -15,7 +15,7 @@ use touchline::storage::settlements::{Award, Due, Progress};
 use touchline_testing::{Fault, TestApp, concurrently};
 
 use crate::PointsError;
-use crate::pace::Pace;
+use crate::pace::{Pace, Rate};
 use crate::settle::award;
 
 const EVENT: u32 = 9;
@@ -435,7 +435,7 @@ async fn a_prediction_that_changes_while_its_points_are_written_gets_the_points_
     let read = app.store.prediction(EVENT, SHARDS, UserId(8), Reads::Consistent).await.unwrap().unwrap();
     predict(&app, 8, (Pick::Home, Some((2, 1)))).await;
     let event = app.store.catalog_rows::<Match>(&[EVENT]).await.unwrap().remove(&EVENT).unwrap();
-    let mut pace = Pace::of_shard(0, SHARDS, 24_000);
+    let mut pace = Pace::of_shard(0, SHARDS, Rate::of(0, 24_000));
     award(&app, &event, vec![read], &mut pace).await.unwrap();
     assert_eq!(points(&app).await[7], Some(4));
 }

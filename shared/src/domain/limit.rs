@@ -46,6 +46,25 @@ impl DailyAction {
     }
 }
 
+/// Something that an IPv6 /48 can do only so often in a UTC hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HourlyAction {
+    RequestCode,
+    /// Enter a wrong code, for a code that another network requested.
+    EnterWrongCode,
+}
+
+impl HourlyAction {
+    /// Returns the word for the action in storage keys.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RequestCode => "codes",
+            Self::EnterWrongCode => "wrong",
+        }
+    }
+}
+
 /// A user has done something as often as one UTC day allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the limit of {} {} per day is reached", limit, action.as_str())]

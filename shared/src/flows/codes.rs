@@ -6,10 +6,10 @@ use chrono::{DateTime, Utc};
 
 use crate::api::Invalid;
 use crate::domain::code::{self, CodeRequest, NetworkDigest, WrongCode};
+use crate::domain::limit::HourlyAction;
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, CodePepper, OneTimeCode, Phone, Purpose, UserId, limit};
 use crate::storage::StoreError;
-use crate::storage::hour_limit::HourCount;
 use crate::storage::users::{Admission, Attempt, Counted, Issue, IssueError, StoredCode, Verification};
 use crate::{App, Error};
 
@@ -86,7 +86,8 @@ async fn admit_address(
     let admission = Admission::new(slice::from_ref(&settings.per_address));
     app.store.admit(Counted::Address(address), admission, id, now).await?;
     if let Some(wider) = address.wider()
-        && let Err(error) = app.store.count_in_hour(HourCount::Codes, &wider, settings.per_ipv6_48, now).await
+        && let Err(error) =
+            app.store.count_in_hour(HourlyAction::RequestCode, &wider, settings.per_ipv6_48, now).await
     {
         log_failure(app.store.release(Counted::Address(address), admission.depth, id).await);
         return Err(error.into());
@@ -103,7 +104,7 @@ async fn release_address(
 ) -> Result<(), StoreError> {
     let Some(address) = address else { return Ok(()) };
     if let Some(wider) = address.wider() {
-        log_failure(app.store.release_in_hour(HourCount::Codes, &wider, now).await);
+        log_failure(app.store.release_in_hour(HourlyAction::RequestCode, &wider, now).await);
     }
     let depth = Admission::new(slice::from_ref(&app.config.codes.per_address)).depth;
     app.store.release(Counted::Address(address), depth, id).await
@@ -216,7 +217,7 @@ pub async fn check_login(
     let admission = Admission::new(slice::from_ref(&settings.wrong_per_address));
     if let Some(address) = address {
         if let Some(wider) = address.wider() {
-            app.store.count_in_hour(HourCount::WrongCodes, &wider, settings.per_ipv6_48, now).await?;
+            app.store.count_in_hour(HourlyAction::EnterWrongCode, &wider, settings.per_ipv6_48, now).await?;
         }
         app.store.admit(Counted::WrongCodes(address), admission, &id, now).await?;
     }
@@ -224,7 +225,7 @@ pub async fn check_login(
     let right = compare(app, phone, Purpose::Login, stored, code)?;
     if let Some(address) = address {
         if let Some(wider) = address.wider() {
-            log_failure(app.store.release_in_hour(HourCount::WrongCodes, &wider, now).await);
+            log_failure(app.store.release_in_hour(HourlyAction::EnterWrongCode, &wider, now).await);
         }
         log_failure(app.store.release(Counted::WrongCodes(address), admission.depth, &id).await);
     }

@@ -13,36 +13,16 @@ use super::keys;
 use super::store::Store;
 use super::users::IssueError;
 use crate::domain::Address;
-use crate::domain::limit::Limited;
-
-/// What is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HourCount {
-    /// Requests for codes.
-    Codes,
-    /// Wrong codes, for codes that another network requested.
-    WrongCodes,
-}
-
-impl HourCount {
-    /// Returns the word for the count in storage keys.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Codes => "codes",
-            Self::WrongCodes => "wrong",
-        }
-    }
-}
+use crate::domain::limit::{HourlyAction, Limited};
 
 /// How long an item is stored after its hour.
 const KEPT: TimeDelta = TimeDelta::hours(1);
 
 impl Store {
-    /// Counts a request of a network, unless there were `limit` of them in this hour.
+    /// Counts an action of a network, unless there were `limit` of them in this hour.
     pub async fn count_in_hour(
         &self,
-        count: HourCount,
+        action: HourlyAction,
         network: &Address,
         limit: u32,
         now: DateTime<Utc>,
@@ -52,7 +32,7 @@ impl Store {
             .client
             .update_item()
             .table_name(&self.tables.users)
-            .set_key(Some(keys::hour_limit(count, network, now).into()))
+            .set_key(Some(keys::hour_limit(action, network, now).into()))
             .update_expression("ADD requests :one SET expires_at = :expires")
             .condition_expression("attribute_not_exists(requests) OR requests < :limit")
             .expression_attribute_values(":one", number(1))
@@ -67,10 +47,10 @@ impl Store {
         }
     }
 
-    /// Removes a request from the count of its hour.
+    /// Removes an action from the count of its hour.
     pub async fn release_in_hour(
         &self,
-        count: HourCount,
+        action: HourlyAction,
         network: &Address,
         counted_at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
@@ -78,7 +58,7 @@ impl Store {
             .client
             .update_item()
             .table_name(&self.tables.users)
-            .set_key(Some(keys::hour_limit(count, network, counted_at).into()))
+            .set_key(Some(keys::hour_limit(action, network, counted_at).into()))
             .update_expression("ADD requests :minus_one")
             // Without this condition, the update would create an item that never expires.
             .condition_expression("attribute_exists(pk)")

@@ -7,12 +7,11 @@ mod tests;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::hour_limit::HourCount;
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::coins::EntryKey;
 use crate::domain::copying::Copied;
-use crate::domain::limit::DailyAction;
+use crate::domain::limit::{DailyAction, HourlyAction};
 use crate::domain::marker::End;
 use crate::domain::sms::LogPosition;
 use crate::domain::{Address, Phone, Room, RoomId, UserId, Username, prediction};
@@ -88,11 +87,11 @@ pub fn wrong_codes(address: &Address) -> Key {
     key(format!("address#{}", address.as_str()), "wrong")
 }
 
-/// Returns the key of the number of requests of a network in a UTC hour.
+/// Returns the key of the number of actions of a network in a UTC hour.
 #[must_use]
-pub fn hour_limit(count: HourCount, network: &Address, at: DateTime<Utc>) -> Key {
+pub fn hour_limit(action: HourlyAction, network: &Address, at: DateTime<Utc>) -> Key {
     let hour = at.format("%Y-%m-%dT%H");
-    key(format!("address#{}", network.as_str()), format!("{}#{hour}", count.as_str()))
+    key(format!("address#{}", network.as_str()), format!("{}#{hour}", action.as_str()))
 }
 
 /// Returns the key of the item that holds what a user did on a day, for a limit per day.

@@ -13,7 +13,7 @@ pub mod day_limit;
 pub mod directory;
 mod error;
 pub mod exactly_once;
-pub mod hour_limit;
+mod hour_limit;
 mod item;
 pub mod keys;
 pub mod members;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use chrono::{DateTime, TimeDelta, Utc};
-use points::page_of_shard;
+use points::Rate;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use touchline::App;
@@ -71,8 +71,8 @@ impl Setup {
     /// Returns how many pages of a shard one page of the model stands for.
     fn stored_progress(&self, points_per_second: u32) -> u32 {
         let pages = |fans: u32, per_second| {
-            let per_second = points::rate(fans.into(), per_second);
-            let page = u32::try_from(page_of_shard(self.shards, per_second)).unwrap_or(u32::MAX);
+            let page = Rate::of(fans.into(), per_second).page(self.shards);
+            let page = u32::try_from(page).unwrap_or(u32::MAX);
             fans.div_ceil(u32::from(self.shards)).div_ceil(page)
         };
         let at_full_scale = pages(self.fans.saturating_mul(self.settings.scale), points_per_second);

@@ -22,7 +22,7 @@ fn keys_of_the_users_table_keep_their_format() {
     let network = Address::of("2001:db8:1:2::1".parse().unwrap()).unwrap().wider().unwrap();
     let at = "2026-11-15T12:34:56Z".parse().unwrap();
     assert_eq!(
-        flat(&hour_limit(HourCount::Codes, &network, at)),
+        flat(&hour_limit(HourlyAction::RequestCode, &network, at)),
         "address#2001:db8:1::/48/codes#2026-11-15T12"
     );
     assert_eq!(flat(&username_owner(&name)), "name#alice/owner");
