@@ -216,10 +216,11 @@ pub async fn check_login(
     let settings = &app.config.codes;
     let admission = Admission::new(slice::from_ref(&settings.wrong_per_address));
     if let Some(address) = address {
+        // This limit comes first: a network over it must not use up the limit of the /48.
+        app.store.admit(Counted::WrongCodes(address), admission, &id, now).await?;
         if let Some(wider) = address.wider() {
             app.store.count_in_hour(HourlyAction::EnterWrongCode, &wider, settings.per_ipv6_48, now).await?;
         }
-        app.store.admit(Counted::WrongCodes(address), admission, &id, now).await?;
     }
     let stored = app.store.reserve_other_attempt(&attempt, now).await?;
     let right = compare(app, phone, Purpose::Login, stored, code)?;
