@@ -153,6 +153,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn staging_serves_the_log_only_with_the_secret() {
+        const SECRET: &str = "a-secret-of-the-developers";
+        let staging = || TestApp::serving(&[crate::router, login::router]).variable("ENVIRONMENT", "staging");
+        let app = staging().variable("SMS_LOG_SECRET", SECRET).start().await;
+        let caller = app.anonymous();
+        caller.requests_code(PHONE).await.expect(200);
+        let list = || caller.lists_sms_logs();
+        for request in [
+            list(),
+            list().header("x-touchline-log-secret", ""),
+            list().header("x-touchline-log-secret", "a-secret-of-the-developerz"),
+            list().query("per_page", "ten"),
+        ] {
+            request.await.expect_error(404, "not_found");
+        }
+        let rows = list().header("X-Touchline-Log-Secret", SECRET).await.expect_data(200);
+        assert_eq!(rows[0]["phone"], PHONE);
+
+        let without_secret = staging().start().await;
+        let list = without_secret.anonymous().lists_sms_logs().header("x-touchline-log-secret", "");
+        list.await.expect_error(404, "not_found");
+    }
+
+    #[tokio::test]
     async fn production_does_not_serve_the_log() {
         for environment in ["production", "", "prod"] {
             let app = TestApp::serving(&[crate::router, login::router])

@@ -33,6 +33,19 @@ impl Caller for Anyone {
     const ERRORS: &'static [ErrorCode] = &[];
 }
 
+/// A developer, who reads the codes that were sent. In staging, which is on the internet, a developer sends a secret. A local
+/// stack and tests need none.
+#[derive(Debug, Clone, Copy)]
+pub struct Developer;
+
+/// The header in which a developer sends the secret.
+pub const LOG_SECRET_HEADER: &str = "x-touchline-log-secret";
+
+impl Caller for Developer {
+    const NEEDS_TOKEN: bool = false;
+    const ERRORS: &'static [ErrorCode] = &[ErrorCode::NotFound];
+}
+
 /// A user with a valid session.
 #[derive(Debug, Clone)]
 pub struct SignedIn {

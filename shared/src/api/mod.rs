@@ -26,7 +26,7 @@ mod table;
 pub mod teams;
 
 pub use body::{Data, Message, MessageOnly};
-pub use caller::{Anyone, Caller, ErrorFormat, Homeserver, SignedIn};
+pub use caller::{Anyone, Caller, Developer, ErrorFormat, Homeserver, LOG_SECRET_HEADER, SignedIn};
 pub use cursor::{Cursor, Position};
 pub(crate) use endpoint::endpoint;
 pub use endpoint::{Endpoint, Route, parameter_names, shape};

@@ -3,7 +3,7 @@
 use chrono::NaiveDate;
 use serde::Serialize;
 
-use super::{Anyone, Cursor, CursorPage, PerPage, Position, endpoint, input};
+use super::{Cursor, CursorPage, Developer, PerPage, Position, endpoint, input};
 use crate::domain::code::VALID_FOR;
 use crate::domain::sms::{LogPosition, SmsLogEntry, SmsStatus};
 use crate::domain::{Phone, Timestamp};
@@ -12,8 +12,8 @@ endpoint! {
     /// List SMS attempts
     ///
     /// The attempts to send a code by SMS, the newest first, with the codes. For development only: 404 in
-    /// production.
-    ListSmsLogs: GET "/api/logs/sms", in "sms-logs", by Anyone, SmsLogsQuery => CursorPage<SmsLogView>,
+    /// production. In staging, the request needs the header `X-Touchline-Log-Secret`; without it, the response is 404.
+    ListSmsLogs: GET "/api/logs/sms", in "sms-logs", by Developer, SmsLogsQuery => CursorPage<SmsLogView>,
         errors [NotFound]
 }
 

@@ -1,6 +1,7 @@
 use std::ops::RangeInclusive;
 
 use super::Secret;
+use super::secret::read_token;
 use super::variables::{ConfigError, Variables};
 use crate::domain::limit::DailyAction;
 
@@ -67,7 +68,7 @@ impl ChatSettings {
         Ok(Self {
             server: server(vars)?,
             homeserver: homeserver(vars)?,
-            hs_token: token(vars, "CHAT_HS_TOKEN")?,
+            hs_token: read_token(vars, "CHAT_HS_TOKEN")?,
             limits: RoomLimits::read(vars)?,
         })
     }
@@ -91,14 +92,6 @@ fn homeserver(vars: &Variables<'_>) -> Result<Option<Homeserver>, ConfigError> {
     const TOKEN: &str = "CHAT_AS_TOKEN";
     let Some(url) = vars.url("CHAT_HOMESERVER_URL")? else { return Ok(None) };
     let expected = "the as_token of the registration file, because CHAT_HOMESERVER_URL is set";
-    let as_token = token(vars, TOKEN)?.ok_or_else(|| ConfigError::not_set(TOKEN, expected))?;
+    let as_token = read_token(vars, TOKEN)?.ok_or_else(|| ConfigError::not_set(TOKEN, expected))?;
     Ok(Some(Homeserver { url, as_token }))
-}
-
-/// Reads a token. It must be too long to guess and valid in an HTTP header.
-fn token(vars: &Variables<'_>, variable: &'static str) -> Result<Option<Secret>, ConfigError> {
-    let Some(text) = vars.get(variable) else { return Ok(None) };
-    let problem = "is too short or has characters that a token cannot have";
-    let expected = "16 or more ASCII letters, digits and punctuation marks, without spaces";
-    Secret::token(&text).map(Some).ok_or_else(|| ConfigError::new(variable, problem, expected))
 }

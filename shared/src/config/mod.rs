@@ -53,6 +53,8 @@ pub struct Config {
     pub coins: CoinSettings,
     pub sms: SmsSettings,
     pub chat: ChatSettings,
+    /// The secret with which developers read the SMS log in staging. Without it, nobody can.
+    pub log_secret: Option<Secret>,
     /// How to recognise requests from CloudFront. `None` if the API has no CloudFront in front of it.
     pub edge: Option<EdgeSettings>,
     /// The source of scheduled imports. `None` turns them off.
@@ -90,6 +92,7 @@ impl Config {
             picks_visible: PicksVisible::read(&vars)?,
             sms: SmsSettings::read(&vars, environment)?,
             chat: ChatSettings::read(&vars)?,
+            log_secret: secret::read_token(&vars, "SMS_LOG_SECRET")?,
             edge: EdgeSettings::read(&vars)?,
             feed: FeedSettings::read(&vars)?,
             featured_tournaments: feed::featured_tournaments(&vars),

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use super::variables::{ConfigError, Variables};
+
 /// Text that `Debug` output hides, so it cannot reach a log by accident.
 #[derive(Clone)]
 pub struct Secret(String);
@@ -26,4 +28,15 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(hidden)")
     }
+}
+
+/// Reads a token. It must be too long to guess and valid in an HTTP header.
+pub(super) fn read_token(
+    vars: &Variables<'_>,
+    variable: &'static str,
+) -> Result<Option<Secret>, ConfigError> {
+    let Some(text) = vars.get(variable) else { return Ok(None) };
+    let problem = "is too short or has characters that a token cannot have";
+    let expected = "16 or more ASCII letters, digits and punctuation marks, without spaces";
+    Secret::token(&text).map(Some).ok_or_else(|| ConfigError::new(variable, problem, expected))
 }

@@ -170,6 +170,7 @@ fn debug_output_hides_secrets() {
     let config = read(&[
         ("AWS_SECRET_ACCESS_KEY", "hush-hush"),
         ("CHAT_HS_TOKEN", "hush-hush-hush-hush"),
+        ("SMS_LOG_SECRET", "hush-hush-hush-hush"),
         ("ORIGIN_SECRETS", "hush-hush-hush-hush,hush-hush-hush-hush"),
         ("FEED_URL", "https://example.org"),
         ("FEED_TOKEN", "hush-hush"),
@@ -180,7 +181,7 @@ fn debug_output_hides_secrets() {
 
 #[test]
 fn errors_do_not_show_secrets() {
-    for variable in ["CODE_PEPPER", "CHAT_HS_TOKEN", "ORIGIN_SECRETS"] {
+    for variable in ["CODE_PEPPER", "CHAT_HS_TOKEN", "ORIGIN_SECRETS", "SMS_LOG_SECRET"] {
         let message = read(&[(variable, "hush")]).unwrap_err().to_string();
         assert!(!message.contains("hush"), "{message}");
     }

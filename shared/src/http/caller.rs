@@ -6,7 +6,8 @@ use lambda_http::http::HeaderMap;
 use lambda_http::http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq as _;
 
-use crate::api::{Anyone, Caller, Homeserver, SignedIn};
+use crate::api::{Anyone, Caller, Developer, Homeserver, LOG_SECRET_HEADER, SignedIn};
+use crate::config::Environment;
 use crate::domain::Token;
 use crate::domain::session::{self, Renewal, Unauthenticated};
 use crate::{App, Error};
@@ -20,6 +21,20 @@ pub trait Identify: Caller {
 impl Identify for Anyone {
     async fn identify(_: &App, _: &HeaderMap) -> Result<Self, Error> {
         Ok(Self)
+    }
+}
+
+impl Identify for Developer {
+    async fn identify(app: &App, headers: &HeaderMap) -> Result<Self, Error> {
+        let is_admitted = match app.config.environment {
+            Environment::Local | Environment::Testing => true,
+            Environment::Staging => match (headers.get(LOG_SECRET_HEADER), &app.config.log_secret) {
+                (Some(given), Some(secret)) => given.as_bytes().ct_eq(secret.reveal().as_bytes()).into(),
+                _ => false,
+            },
+            Environment::Production => false,
+        };
+        if is_admitted { Ok(Self) } else { Err(Error::NotFound) }
     }
 }
 
