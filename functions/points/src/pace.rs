@@ -71,6 +71,8 @@ pub struct Pace {
     /// How many predictions the shard reads next, and after that.
     next_page: usize,
     page: usize,
+    /// How long the shard waits before its first write, so that not all shards begin at the same moment.
+    delay: TimeDelta,
     /// When the next write may begin. `None` before the first one.
     next: Option<DateTime<Utc>>,
 }
@@ -83,7 +85,11 @@ impl Pace {
     pub fn of_shard(shard: u8, shards: u8, rate: Rate) -> Self {
         let page = rate.page(shards);
         let next_page = (page * (usize::from(shard) + 1)).div_ceil(usize::from(shards.max(1)));
-        Self { interval: rate.interval(shards), next_page, page, next: None }
+        let mut pace =
+            Self { interval: rate.interval(shards), next_page, page, delay: TimeDelta::zero(), next: None };
+        let batch = i32::try_from(pace.batch().min(page)).unwrap_or(i32::MAX);
+        pace.delay = pace.interval * batch * i32::from(shard) / i32::from(shards.max(1));
+        pace
     }
 
     /// Returns how many predictions to read next.
@@ -98,7 +104,7 @@ impl Pace {
 
     /// Returns when to write the next `rows` rows.
     pub fn turn(&mut self, rows: usize, now: DateTime<Utc>) -> DateTime<Utc> {
-        let turn = self.next.map_or(now, |next| next.max(now));
+        let turn = self.next.map_or(now + self.delay, |next| next.max(now));
         self.next = Some(turn + self.interval * i32::try_from(rows).unwrap_or(i32::MAX));
         turn
     }
@@ -146,6 +152,14 @@ mod tests {
         let a_million = Rate::of(1_000_000, 24_000);
         assert_eq!(a_million.interval(4), FULL.interval(4), "as many as a partition takes");
         assert_eq!(a_million.interval(64), TimeDelta::microseconds(12_800));
+    }
+
+    #[test]
+    fn the_shards_of_a_match_do_not_begin_at_the_same_moment() {
+        // A batch of the tests has at most the 3 rows of a page.
+        let first = |shard| Pace::of_shard(shard, 240, FULL).turn(3, START);
+        assert_eq!(first(0), START);
+        assert_eq!(first(120), START + TimeDelta::milliseconds(15));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub const LOG_SECRET_HEADER: &str = "x-touchline-log-secret";
 
 impl Caller for Developer {
     const NEEDS_TOKEN: bool = false;
-    const ERRORS: &'static [ErrorCode] = &[ErrorCode::NotFound];
+    const ERRORS: &'static [ErrorCode] = &[];
 }
 
 /// A user with a valid session.
