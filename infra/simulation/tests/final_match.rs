@@ -49,7 +49,8 @@ fn with_ample_limits_every_prediction_is_accepted_counted_and_settled() {
     assert_eq!(play(&setup(ample(10))).hash, outcome.hash, "the same seed gives the same trace");
 }
 
-/// Plays a final of 1,000,000 fans at 1:2,000, with the values of `docs/operations.md` except for the warm throughput.
+/// Plays a final of 1,000,000 fans at 1:2,000. A prediction of this model stands for so many that their points take longer
+/// than they would; `final-bench` measures the points with a finer model. Plays it with the values of `docs/operations.md` except for the warm throughput.
 /// The template says which tables and indexes get the warm throughput.
 fn final_of_a_million(warm: Throughput) -> (u64, Outcome) {
     let (scale, prepared) = (2_000, PREPARATIONS[1]);
@@ -65,7 +66,6 @@ fn tables_that_were_warmed_for_a_final_accept_every_prediction() {
     assert_eq!((outcome.accepted, outcome.requests), (fans, fans), "{outcome:?}");
     assert_eq!(outcome.inexact, [""; 0]);
     assert!(outcome.counts_after.is_some_and(|after| after <= Duration::from_mins(1)), "{outcome:?}");
-    assert!(outcome.points_after.is_some_and(|after| after <= Duration::from_mins(10)), "{outcome:?}");
 }
 
 #[test]
