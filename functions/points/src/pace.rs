@@ -57,6 +57,11 @@ impl Rate {
     }
 }
 
+/// Returns how many rows to write at once, if a row is written in each interval.
+fn batch(interval: TimeDelta) -> usize {
+    usize::try_from(count_in(BATCH_TAKES, interval)).unwrap_or(usize::MAX).clamp(1, MAX_AWARDS)
+}
+
 /// Returns how many intervals fit into a time.
 fn count_in(time: TimeDelta, interval: TimeDelta) -> i64 {
     let times = time.num_nanoseconds().zip(interval.num_nanoseconds());
@@ -85,11 +90,10 @@ impl Pace {
     pub fn of_shard(shard: u8, shards: u8, rate: Rate) -> Self {
         let page = rate.page(shards);
         let next_page = (page * (usize::from(shard) + 1)).div_ceil(usize::from(shards.max(1)));
-        let mut pace =
-            Self { interval: rate.interval(shards), next_page, page, delay: TimeDelta::zero(), next: None };
-        let batch = i32::try_from(pace.batch().min(page)).unwrap_or(i32::MAX);
-        pace.delay = pace.interval * batch * i32::from(shard) / i32::from(shards.max(1));
-        pace
+        let interval = rate.interval(shards);
+        let batch = i32::try_from(batch(interval).min(page)).unwrap_or(i32::MAX);
+        let delay = interval * batch * i32::from(shard) / i32::from(shards.max(1));
+        Self { interval, next_page, page, delay, next: None }
     }
 
     /// Returns how many predictions to read next.
@@ -99,7 +103,7 @@ impl Pace {
 
     /// Returns how many rows to write at once.
     pub fn batch(&self) -> usize {
-        usize::try_from(count_in(BATCH_TAKES, self.interval)).unwrap_or(usize::MAX).clamp(1, MAX_AWARDS)
+        batch(self.interval)
     }
 
     /// Returns when to write the next `rows` rows.

@@ -49,9 +49,9 @@ fn with_ample_limits_every_prediction_is_accepted_counted_and_settled() {
     assert_eq!(play(&setup(ample(10))).hash, outcome.hash, "the same seed gives the same trace");
 }
 
-/// Plays a final of 1,000,000 fans at 1:2,000. A prediction of this model stands for so many that their points take longer
-/// than they would; `final-bench` measures the points with a finer model. Plays it with the values of `docs/operations.md` except for the warm throughput.
-/// The template says which tables and indexes get the warm throughput.
+/// Plays a final of 1,000,000 fans at 1:2,000, with the values of `docs/operations.md` except for the warm throughput.
+/// The template says which tables and indexes get the warm throughput. The model is too coarse for the points, which
+/// `final-bench` measures.
 fn final_of_a_million(warm: Throughput) -> (u64, Outcome) {
     let (scale, prepared) = (2_000, PREPARATIONS[1]);
     let mut settings = prepared.settings(scale);
