@@ -61,7 +61,8 @@ async fn create(
     };
     // The nonce is the same for every attempt to create this room, so the room is counted once.
     let count = day_limit::count(app, user.id, DailyAction::CreateRoom, action_id(&[nonce]));
-    // This locks the name of no user who is then rejected: the name of a user with that many rooms is locked already.
+    // The lock can run concurrently with the checks. A user who fails them has created or joined rooms before, so their
+    // name is already locked.
     let lock = async { rooms::lock_username(app, user).await.map_err(Error::from) };
     let (pending, (), has_all_rooms) = try_join3(count, lock, lookup::has_all_rooms(app, user.id)).await?;
     let room_id = if has_all_rooms {

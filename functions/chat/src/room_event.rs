@@ -51,7 +51,8 @@ pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
 }
 
 /// Returns the username in a Matrix user id, or `None` for users of other servers and for invalid usernames. In Matrix,
-/// `@Alice:hs` is another user than `@alice:hs`, so a spelling other than ours is invalid.
+/// `@Alice:hs` is another user than `@alice:hs`. Our usernames are in lower case, so an id with other letters belongs to no
+/// user of ours.
 #[must_use]
 pub fn local_username(id: &str, server: &str) -> Option<Username> {
     let (name, of) = id.strip_prefix('@')?.split_once(':')?;

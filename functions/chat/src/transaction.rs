@@ -71,7 +71,7 @@ impl NetChanges {
                 RoomEventKind::Membership(user, to) => {
                     let key = (room, user);
                     let before = changes.memberships.get(&key);
-                    // Matrix does not allow to invite a member.
+                    // Matrix rejects invitations of members, so an invitation after a join is an old event. Ignore it.
                     if to == Membership::Invite && before.is_some_and(|before| before.to == Membership::Join)
                     {
                         continue;

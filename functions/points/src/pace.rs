@@ -7,19 +7,19 @@ use touchline::storage::settlements::MAX_AWARDS;
 /// A shard gets at most the highest rate divided by this number. With the default of 24,000 points a second, that is 888.
 const FEWEST_SHARDS: u8 = 27;
 
-/// How long the points of a match take, unless there are very few or very many. The partitions have accepted the predictions
-/// within the minutes before kick-off, so they accept as many points in this time.
+/// How long the points of a match take in seconds, unless there are very few or very many. Most predictions arrive in the
+/// minutes before kick-off, so the partitions can probably accept the points at this rate.
 const SETTLES_IN: u32 = 200;
 
-/// The lowest rate is the highest one divided by this number. It is for matches with few predictions, and for a match whose
-/// predictions are not counted.
-const LOWEST_RATE: u32 = 24;
+/// The lowest rate is the highest rate divided by this number. It applies to matches with few predictions, or whose
+/// predictions are not counted yet.
+const LOWEST_RATE_DIVISOR: u32 = 24;
 
 /// How long a page of predictions takes at most. A run that begins a page shortly before it must stop still has time to finish it.
 const PAGE_TAKES: TimeDelta = TimeDelta::seconds(10);
 
-/// How long the rows of a batch take at most. With larger batches, a slow pace would write many rows at once, and then none
-/// for a long time.
+/// How long the rows of a batch take at most. With larger batches, a slow pace would write many rows in one burst, and then
+/// none for a long time.
 const BATCH_TAKES: TimeDelta = TimeDelta::milliseconds(250);
 
 /// The maximum number of predictions in a page. A run has a page of every shard in memory.
@@ -35,12 +35,12 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Returns the rate of a match with so many predictions.
+    /// Returns the rate of a match with this number of predictions.
     #[must_use]
     pub fn of(predictions: i64, highest: u32) -> Self {
         let highest = highest.max(1);
         let in_time = u32::try_from(predictions / i64::from(SETTLES_IN)).unwrap_or_default();
-        Self { per_second: in_time.clamp((highest / LOWEST_RATE).max(1), highest), highest }
+        Self { per_second: in_time.clamp((highest / LOWEST_RATE_DIVISOR).max(1), highest), highest }
     }
 
     /// Returns the time from one write of a shard to the next.
@@ -50,14 +50,14 @@ impl Rate {
         TimeDelta::nanoseconds(evenly.max(seconds(FEWEST_SHARDS, self.highest)))
     }
 
-    /// Returns how many predictions of a shard a run reads at once.
+    /// Returns the number of predictions in a page of a shard.
     #[must_use]
     pub fn page(self, shards: u8) -> usize {
         usize::try_from(count_in(PAGE_TAKES, self.interval(shards)).clamp(1, LARGEST_PAGE)).unwrap_or(1)
     }
 }
 
-/// Returns how many rows to write at once, if a row is written in each interval.
+/// Returns the number of rows in a batch, if a row is written in each interval.
 fn batch(interval: TimeDelta) -> usize {
     usize::try_from(count_in(BATCH_TAKES, interval)).unwrap_or(usize::MAX).clamp(1, MAX_AWARDS)
 }
@@ -85,8 +85,8 @@ pub struct Pace {
 impl Pace {
     /// Returns the pace of a shard, so that all shards of its match together have this rate.
     ///
-    /// After every page, a shard stores its progress, and all shards store it in the same item. So that they do not all write
-    /// it at once, the first page of each shard has another size.
+    /// All shards store their progress in the same item, after every page. The first pages have different sizes, so that these
+    /// writes do not coincide.
     pub fn of_shard(shard: u8, shards: u8, rate: Rate) -> Self {
         let page = rate.page(shards);
         let next_page = (page * (usize::from(shard) + 1)).div_ceil(usize::from(shards.max(1)));
@@ -101,7 +101,7 @@ impl Pace {
         std::mem::replace(&mut self.next_page, self.page)
     }
 
-    /// Returns how many rows to write at once.
+    /// Returns the number of rows in a batch.
     pub fn batch(&self) -> usize {
         batch(self.interval)
     }

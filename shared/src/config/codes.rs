@@ -12,23 +12,24 @@ pub struct CodeSettings {
     pub per_phone: [Limit; 2],
     /// How many codes can be requested from one network.
     pub per_address: Limit,
-    /// How many codes can be requested from one IPv6 /48 in an hour, and how many wrong ones can be entered there.
+    /// How many codes can be requested from one IPv6 /48 in a UTC hour, and how many wrong codes can be entered from it for
+    /// codes that other networks requested.
     pub per_ipv6_48: u32,
-    /// How many codes can be entered from one network that did not request them. Right codes do not count.
+    /// How many wrong codes one network can enter for codes that other networks requested.
     pub wrong_per_address: Limit,
     /// Codes are sent only to phones that start with one of these prefixes. An empty list allows every phone.
     pub prefixes: Vec<String>,
 }
 
-/// How many codes more than each limit of a phone allows can be requested from the networks from which its owner has logged in
-/// before. Otherwise a stranger could request codes for the phone until its owner gets none.
-const KEPT_PLACES: usize = 3;
+/// How many additional codes each limit of a phone allows for requests from a network from which its owner has logged in
+/// before. Without them, a stranger could use up all codes of the phone.
+const EXTRA_CODES: usize = 3;
 
 impl CodeSettings {
     /// Returns the limits of a phone for a network from which its owner has logged in before.
     #[must_use]
     pub fn per_phone_if_known(&self) -> [Limit; 2] {
-        self.per_phone.map(|limit| Limit { count: limit.count + KEPT_PLACES, ..limit })
+        self.per_phone.map(|limit| Limit { count: limit.count + EXTRA_CODES, ..limit })
     }
 
     pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {

@@ -13,8 +13,8 @@ use super::{Address, Field, Phone, Raw, Reason, UserId};
 /// How long a code is valid.
 pub const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
 
-/// How many times a code can be entered from the network that requested it, and how many times from all other networks
-/// together. So a stranger cannot use up the attempts of the user.
+/// The maximum number of attempts to enter a login code from the network that requested it, and also from all other networks
+/// together, so that others cannot use up the user's attempts. A verification code has one such maximum for all networks.
 pub const MAX_ATTEMPTS: u32 = 5;
 
 /// How long a verification is pending after its last code was sent. While it is pending, the user can request

@@ -1,11 +1,13 @@
-//! Rate limits: over a sliding window, and per UTC day.
+//! Rate limits: over a sliding window, per UTC hour and per UTC day.
 //!
 //! For each phone, network or user with a limit, a DynamoDB item holds the ids of the last admitted
 //! requests, newest first. A limit of 5 in 10 minutes admits a request if the fifth newest id is absent or at
 //! least 10 minutes old. So no period of 10 minutes has more than 5 requests, whenever it begins. One
 //! conditional write checks the limit and records the request, without a read.
 //!
-//! A limit per day can be too large for that, because each write would shift hundreds of ids. An item for the user
+//! A limit per hour is a counter, because it is for large networks, and a register would need an attribute for each request.
+//!
+//! A limit per day can be too large for a register, too, because each write would shift hundreds of ids. An item for the user
 //! and the day holds the set of the counted actions instead.
 
 use chrono::{DateTime, TimeDelta, Utc};

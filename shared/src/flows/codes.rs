@@ -197,8 +197,8 @@ fn log_failure(result: Result<(), StoreError>) {
 
 /// Compares a code with the login code of a phone. Each call uses up one of the code's attempts.
 ///
-/// A network that did not request the code has attempts of its own, and can enter only so many wrong codes in an hour.
-/// Otherwise a stranger could use up the attempts of the user, or guess the codes of many users.
+/// All networks that did not request the code share a second set of attempts. Each can enter only a limited number of wrong
+/// codes in an hour. Otherwise a stranger could use up the attempts of the user, or guess the codes of many users.
 pub async fn check_login(
     app: &App,
     phone: &Phone,
@@ -257,7 +257,7 @@ fn compare(
     if given.matches(&stored.digest) { Ok(stored) } else { Err(WrongCode.into()) }
 }
 
-/// Returns the network from which a login came, as it is stored with its phone.
+/// Returns the HMAC of the caller's network for a phone. `None` for loopback.
 pub fn network(app: &App, phone: &Phone, address: Option<&Address>) -> Result<Option<NetworkDigest>, Error> {
     address.map(|address| pepper(app).map(|pepper| pepper.network(phone, address))).transpose()
 }

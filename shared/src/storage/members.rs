@@ -325,7 +325,7 @@ impl Store {
     }
 
     /// Applies a membership event of the homeserver, unless a newer event was applied. An invitation does not replace a joined
-    /// membership, because Matrix does not allow to invite a member.
+    /// membership, because Matrix rejects invitations of members.
     pub async fn apply_homeserver_membership(
         &self,
         room: &Room,

@@ -188,7 +188,7 @@ async fn a_transaction_that_failed_half_way_is_completed_by_its_retry() {
     assert!(failures >= 5, "{failures}");
 }
 
-/// Matrix does not allow to invite a member, so such an event is an old one.
+/// Matrix rejects invitations of members, so an invitation after a join is an old event.
 #[tokio::test]
 async fn an_invitation_does_not_replace_a_joined_membership_unless_the_user_has_left() {
     let (app, [alice, bob, _]) = app().await;

@@ -46,7 +46,7 @@ pub struct Issue<'a> {
     pub network: Option<&'a NetworkDigest>,
 }
 
-/// A register of the latest requests, and the limits that a request must keep.
+/// A register of the latest requests, and the limits that a new request is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct Admission<'a> {
     pub limits: &'a [Limit],
@@ -251,7 +251,7 @@ impl Store {
         self.reserve(attempt, Attempts::Requester, now).await
     }
 
-    /// Uses up one of the attempts that other networks than that of the code's request have together.
+    /// Uses up one of the attempts that all networks share which did not request the code.
     pub async fn reserve_other_attempt(
         &self,
         attempt: &Attempt<'_>,

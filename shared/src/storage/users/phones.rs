@@ -22,7 +22,7 @@ pub struct PhoneOwner {
     pub username: Username,
     #[serde(with = "ts_milliseconds")]
     pub created_at: DateTime<Utc>,
-    /// The last networks from which the owner logged in for the first time, the latest last.
+    /// The networks from which the owner has logged in or verified the phone, in the order in which they were added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkDigest>,
 }
@@ -62,8 +62,9 @@ impl Store {
         Ok(owner.is_some_and(|owner| owner.networks.contains(network)))
     }
 
-    /// Stores that the owner of a phone has logged in from this network. Forgets the oldest network if there are too many. Two
-    /// concurrent logins can forget each other's network; the next login there stores it.
+    /// Stores that the owner of a phone has logged in from this network. Removes the oldest network if there are more than
+    /// `MAX_NETWORKS`. Of two concurrent logins from new networks, one can overwrite the network of the other. The next login
+    /// from that network adds it again.
     pub async fn add_network(
         &self,
         phone: &Phone,

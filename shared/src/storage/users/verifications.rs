@@ -65,11 +65,11 @@ impl Store {
         Err(VerificationError::NothingPending.into())
     }
 
-    /// Stores a verification in place of the user's previous one, and returns that one. A new code for the same verification
-    /// (`resends`) is stored only if that one is still pending. A write that reaches the store late does not replace a newer
-    /// verification.
+    /// Replaces the user's verification with `new`, and returns the replaced one. If `resends` is true, it does so only if a
+    /// verification of the same phone is pending. A write that reaches the store late does not replace a newer verification.
     ///
-    /// If the response is lost and the SDK retries the write, it does not know the previous verification.
+    /// If the response is lost and the SDK retries the write, it returns `None`, because the retry sees the new verification
+    /// as the previous one.
     pub async fn save_verification(
         &self,
         user: UserId,
@@ -105,7 +105,7 @@ impl Store {
             });
         }
         let before: Option<Verification> = before.map(from_item).transpose()?;
-        // After a retry of the SDK, the item before it is the new one.
+        // After a retry by the SDK, the previous item is the new one.
         Ok(before.filter(|before| before.verify.issue != new.verify.issue))
     }
 

@@ -32,7 +32,8 @@ async fn matches_of_a_listed_tournament_are_featured_in_every_format() {
     }
 }
 
-/// The room of a match has at most 64 shards: a homeserver takes far fewer joins a second than that.
+/// A match's room has at most 64 shards, even if its predictions have more: a homeserver accepts far fewer joins a second
+/// than 64 shards can store.
 #[tokio::test]
 async fn a_parameter_sets_the_number_of_shards_of_a_featured_match() {
     let app = TestApp::serving(&[]).variable("FEATURED_TOURNAMENTS", "Harbour Cup");
