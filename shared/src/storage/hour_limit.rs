@@ -1,8 +1,8 @@
 //! The `users` table: limits per UTC hour for large networks.
 //!
-//! The register of [`super::rate_limit`] has an attribute for each request, so it cannot hold a thousand. Here an item for
-//! each network and hour holds only their number. A write that the SDK retries after a lost response counts twice, up or
-//! down.
+//! The register of [`super::rate_limit`] has an attribute for each request, so it cannot hold a thousand. Here, an item for
+//! each network and hour holds only the number of requests. If the SDK retries a write after a lost response, the write
+//! changes the number twice.
 
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 
