@@ -8,11 +8,12 @@ use crate::domain::coins::CoinError;
 use crate::domain::limit::{DayLimitReached, Limited};
 use crate::domain::prediction::PredictionsClosed;
 use crate::domain::profile::RenameError;
+use crate::domain::recovery::UndoError;
 use crate::domain::session::Unauthenticated;
 use crate::ports::chat::ChatError;
 use crate::ports::sms::SmsFailed;
 use crate::storage::StoreError;
-use crate::storage::users::{IssueError, RenameFailed, ReserveError};
+use crate::storage::users::{IssueError, RenameFailed, ReserveError, UndoFailed};
 use crate::storage::wallets::AdmitError;
 
 /// Why a request fails.
@@ -26,6 +27,10 @@ pub enum Error {
     RoomNotFound,
     #[error("no user has this id or username")]
     UserNotFound,
+    #[error("the caller has no active session with this id")]
+    SessionNotFound,
+    #[error(transparent)]
+    UndoPhoneChange(#[from] UndoError),
     #[error("no team has this id")]
     TeamNotFound,
     #[error("the caller is not a member of the room")]
@@ -86,6 +91,7 @@ impl From<UnknownId> for Error {
         match unknown.0 {
             Resource::Event => Self::EventNotFound,
             Resource::Room => Self::RoomNotFound,
+            Resource::Session => Self::SessionNotFound,
             Resource::User => Self::UserNotFound,
             Resource::Transaction => Self::NotFound,
         }
@@ -117,6 +123,16 @@ impl From<ReserveError> for Error {
             ReserveError::Wrong(error) => error.into(),
             ReserveError::Verification(error) => error.into(),
             ReserveError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<UndoFailed> for Error {
+    fn from(error: UndoFailed) -> Self {
+        match error {
+            UndoFailed::Rejected(error) => error.into(),
+            UndoFailed::Wrong(error) => error.into(),
+            UndoFailed::Store(error) => error.into(),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::config::Environment;
 use crate::http::RequestReport;
 
 /// The crates of this workspace that run in a Lambda function.
-pub const OURS: [&str; 15] = [
+pub const OURS: [&str; 16] = [
     "touchline",
     "login",
     "profile",
@@ -32,6 +32,7 @@ pub const OURS: [&str; 15] = [
     "tally",
     "points",
     "recount",
+    "erasure",
 ];
 
 /// Creates a filter that logs this workspace's crates at `level`, and other crates only at `ERROR`.

@@ -112,8 +112,28 @@ async fn measure() -> Measurements {
     all.add("GET /api/openapi.json", "", 200, (0.0, 0.0, 0), response);
     let response = anonymous.get("/api/health").await;
     all.add("GET /api/health", "", 200, (0.5, 0.0, 1), response);
-    all.add("POST /api/auth/logout", "", 200, (0.5, 1.0, 1), alice.logs_out().await);
+    sessions(&app, &alice, &mut all).await;
     all
+}
+
+/// Measures the endpoints of sessions, and ends those of alice.
+async fn sessions(app: &TestApp, alice: &User, all: &mut Measurements) {
+    let mover = app.user("mover").id(5_000).await;
+    mover.initiates_verification("+447700900888").await.expect(200);
+    mover.verifies_phone("+447700900888", &app.sns.last_code("+447700900888")).await.expect(200);
+    let anonymous = app.anonymous();
+    let code = anonymous.receives_code(&mover.phone).await;
+    let response = anonymous.undoes_phone_change(&mover.phone, &code).await;
+    let owner = User::from_login(app, &response.clone().expect_data(200));
+    all.add("POST /api/phone/undo", "", 200, (2.0, 15.0, 4), response);
+    let other = app.sign_in(&mover.phone).await;
+    all.add("GET /api/auth/sessions", "few sessions", 200, (1.0, 0.0, 1), owner.lists_sessions().await);
+    let id = other.credentials["device_id"].as_str().unwrap_or_default().to_owned();
+    let response = owner.revokes_session(&id).await;
+    all.add("POST /api/auth/sessions/{session}/revoke", "", 200, (1.0, 1.0, 2), response);
+    all.add("POST /api/auth/logout", "", 200, (0.0, 1.0, 1), owner.logs_out().await);
+    let response = alice.logs_out().body(json!({ "everywhere": true })).await;
+    all.add("POST /api/auth/logout", "everywhere, three sessions", 200, (1.0, 3.0, 2), response);
 }
 
 /// Measures the login endpoints, and returns the user who logged in.
@@ -164,7 +184,7 @@ async fn profile(app: &TestApp, alice: &User, all: &mut Measurements) {
     let response = alice.requests_new_code(NEW_PHONE).await;
     all.add("POST /api/auth/resend-code", "", 200, (0.5, 3.0, 4), response);
     let response = alice.verifies_phone(NEW_PHONE, &app.sns.last_code(NEW_PHONE)).await;
-    all.add("POST /api/auth/verify-phone", "another phone", 200, (1.0, 9.0, 3), response);
+    all.add("POST /api/auth/verify-phone", "another phone", 200, (1.0, 15.0, 3), response);
 }
 
 async fn matches_and_teams(app: &TestApp, alice: &User, all: &mut Measurements) {

@@ -87,8 +87,8 @@ fn functions_that_send_text_messages_cannot_publish_to_a_topic() {
     let sends =
         |statement: &&Value| list(&statement["Action"]).iter().any(|action| **action == "sns:Publish");
     let sending: Vec<&Value> = functions.values().flat_map(statements).filter(sends).collect();
-    assert_eq!(sending.len(), 2, "login and profile");
-    assert_eq!(TEMPLATE.matches("NotResource").count(), 2);
+    assert_eq!(sending.len(), 3, "login, profile and erasure");
+    assert_eq!(TEMPLATE.matches("NotResource").count(), 3);
     for statement in sending {
         assert_eq!(statement["NotResource"]["Fn::Sub"], "arn:${AWS::Partition}:sns:*:*:*");
     }
@@ -224,6 +224,8 @@ fn lost_and_repaired_changes_ring_an_alarm() {
         ("SetAside", "TallyFunction"),
         ("ApproximateNumberOfMessagesVisible", "TallyFailures"),
         ("Repairs", "RecountFunction"),
+        ("OverdueWork", "ErasureFunction"),
+        ("ApproximateNumberOfMessagesVisible", "ErasureFailures"),
     ] {
         let is_on = |alarm: &Value| {
             alarm["MetricName"] == metric && alarm["Dimensions"].to_string().contains(watched)
@@ -262,7 +264,7 @@ fn no_secret_is_a_parameter_and_only_functions_that_need_a_secret_get_it() {
     assert_eq!(functions_with("CODE_PEPPER"), ["LoginFunction", "ProfileFunction"]);
     assert_eq!(
         functions_with("CHAT_AS_TOKEN"),
-        ["ChatFunction", "FeedFunction", "LoginFunction", "ProfileFunction"]
+        ["ChatFunction", "ErasureFunction", "FeedFunction", "LoginFunction", "ProfileFunction"]
     );
     assert_eq!(functions_with("CHAT_HS_TOKEN"), ["ChatFunction"]);
     assert_eq!(functions_with("FEED_TOKEN"), ["FeedFunction"]);

@@ -1,20 +1,18 @@
-use futures_util::try_join;
 use touchline::api::MessageOnly;
 use touchline::api::login::Logout;
+use touchline::domain::MAX_CLOCK_DIFFERENCE;
+use touchline::storage::users::Which;
 use touchline::{App, Call, Error, Reply};
 
-/// Ends the session before the chat logout, so that the token stops working even if the chat logout fails.
+/// Ends the session of the caller, or all sessions of the user. The function `erasure` removes their chat devices.
 pub async fn handle(app: App, call: Call<Logout>) -> Result<Reply<MessageOnly>, Error> {
-    let caller = call.caller;
-    let ((), user) = try_join!(
-        app.store.end_session(caller.user, &caller.token, app.clock.now()),
-        app.store.find_user(caller.user),
-    )?;
-    if let Some(user) = user
-        && let Err(error) = app.chat.log_out(&user.username, &caller.device_id).await
-    {
-        tracing::warn!(%error, "the session ended but its chat device is still logged in");
+    let (caller, now) = (call.caller, app.clock.now());
+    if call.input.everywhere == Some(true) {
+        let all = Which::All { until: now + MAX_CLOCK_DIFFERENCE, except: None };
+        app.store.end_sessions(caller.user, all, now).await?;
+        return Ok(MessageOnly { message: "You are logged out on all devices.".into() }.into());
     }
+    app.store.end_session(&caller.token, now).await?;
     Ok(MessageOnly { message: "You are logged out.".into() }.into())
 }
 
@@ -49,6 +47,19 @@ mod tests {
         response.expect_error(401, "token_invalid");
         assert_eq!(response.header("www-authenticate"), Some("Bearer"));
         second.logs_out().body(json!({})).await.expect(200);
+    }
+
+    #[tokio::test]
+    async fn logout_everywhere_ends_all_sessions_of_the_user_and_no_others() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        let (first, second) = (app.sign_in(PHONE).await, app.sign_in(PHONE).await);
+        let other = app.sign_in("+447700900124").await;
+        let body = first.logs_out().body(json!({ "everywhere": true })).await.expect(200);
+        assert_eq!(body, json!({ "message": "You are logged out on all devices." }));
+        for session in [first, second] {
+            session.logs_out().await.expect_error(401, "token_invalid");
+        }
+        other.logs_out().await.expect(200);
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@ use futures_util::join;
 use touchline::api::Data;
 use touchline::api::login::{LoggedIn, LoginData, LoginInput, UserSummary, VerifyCode};
 use touchline::domain::code::NetworkDigest;
+use touchline::domain::session::DeviceName;
 use touchline::domain::username::{self, UsernameBase};
 use touchline::domain::{Address, Phone, Token, Username};
 use touchline::flows::codes;
@@ -20,22 +21,39 @@ struct CompletedLogin {
 
 /// Logs in with a phone and its code. The first login of a phone creates the user.
 pub async fn log_in(app: &App, input: LoginInput, address: Option<&Address>) -> Result<LoggedIn, Error> {
-    let LoginInput { phone, code, username } = input;
+    let LoginInput { phone, code, username, device_name } = input;
     let wanted = username.map(|chosen| chosen.0);
     let network = codes::network(app, &phone, address)?;
     let code = codes::check_login(app, &phone, &code, address, network.as_ref()).await?;
-    let session = Session::starting(app.random.word(10), app.config.session_length, app.clock.now());
+    let session = new_session(app, device_name);
     let login = complete_login(app, &phone, &code, wanted.as_ref(), &session, network.as_ref()).await?;
     let CompletedLogin { user, token, is_new_user } = login;
-
-    let mut notices = Vec::new();
-    if let Some(wanted) = wanted.filter(|wanted| is_new_user && *wanted != user.username) {
-        notices.push(format!(
+    let notice = wanted.filter(|wanted| is_new_user && *wanted != user.username).map(|wanted| {
+        format!(
             "{} is taken, so your username is {} for now. You can change it until you join a chat room.",
             wanted.as_str(),
             user.username.as_str()
-        ));
-    }
+        )
+    });
+    Ok(logged_in(app, phone, user, &token, &session, notice).await)
+}
+
+/// Returns a session that begins now.
+pub fn new_session(app: &App, device_name: Option<DeviceName>) -> Session {
+    let (now, lifetime) = (app.clock.now(), app.config.sessions);
+    Session::starting(app.random.word(10), lifetime.end(now, now) - now, now).named(device_name)
+}
+
+/// Logs the user in to chat and returns the response to the login.
+pub async fn logged_in(
+    app: &App,
+    phone: Phone,
+    user: PhoneOwner,
+    token: &Token,
+    session: &Session,
+    notice: Option<String>,
+) -> LoggedIn {
+    let mut notices: Vec<String> = notice.into_iter().collect();
     // A chat outage must not prevent logins.
     let chat = app.chat.log_in(&user.username, &session.device_id).await;
     if let Err(error) = &chat {
@@ -46,7 +64,7 @@ pub async fn log_in(app: &App, input: LoginInput, address: Option<&Address>) -> 
     let user =
         UserSummary { id: user.user_id, phone, username: user.username, created_at: user.created_at.into() };
     let data = LoginData { user, token: token.as_str().to_owned(), matrix_credentials: chat.ok() };
-    Ok(LoggedIn { message: (!notices.is_empty()).then(|| notices.join(" ")), data: Data { data } })
+    LoggedIn { message: (!notices.is_empty()).then(|| notices.join(" ")), data: Data { data } }
 }
 
 /// Spends the code and starts the session. If the session cannot start, the code becomes usable again, so that a

@@ -1,5 +1,6 @@
 use touchline::api::profile::{UpdateUserInfo, UpdatedUser};
 use touchline::api::{Invalid, Message};
+use touchline::domain::cleanup::Work;
 use touchline::domain::profile::RenameError;
 use touchline::domain::{User, UserId, Username};
 use touchline::storage::Reads;
@@ -40,6 +41,8 @@ async fn rename(app: &App, id: UserId, wanted: &Username) -> Result<(), Error> {
         // username, so log them out now.
         if let Err(error) = app.chat.log_out_everywhere(&user.username).await {
             tracing::warn!(%error, "the chat devices of a former username are still logged in");
+            let work = Work::LogOutDevices { username: user.username };
+            app.store.save_cleanup(&work, app.clock.now()).await?;
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
 use touchline::api::Message;
 use touchline::api::profile::{Verified, VerifyPhone};
+use touchline::domain::session::SessionId;
 use touchline::flows::codes;
 use touchline::storage::Reads;
 use touchline::storage::users::ChangePhone;
@@ -13,9 +14,15 @@ pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<V
     let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
     let nonce = app.random.word(16);
     let network = codes::network(&app, &phone, call.address.as_ref())?;
-    let change =
-        ChangePhone { user: &user, phone: &phone, code: &code, network: network.as_ref(), nonce: &nonce };
-    app.store.change_phone(&change).await?;
+    let change = ChangePhone {
+        user: &user,
+        phone: &phone,
+        code: &code,
+        network: network.as_ref(),
+        nonce: &nonce,
+        session: SessionId(call.caller.device_id),
+    };
+    app.store.change_phone(&change, app.clock.now()).await?;
     let message = format!("Your phone number {} is verified.", phone.as_str());
     Ok(Message { message, data: Verified { verified: true, phone } }.into())
 }
@@ -24,6 +31,9 @@ pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<V
 mod tests {
     use chrono::TimeDelta;
     use serde_json::json;
+    use touchline::domain::cleanup::Work;
+    use touchline::domain::session::SessionId;
+    use touchline::domain::{Phone, UserId};
     use touchline_testing::{Fault, TestApp, User, concurrently};
 
     const NEW_PHONE: &str = "+447700900555";
@@ -55,13 +65,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_of_phone_keeps_all_sessions_of_the_user() {
+    async fn a_new_phone_stores_the_work_of_ending_other_sessions_and_telling_the_old_phone() {
         let (app, alice, code) = alice_with_code().await;
-        let other_session = app.sign_in(&alice.phone).await;
         alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
-        for session in [alice, other_session] {
-            assert_eq!(session.views_profile().await.expect_data(200)["phone"], NEW_PHONE);
-        }
+        let user = UserId(alice.id);
+        let session = SessionId(alice.credentials["device_id"].as_str().unwrap().to_owned());
+        let works: Vec<Work> =
+            app.store.cleanups().await.unwrap().into_iter().map(|stored| stored.work).collect();
+        let phone = Phone::parse(&alice.phone).unwrap();
+        assert_eq!(
+            works,
+            [Work::TellOldPhone { user, phone }, Work::end_sessions(user, Some(session), app.clock.now())]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_new_verification_of_the_current_phone_ends_no_session() {
+        let (app, alice) = alice().await;
+        alice.initiates_verification(&alice.phone).await.expect(200);
+        alice.verifies_phone(&alice.phone, &app.sns.last_code(&alice.phone)).await.expect(200);
+        assert!(app.store.cleanups().await.unwrap().is_empty());
     }
 
     #[tokio::test]

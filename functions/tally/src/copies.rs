@@ -130,6 +130,8 @@ async fn copy_change(app: &App, record: &Record) -> Result<(), StoreError> {
         | Change::Room { .. }
         | Change::Marker { .. }
         | Change::Part(_)
+        | Change::SessionEnded { .. }
+        | Change::Cleanup(_)
         | Change::Other => Ok(()),
     }
 }

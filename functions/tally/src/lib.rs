@@ -103,6 +103,8 @@ impl<'a> PendingCounts<'a> {
                 | Change::UserStats { .. }
                 | Change::Team { .. }
                 | Change::Copying(_)
+                | Change::SessionEnded { .. }
+                | Change::Cleanup(_)
                 | Change::Other => {}
             }
         }

@@ -37,6 +37,7 @@ pub(crate) fn handler(name: &str, timeout: Duration, app: App) -> Option<Handler
         "tally" => return Some(background_handler(app, timeout, tally::handle)),
         "points" => return Some(background_handler(app, timeout, points::handle)),
         "treasury" => return Some(background_handler(app, timeout, treasury::handle)),
+        "erasure" => return Some(background_handler(app, timeout, erasure::handle)),
         "recount" => return Some(background_handler(app, timeout, recount::handle)),
         _ => {}
     }

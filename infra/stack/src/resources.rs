@@ -118,10 +118,15 @@ impl StreamMapping {
 fn matches(pattern: &Value, value: &Value) -> bool {
     match pattern {
         Value::Object(fields) => fields.iter().all(|(name, pattern)| matches(pattern, &value[name])),
-        Value::Array(choices) => choices.iter().any(|choice| match choice.get("prefix") {
-            Some(prefix) => prefix.as_str().zip(value.as_str()).is_some_and(|(p, text)| text.starts_with(p)),
-            None => choice == value,
-        }),
+        Value::Array(choices) => {
+            choices.iter().any(|choice| match (choice.get("prefix"), choice.get("exists")) {
+                (Some(prefix), _) => {
+                    prefix.as_str().zip(value.as_str()).is_some_and(|(p, text)| text.starts_with(p))
+                }
+                (None, Some(exists)) => *exists == Value::Bool(!value.is_null()),
+                (None, None) => choice == value,
+            })
+        }
         _ => false,
     }
 }
@@ -143,6 +148,17 @@ mod tests {
         assert!(!mapping.accepts(&json!({})));
         let keys = |sk: &str| json!({ "pk": { "S": "x" }, "sk": { "S": sk } });
         assert!(mapping.may_accept(&keys("member#7")) && !mapping.may_accept(&keys("tally")));
+    }
+
+    #[test]
+    fn a_filter_can_require_that_an_attribute_exists() {
+        let filters =
+            vec![json!({ "dynamodb": { "NewImage": { "ended_at": { "N": [{ "exists": true }] } } } })];
+        let mapping = StreamMapping { table: "users".into(), batch_size: 1, reports_failures: true, filters };
+        let record = |image: Value| json!({ "dynamodb": { "NewImage": image } });
+        assert!(mapping.accepts(&record(json!({ "ended_at": { "N": "1" } }))));
+        assert!(!mapping.accepts(&record(json!({ "pk": { "S": "x" } }))));
+        assert!(!mapping.accepts(&json!({ "dynamodb": {} })));
     }
 
     #[test]

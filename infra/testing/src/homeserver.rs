@@ -9,8 +9,8 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// A fake homeserver with the endpoints for the rooms of matches: create a room, find a room by its alias, read and
-/// set a room's name. Set `CHAT_HOMESERVER_URL` and `CHAT_AS_TOKEN` to connect a [`crate::TestApp`] to it.
+/// A fake homeserver with the endpoints for the rooms of matches and for devices: create a room, find a room by its alias,
+/// read and set a room's name, log in and out. Set `CHAT_HOMESERVER_URL` and `CHAT_AS_TOKEN` to connect a [`crate::TestApp`] to it.
 #[derive(Debug, Clone)]
 pub struct HomeserverStandIn {
     url: String,
@@ -123,6 +123,14 @@ impl Homeserver {
             return Err((StatusCode::SERVICE_UNAVAILABLE, "M_UNKNOWN"));
         }
         let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+        if path == "login" {
+            let user = body["identifier"]["user"].as_str().unwrap_or_default();
+            let id = format!("@{user}:touchline.local");
+            return Ok(json!({ "user_id": id, "access_token": "token", "device_id": body["device_id"] }));
+        }
+        if path == "register" || path == "logout/all" || path.starts_with("devices/") {
+            return Ok(json!({}));
+        }
         if path == "createRoom" {
             let alias = text("room_alias_name");
             if self.aliases.contains_key(&alias) {

@@ -61,6 +61,7 @@ pub trait PathParameter: Sized {
 pub enum Resource {
     Event,
     Room,
+    Session,
     User,
     Transaction,
 }

@@ -58,6 +58,8 @@ error_codes! {
     RoomNotFound = "room_not_found", 404, "No room has this id.";
     TeamNotFound = "team_not_found", 404, "No team has this id.";
     UserNotFound = "user_not_found", 404, "No user has this id or username.";
+    SessionNotFound = "session_not_found", 404, "The caller has no active session with this id.";
+    PhoneInUse = "phone_in_use", 409, "The previous phone number has another account since the change.";
     AlreadyAMember = "already_a_member", 409, "The user is already a member of the room.";
     UsernameLocked = "username_locked", 409, "The username cannot change: the user is known by it in chat rooms, or has changed it ten times.";
     BodyTooLarge = "body_too_large", 413, "The body exceeds the size limit.";
@@ -66,6 +68,7 @@ error_codes! {
     PhoneTaken = "phone_taken", 422, "The phone number belongs to another user.";
     PhoneMismatch = "phone_mismatch", 422, "The phone number is not the one being verified.";
     NoPendingVerification = "no_pending_verification", 422, "No verification is pending for this phone number.";
+    NoPhoneChange = "no_phone_change", 422, "No account has changed from this phone number in the last 72 hours.";
     UsernameTaken = "username_taken", 422, "Another user has this username.";
     ReferenceReused = "reference_reused", 422, "The idempotency key was used before with other values.";
     TooManyRooms = "too_many_rooms", 422, "The user has joined the maximum number of rooms.";

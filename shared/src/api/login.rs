@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use super::endpoint::{PathParameter, Resource};
 use super::{Anyone, Data, Message, MessageOnly, NoInput, SignedIn, endpoint, input};
 use crate::domain::chat::Credentials;
+use crate::domain::session::{DeviceName, SessionId};
 use crate::domain::username::{ChosenUsername, UsernameBase};
 use crate::domain::{OneTimeCode, Phone, Timestamp, UserId, Username};
 
@@ -49,8 +51,32 @@ endpoint! {
 endpoint! {
     /// Log out
     ///
-    /// Ends the session of the token and removes its chat device.
-    Logout: POST "/api/auth/logout", in "login", by SignedIn, NoInput => MessageOnly
+    /// Ends the session of the token, or all sessions of the user. The chat devices of ended sessions are removed.
+    Logout: POST "/api/auth/logout", in "login", by SignedIn, LogoutInput => MessageOnly
+}
+
+endpoint! {
+    /// List the caller's sessions
+    ///
+    /// One entry for each login that has not ended, at most 100. The session that was used last comes first.
+    ListSessions: GET "/api/auth/sessions", in "login", by SignedIn, NoInput => Data<Vec<SessionView>>
+}
+
+endpoint! {
+    /// End one of the caller's sessions
+    ///
+    /// Its token stops working at once. Its chat device is removed.
+    RevokeSession { session: SessionId }: POST "/api/auth/sessions/{session}/revoke", in "login", by SignedIn, NoInput => MessageOnly,
+        errors [SessionNotFound]
+}
+
+endpoint! {
+    /// Undo a change of phone number
+    ///
+    /// For 72 hours after a change, the owner of the previous number can take the account back. Request a code for the
+    /// previous number with `POST /api/code/request` and send it here. All sessions of the account end, except the new one.
+    UndoPhoneChange: POST "/api/phone/undo", in "login", by Anyone, UndoInput => LoggedIn,
+        errors [InvalidCode, RateLimited, NoPhoneChange, PhoneInUse]
 }
 
 input! {
@@ -64,7 +90,57 @@ input! {
         /// The username of a new user. Without this field, the service generates a username. An existing user
         /// keeps their username.
         username: Option<ChosenUsername>,
+        /// The name of the device, for the list of sessions.
+        device_name: Option<DeviceName>,
     }
+}
+
+input! {
+    LogoutInput {
+        /// Whether to end all sessions of the user. The default is `false`.
+        everywhere: Option<bool>,
+    }
+}
+
+input! {
+    UndoInput {
+        /// The previous phone number of the account.
+        phone: Phone,
+        code: OneTimeCode,
+        /// The name of the device, for the list of sessions.
+        device_name: Option<DeviceName>,
+    }
+}
+
+impl PathParameter for SessionId {
+    const RESOURCE: Resource = Resource::Session;
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "pattern": "^[A-Za-z0-9]{1,64}$", "description": "The id of a session.",
+        })
+    }
+}
+
+/// A session.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct SessionView {
+    /// The session's id, which is also the `device_id` of its chat credentials.
+    pub id: SessionId,
+    /// The name that the app gave at login.
+    pub device_name: Option<DeviceName>,
+    /// When the user logged in.
+    pub created_at: Timestamp,
+    /// When the session was last used. Accurate to a day.
+    pub last_used_at: Timestamp,
+    /// Whether this is the session of the request.
+    pub current: bool,
 }
 
 input! {

@@ -33,6 +33,7 @@ pub use variables::ConfigError;
 use variables::Variables;
 
 use crate::domain::catalog::FeaturedTournaments;
+use crate::domain::session::Lifetime;
 
 /// The part of [`Config::old_catalog_is_used_for`] that does not depend on settings. It covers a request, which ends
 /// within 10 seconds, and clocks that differ.
@@ -46,7 +47,7 @@ pub struct Config {
     pub aws: Aws,
     pub tables: Tables,
     pub codes: CodeSettings,
-    pub session_length: TimeDelta,
+    pub sessions: Lifetime,
     /// How old a cached catalog can be before a Lambda function checks for a newer one.
     pub catalog_max_age: TimeDelta,
     pub picks_visible: PicksVisible,
@@ -86,7 +87,10 @@ impl Config {
             aws: Aws::read(&vars)?,
             tables: Tables::read(&vars)?,
             codes: CodeSettings::read(&vars)?,
-            session_length: TimeDelta::days(vars.within("SESSION_DAYS", 30, 1..=365)?),
+            sessions: Lifetime {
+                unused: TimeDelta::days(vars.within("SESSION_DAYS", 30, 1..=365)?),
+                longest: TimeDelta::days(vars.within("SESSION_MAX_DAYS", 365, 1..=3_650)?),
+            },
             catalog_max_age: TimeDelta::milliseconds(vars.within("CATALOG_MAX_AGE_MS", 1_000, 0..=60_000)?),
             coins: CoinSettings::read(&vars)?,
             picks_visible: PicksVisible::read(&vars)?,

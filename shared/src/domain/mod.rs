@@ -3,6 +3,7 @@
 pub mod address;
 pub mod catalog;
 pub mod chat;
+pub mod cleanup;
 pub mod code;
 pub mod coins;
 pub mod copying;
@@ -14,6 +15,7 @@ pub mod points;
 pub mod prediction;
 pub mod profile;
 pub mod promotion;
+pub mod recovery;
 pub mod room;
 pub mod session;
 pub mod sms;

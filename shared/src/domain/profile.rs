@@ -6,6 +6,7 @@ use std::str::FromStr;
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::recovery::Recovery;
 use super::{Field, Phone, Raw, Reason, Username, text, time};
 
 /// The minimum age of a user, in years.
@@ -59,6 +60,8 @@ pub struct User {
     /// When the username was locked. Creating or joining the first chat room locks the username, because the
     /// members of the room see it.
     pub username_locked_at: Option<DateTime<Utc>>,
+    /// The phone whose owner can undo a change of the phone.
+    pub recovery: Option<Recovery>,
 }
 
 /// The part of a user that other users see.

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::UserId;
+use super::{Field, Raw, Reason, UserId, text};
 
 /// A request renews the session only if the last renewal was at least this long ago. Renewing on every
 /// request would cost a write each time.
@@ -88,6 +89,70 @@ pub enum Renewal {
     NotYet,
 }
 
+/// How long sessions last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lifetime {
+    /// How long a session lasts after its last use.
+    pub unused: TimeDelta,
+    /// How long a session lasts after its login, however much it is used.
+    pub longest: TimeDelta,
+}
+
+impl Lifetime {
+    /// Returns when a session ends that is used now.
+    #[must_use]
+    pub fn end(self, created_at: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {
+        (now + self.unused).min(created_at + self.longest)
+    }
+}
+
+/// The id of a session: the id of its chat device, which the login returns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct SessionId(pub String);
+
+/// The most characters of a session id. Ours have ten.
+const MAX_ID: usize = 64;
+
+impl SessionId {
+    /// Parses a session id. Returns `None` if no session can have this id.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_id =
+            (1..=MAX_ID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        is_id.then(|| Self(text.to_owned()))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The name of a device, which its owner sees in the list of their sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct DeviceName(String);
+
+impl DeviceName {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        text::line(text, 100).map(Self)
+    }
+}
+
+impl Field for DeviceName {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        text::schema::line(100, "Ada's phone")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -128,6 +193,24 @@ mod tests {
         assert_eq!(check(start, end, end - ms), Ok(Renewal::Due));
         assert_eq!(check(start, end, start + TimeDelta::days(1)), Ok(Renewal::Due));
         assert_eq!(check(start, end, start + TimeDelta::days(1) - ms), Ok(Renewal::NotYet));
+    }
+
+    #[test]
+    fn use_extends_a_session_but_not_beyond_its_longest_lifetime() {
+        let start = DateTime::from_timestamp(1_763_000_000, 0).unwrap();
+        let lifetime = Lifetime { unused: TimeDelta::days(30), longest: TimeDelta::days(365) };
+        let end_if_used_on_day = |day| lifetime.end(start, start + TimeDelta::days(day));
+        assert_eq!(end_if_used_on_day(0), start + TimeDelta::days(30));
+        assert_eq!(end_if_used_on_day(335), start + TimeDelta::days(365));
+        assert_eq!(end_if_used_on_day(364), start + TimeDelta::days(365));
+    }
+
+    #[test]
+    fn session_ids_are_letters_and_digits() {
+        assert_eq!(SessionId::parse("a1B2").unwrap().as_str(), "a1B2");
+        for text in ["", "a b", "a#b", "é", &"a".repeat(65)] {
+            assert_eq!(SessionId::parse(text), None, "{text}");
+        }
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::{CodeId, Field, OneTimeCode, Phone, Raw, Reason, code};
+use super::{CodeId, Field, OneTimeCode, Phone, Raw, Reason, code, recovery};
 
 /// The log entry of one SMS with a code, sent or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +98,16 @@ impl LogPosition {
 pub fn text(code: &OneTimeCode) -> String {
     let minutes = code::VALID_FOR.num_minutes();
     format!("Your Touchline code is {}. It is valid for {minutes} minutes.", code.as_str())
+}
+
+/// Returns the text of the SMS that tells the owner of a phone that their account has another phone now.
+#[must_use]
+pub fn phone_changed_text() -> String {
+    let hours = recovery::UNDO_FOR.num_hours();
+    format!(
+        "Your Touchline account has a new phone number. Was this not you? You can undo it in the app for {hours} hours, \
+         with a code to this number."
+    )
 }
 
 #[cfg(test)]

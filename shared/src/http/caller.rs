@@ -44,7 +44,8 @@ impl Identify for SignedIn {
         let now = app.clock.now();
         let session = app.store.session(&token).await?.ok_or(Unauthenticated::Unknown)?;
         if session::check(session.renewed_at, session.expires_at, now)? == Renewal::Due
-            && let Err(error) = app.store.renew_session(&token, now + app.config.session_length, now).await
+            && let Err(error) =
+                app.store.renew_session(&token, app.config.sessions.end(session.created_at, now), now).await
         {
             // The session is valid, so the request goes on. The next request tries again.
             tracing::warn!(%error, "a session was not renewed");

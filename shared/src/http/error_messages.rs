@@ -10,6 +10,7 @@ use crate::domain::code::VerificationError;
 use crate::domain::coins::CoinError;
 use crate::domain::limit::{DailyAction, DayLimitReached};
 use crate::domain::profile::RenameError;
+use crate::domain::recovery::UndoError;
 use crate::domain::session::Unauthenticated;
 use crate::ports::chat::ChatError;
 use crate::storage::StoreError;
@@ -75,6 +76,18 @@ impl From<&Error> for Problem {
             Error::EventNotFound => Self::new(C::EventNotFound, "This match does not exist."),
             Error::RoomNotFound => room_not_found(),
             Error::UserNotFound => Self::new(C::UserNotFound, "This user does not exist."),
+            Error::SessionNotFound => {
+                Self::new(C::SessionNotFound, "This session has ended already, or is not yours.")
+            }
+            Error::UndoPhoneChange(UndoError::NoChange) => Self::new(
+                C::NoPhoneChange,
+                "No account has moved away from this phone number in the last 72 hours.",
+            )
+            .at_field("phone"),
+            Error::UndoPhoneChange(UndoError::PhoneInUse) => Self::new(
+                C::PhoneInUse,
+                "This phone number has a newer account. Delete that account first, then undo the change.",
+            ),
             Error::TeamNotFound => Self::new(C::TeamNotFound, "This team does not exist."),
             Error::NotAMember => {
                 Self::new(C::NotAMember, "Only members of this room can do that. Join the room first.")
@@ -300,6 +313,9 @@ pub fn examples() -> Vec<Example> {
         Error::EventNotFound,
         Error::RoomNotFound,
         Error::UserNotFound,
+        Error::SessionNotFound,
+        Error::UndoPhoneChange(UndoError::NoChange),
+        Error::UndoPhoneChange(UndoError::PhoneInUse),
         Error::TeamNotFound,
         Error::NotAMember,
         Error::AlreadyAMember,

@@ -9,6 +9,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
+use crate::domain::cleanup::Work;
 use crate::domain::coins::EntryKey;
 use crate::domain::copying::Copied;
 use crate::domain::limit::{DailyAction, HourlyAction};
@@ -39,16 +40,43 @@ pub fn profile_owner(pk: &str, sk: &str) -> Option<UserId> {
     partition_owner(pk).filter(|_| sk == "profile")
 }
 
+/// Returns the partition of a user's items.
+#[must_use]
+pub fn user_partition(user: UserId) -> String {
+    format!("user#{user}")
+}
+
+/// The prefix of the sort keys of sessions. A filter of an event source in the template has it, too.
+pub const SESSION: &str = "session#";
+
 /// Returns the key of a session. `token_digest` is the SHA-256 of the session's token.
 #[must_use]
 pub fn session(user: UserId, token_digest: &str) -> Key {
-    key(format!("user#{user}"), format!("session#{token_digest}"))
+    session_at(user, &format!("{SESSION}{token_digest}"))
+}
+
+/// Returns the key of a session with this sort key.
+#[must_use]
+pub fn session_at(user: UserId, sk: &str) -> Key {
+    key(user_partition(user), sk)
+}
+
+/// Returns the user, if the key is that of a session.
+#[must_use]
+pub fn session_owner(pk: &str, sk: &str) -> Option<UserId> {
+    partition_owner(pk).filter(|_| sk.starts_with(SESSION))
 }
 
 /// Returns the key of the item that names a phone's owner.
 #[must_use]
 pub fn phone_owner(phone: &Phone) -> Key {
     key(format!("phone#{}", phone.as_str()), "owner")
+}
+
+/// Returns the key of the item that names the account which the owner of a phone can take back.
+#[must_use]
+pub fn phone_recovery(phone: &Phone) -> Key {
+    key(format!("phone#{}", phone.as_str()), "recovery")
 }
 
 /// Returns the key of a user's pending verification of a phone.
@@ -98,6 +126,21 @@ pub fn hour_limit(action: HourlyAction, network: &Address, at: DateTime<Utc>) ->
 #[must_use]
 pub fn day_limit(user: UserId, action: DailyAction, day: NaiveDate) -> Key {
     key(format!("user#{user}"), format!("limit#{}#{day}", action.as_str()))
+}
+
+/// The partition of all work that was begun and must be finished. A filter of an event source in the template has it, too.
+pub const CLEANUP: &str = "cleanup";
+
+/// Returns the key of work that must be finished.
+#[must_use]
+pub fn cleanup(work: &Work) -> Key {
+    let name = match work {
+        Work::LogOutDevice { user, device_id, .. } => format!("device#{user}#{device_id}"),
+        Work::LogOutDevices { username } => format!("devices#{}", username.as_str()),
+        Work::EndSessions { user, .. } => format!("sessions#{user}"),
+        Work::TellOldPhone { user, phone } => format!("notice#{user}#{}", phone.as_str()),
+    };
+    key(CLEANUP, name)
 }
 
 /// Returns the key of the counter that holds the last assigned user id.

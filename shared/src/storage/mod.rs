@@ -5,6 +5,7 @@
 
 mod batch;
 pub mod catalog;
+pub mod cleanups;
 mod client;
 mod condition;
 mod conflict_retry;

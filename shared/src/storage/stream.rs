@@ -7,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::cleanups::{self, Cleanup};
 use super::copying::{self, Copying};
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
@@ -63,9 +64,13 @@ pub enum Change {
     Part(Whole),
     /// A user chose their primary team.
     Team { user: UserId, chosen: ChosenTeam },
+    /// A session has ended, with this chat device.
+    SessionEnded { user: UserId, device_id: String },
+    /// Work that must be finished was stored.
+    Cleanup(Cleanup),
     /// A copy into the memberships of a user has begun, or has come one step further.
     Copying(Copying),
-    /// A change that the function `tally` ignores.
+    /// A change that no function uses.
     Other,
 }
 
@@ -195,11 +200,18 @@ impl Record {
                 Some(before) if before == stats => Change::Other,
                 _ => Change::UserStats { user, stats },
             }
-        } else if let (Some(user), Some(new)) = (keys::profile_owner(&pk, &sk), new) {
-            match (old.map(users::read_team).transpose()?.flatten(), users::read_team(new)?) {
+        } else if let (Some(user), Some(new)) = (keys::profile_owner(&pk, &sk), &new) {
+            match (old.map(users::read_team).transpose()?.flatten(), users::read_team(new.clone())?) {
                 (before, Some(chosen)) if before.as_ref() != Some(&chosen) => Change::Team { user, chosen },
                 _ => Change::Other,
             }
+        } else if let Some(user) = keys::session_owner(&pk, &sk) {
+            match users::ended_device(old, new)? {
+                Some(device_id) => Change::SessionEnded { user, device_id },
+                None => Change::Other,
+            }
+        } else if let (keys::CLEANUP, Some(new)) = (pk.as_str(), new) {
+            Change::Cleanup(cleanups::read(new)?)
         } else {
             Change::Other
         };

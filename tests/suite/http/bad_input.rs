@@ -38,12 +38,14 @@ async fn malformed_oversized_and_non_json_bodies_fail_at_every_endpoint() {
 }
 
 /// Returns a well-formed body for each endpoint that takes fields.
-fn well_formed() -> [(&'static str, Value); 15] {
+fn well_formed() -> [(&'static str, Value); 17] {
     let phone = "+447700900123";
     [
         ("/api/code/request", json!({ "phone": phone })),
         ("/api/code/verify", json!({ "phone": phone, "code": "123456", "username": "alice" })),
         ("/api/auth/login", json!({ "phone": phone, "code": "123456", "username": "alice" })),
+        ("/api/phone/undo", json!({ "phone": phone, "code": "123456", "device_name": "Phone" })),
+        ("/api/auth/logout", json!({ "everywhere": false })),
         ("/api/auth/username/check", json!({ "username": "alice" })),
         ("/api/auth/username/generate", json!({ "base": "alice", "include_numbers": true })),
         (
@@ -110,7 +112,7 @@ async fn bodies_that_are_not_objects_are_422() {
 #[test]
 fn well_formed_has_a_body_for_every_endpoint_that_takes_fields() {
     let without_fields = [
-        "/api/auth/logout",
+        "/api/auth/sessions/{session}/revoke",
         "/api/auth/daily-coins",
         "/api/auth/chat/credentials",
         "/api/auth/chat-rooms/{matrixRoomId}/join",

@@ -42,7 +42,9 @@ async fn the_credentials_of_a_login_work_in_a_matrix_client_until_logout() {
     assert_eq!(event("m.room.create").unwrap()["content"]["room_version"], "11");
 
     alice.logs_out().await.expect(200);
-    client.get("account/whoami").await.expect_matrix_error(401, "M_UNKNOWN_TOKEN");
+    let response =
+        eventually(async || client.get("account/whoami").await, |response| response.status == 401).await;
+    response.expect_matrix_error(401, "M_UNKNOWN_TOKEN");
 }
 
 #[tokio::test]

@@ -289,7 +289,7 @@ impl Final {
             let mut secret = [7; 32];
             secret[..4].copy_from_slice(&number.to_le_bytes());
             let token = Token::new(UserId(number), secret);
-            let session = Session::starting("PHONE".into(), self.config.session_length, now);
+            let session = Session::starting("PHONE".into(), self.config.sessions.unused, now);
             self.store.save_session(&token, &session).await.expect("no limits apply outside of a function");
             tokens.push(token);
         }

@@ -34,6 +34,19 @@ impl<A: Api> Persona<A> {
         self.request(Method::POST, "/api/auth/logout")
     }
 
+    pub fn lists_sessions(&self) -> Request<A> {
+        self.get("/api/auth/sessions")
+    }
+
+    pub fn revokes_session(&self, session: &str) -> Request<A> {
+        self.request(Method::POST, format!("/api/auth/sessions/{session}/revoke"))
+    }
+
+    /// Takes an account back to its previous phone.
+    pub fn undoes_phone_change(&self, phone: &str, code: &str) -> Request<A> {
+        self.request(Method::POST, "/api/phone/undo").field("phone", phone).field("code", code)
+    }
+
     pub fn checks_username(&self, username: &str) -> Request<A> {
         self.request(Method::POST, "/api/auth/username/check").field("username", username)
     }

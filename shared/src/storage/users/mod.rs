@@ -8,8 +8,9 @@ mod sessions;
 mod verifications;
 
 pub use codes::{Admission, Attempt, Counted, Issue, IssueError, ReserveError, StoredCode};
-pub use phones::{ChangePhone, PhoneOwner};
+pub use phones::{ChangePhone, PhoneOwner, UndoFailed, UndoPhoneChange};
 pub(super) use profiles::read_team;
 pub use profiles::{Changes, ChosenTeam, NewUser, RegisterError, RenameFailed, Renamed};
-pub use sessions::Session;
+pub(super) use sessions::ended_device;
+pub use sessions::{Session, Which};
 pub use verifications::Verification;

@@ -16,6 +16,7 @@ use super::phones::PhoneOwner;
 use super::sessions::Session;
 use crate::domain::code::NetworkDigest;
 use crate::domain::profile::{Person, RenameError};
+use crate::domain::recovery::Recovery;
 use crate::domain::{Email, MAX_CLOCK_DIFFERENCE, Name, Phone, Token, User, UserId, Username};
 use crate::storage::condition::{
     condition_held, item_that_failed_condition, item_that_failed_in_transaction,
@@ -46,6 +47,10 @@ struct ProfileItem {
     /// When the user first joined a room. From then on the username is locked.
     #[serde(default, with = "ts_milliseconds_option", skip_serializing_if = "Option::is_none")]
     chat_since: Option<DateTime<Utc>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recovery_phone: Option<Phone>,
+    #[serde(default, with = "ts_milliseconds_option", skip_serializing_if = "Option::is_none")]
+    recovery_until: Option<DateTime<Utc>>,
 }
 
 /// A user's primary team, and when they chose it.
@@ -81,6 +86,10 @@ impl From<ProfileItem> for User {
             primary_team: item.primary_team,
             other_teams: item.other_teams,
             username_locked_at: item.chat_since,
+            recovery: item
+                .recovery_phone
+                .zip(item.recovery_until)
+                .map(|(phone, until)| Recovery { phone, until }),
         }
     }
 }
@@ -225,6 +234,8 @@ impl Store {
             primary_team: None,
             other_teams: Vec::new(),
             chat_since: None,
+            recovery_phone: None,
+            recovery_until: None,
         };
         let profile_item = to_item(keys::profile(new.id), &profile)?;
         let user = User::from(profile);

@@ -1,0 +1,115 @@
+//! Finishes work that follows from a change: it removes the chat devices of sessions that have ended, ends sessions, and tells
+//! the owner of a phone that it was replaced.
+//!
+//! A stream record starts the work at once. If it fails, because another system is down or the function crashes, a schedule
+//! repeats it every minute until it succeeds.
+
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::{Value, json};
+use touchline::domain::UserId;
+use touchline::domain::cleanup::{OVERDUE_AFTER, Work};
+use touchline::storage::StoreError;
+use touchline::storage::cleanups::Cleanup;
+use touchline::storage::stream::{Batch, Change};
+use touchline::{App, lambda};
+
+/// A run starts no new work during this time before its deadline, so that work in progress can finish.
+const RESERVE: TimeDelta = TimeDelta::seconds(10);
+
+/// The number of pieces of work that are done concurrently.
+const CONCURRENT: usize = 10;
+
+/// Handles one invocation: a batch of stream records, or `{}` for a scheduled run. Lambda stops it at `deadline`.
+pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StoreError> {
+    let run = Run {
+        app: &app,
+        begun: app.clock.now(),
+        until: deadline - RESERVE,
+        chat_is_down: AtomicBool::new(false),
+    };
+    if event.get("Records").is_some() { run.process(Batch::read(event)?).await } else { run.sweep().await }
+}
+
+/// One invocation.
+struct Run<'a> {
+    app: &'a App,
+    begun: DateTime<Utc>,
+    until: DateTime<Utc>,
+    /// Whether the homeserver has failed to respond. Then this run sends it no further requests, because each would take
+    /// seconds.
+    chat_is_down: AtomicBool,
+}
+
+impl Run<'_> {
+    /// Does the work of stream records. A record fails only if the store does. Lambda then delivers the batch again.
+    async fn process(&self, batch: Batch) -> Result<Value, StoreError> {
+        for record in &batch.unreadable {
+            tracing::error!(number = record.number, "left out a stream record");
+        }
+        let changes: Vec<_> =
+            batch.records.into_iter().map(|record| self.process_change(record.change)).collect();
+        stream::iter(changes).buffer_unordered(CONCURRENT).try_collect::<()>().await?;
+        Ok(json!({ "batchItemFailures": [] }))
+    }
+
+    async fn process_change(&self, change: Change) -> Result<(), StoreError> {
+        match change {
+            Change::SessionEnded { user, device_id } => self.log_out(user, device_id).await,
+            // If this fails, the next scheduled run repeats it.
+            Change::Cleanup(cleanup) => self.attempt(&cleanup).await.map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the chat device of a session, or stores that this must be done.
+    async fn log_out(&self, user: UserId, device_id: String) -> Result<(), StoreError> {
+        // A user who was deleted has no chat devices.
+        let Some(owner) = self.app.store.find_user(user).await? else { return Ok(()) };
+        let work = Work::LogOutDevice { user, username: owner.username, device_id };
+        if self.try_work(&work).await { Ok(()) } else { self.app.store.save_cleanup(&work, self.begun).await }
+    }
+
+    /// Does all work that is not finished.
+    async fn sweep(&self) -> Result<Value, StoreError> {
+        let cleanups = self.app.store.cleanups().await?;
+        let attempts: Vec<_> = cleanups.iter().map(|cleanup| self.attempt(cleanup)).collect();
+        let finished: Vec<bool> = stream::iter(attempts).buffer_unordered(CONCURRENT).try_collect().await?;
+        let finished = finished.into_iter().filter(|is_finished| *is_finished).count();
+        let overdue = cleanups.iter().filter(|cleanup| self.begun - cleanup.since > OVERDUE_AFTER).count();
+        lambda::count(self.app, "OverdueWork", overdue);
+        Ok(json!({ "finished": finished, "waiting": cleanups.len() - finished }))
+    }
+
+    /// Does a piece of work, and deletes it if it is finished. Returns whether it is.
+    async fn attempt(&self, cleanup: &Cleanup) -> Result<bool, StoreError> {
+        if self.app.clock.now() >= self.until || !self.try_work(&cleanup.work).await {
+            return Ok(false);
+        }
+        let is_final = cleanup.work.is_final(cleanup.since, self.begun);
+        if is_final {
+            self.app.store.finish_cleanup(cleanup).await?;
+        }
+        Ok(is_final)
+    }
+
+    /// Does a piece of work. Returns whether it succeeded.
+    async fn try_work(&self, work: &Work) -> bool {
+        if work.needs_chat() && self.chat_is_down.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Err(error) = work::run(self.app, work).await else { return true };
+        tracing::warn!(%error, "work is not finished; the next run repeats it");
+        if work.needs_chat() {
+            self.chat_is_down.store(true, Ordering::Relaxed);
+        }
+        false
+    }
+}
