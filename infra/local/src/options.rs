@@ -16,6 +16,16 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub host: IpAddr,
 
+    /// Accept requests for this host name, which other devices use for this machine. Can be repeated. IP addresses
+    /// and localhost need no flag.
+    #[arg(long = "allow-host", value_name = "NAME", value_parser = host_name)]
+    pub allowed_hosts: Vec<String>,
+
+    /// Let web pages of this origin use the API, for example http://localhost:5173. Can be repeated. Sets the
+    /// parameter AllowedOrigins of the template.
+    #[arg(long = "allow-origin", value_name = "ORIGIN", value_parser = origin)]
+    pub allowed_origins: Vec<String>,
+
     /// Port of the API and of the Lambda invoke API. 0 picks a free port.
     #[arg(long, default_value_t = 3000)]
     pub port: u16,
@@ -90,6 +100,27 @@ pub enum Command {
     /// Print the demo league, with matches around the current time, as a payload for the `feed` function of any
     /// stack.
     DemoLeague,
+}
+
+fn host_name(text: &str) -> Result<String, String> {
+    let is_name = |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_');
+    if text.is_empty() || !text.chars().all(is_name) {
+        return Err("expected a name without a port, for example my-laptop.local".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// Parses an origin as browsers send it: without a path, and without the default port of its scheme.
+fn origin(text: &str) -> Result<String, String> {
+    let authority =
+        text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")).unwrap_or_default();
+    let is_authority = |character: char| {
+        character.is_ascii_graphic() && !matches!(character, '/' | '*' | ',' | '@' | '?' | '#')
+    };
+    if authority.is_empty() || !authority.chars().all(is_authority) {
+        return Err("expected an origin without a path, for example http://localhost:5173".into());
+    }
+    Ok(text.to_ascii_lowercase())
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {

@@ -43,6 +43,9 @@ pub(crate) fn read_stack(
     if let Some(name) = registration.and_then(|registration| registration.server_name.clone()) {
         parameters.insert("ChatServerName".into(), name);
     }
+    if !options.allowed_origins.is_empty() {
+        parameters.insert("AllowedOrigins".into(), options.allowed_origins.join(","));
+    }
     parameters.extend(options.parameters.iter().cloned());
     Ok(Template::parse(&text)?.resolve(&parameters)?)
 }

@@ -13,6 +13,7 @@ use touchline::config::{Aws, Config, Tables};
 use touchline::domain::catalog::ShownStatus;
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::storage::Store;
+use touchline_stack::access::Access;
 use touchline_stack::direct;
 use touchline_stack::store::{EmbeddedStoreError, reachable_address};
 use touchline_stack::streams::{RemoteStreams, StreamReader};
@@ -96,7 +97,8 @@ impl LocalStack {
             .await
             .map_err(StartError::Streams)?;
         let schedules = Schedules::new(&stack, Arc::clone(&host))?;
-        let gateway = Gateway::new(&stack, Arc::clone(&host), options.quiet);
+        let access = Access::new(options.host, &options.allowed_hosts);
+        let gateway = Gateway::new(&stack, access, Arc::clone(&host), options.quiet);
         let (stop, stopped) = watch::channel(false);
         let tasks = vec![
             tokio::spawn(schedules.run(stopped.clone())),
@@ -179,7 +181,8 @@ async fn open_store(options: &Options) -> Result<StoreAccess, StartError> {
         EmbeddedStoreError::Data(..) => StartError::Data(error),
     };
     let mut store = EmbeddedStore::open(file.as_deref()).map_err(failed)?;
-    let url = store.listen((options.host, options.dynamodb_port).into()).await.map_err(failed)?;
+    let address = (options.host, options.dynamodb_port).into();
+    let url = store.listen(address, &options.allowed_hosts).await.map_err(failed)?;
     Ok(StoreAccess { folder, http: store.http_client(), embedded: Some(store), url })
 }
 

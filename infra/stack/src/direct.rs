@@ -19,6 +19,9 @@ use serde_json::Value;
 /// The URL to configure as DynamoDB's endpoint. The SDK requires an endpoint, but no request goes there.
 pub const ENDPOINT: &str = "http://embedded.invalid";
 
+/// The media type of DynamoDB's requests and responses.
+pub(crate) const JSON: &str = "application/x-amz-json-1.0";
+
 /// Calls the embedded DynamoDB in this process.
 #[derive(Clone)]
 pub struct DirectClient(Database);
@@ -79,6 +82,12 @@ impl RequestBody<'_> {
 /// Executes a DynamoDB operation, such as `GetItem`, on the embedded DynamoDB.
 #[must_use]
 pub fn execute(database: &Database, operation: &str, body: RequestBody<'_>) -> HttpResponse {
+    let (status, body) = run_operation(database, operation, body);
+    response(status, body)
+}
+
+/// Executes an operation; returns the status and the body of the response.
+pub(crate) fn run_operation(database: &Database, operation: &str, body: RequestBody<'_>) -> (u16, String) {
     macro_rules! dispatch {
         ($($name:literal => $call:ident),* $(,)?) => {
             match operation {
@@ -93,22 +102,32 @@ pub fn execute(database: &Database, operation: &str, body: RequestBody<'_>) -> H
         "BatchWriteItem" => batch_write_item,
         "CreateTable" => create_table,
         "DeleteItem" => delete_item,
+        "DeleteTable" => delete_table,
+        "DescribeStream" => describe_stream,
         "DescribeTable" => describe_table,
         "DescribeTimeToLive" => describe_time_to_live,
         "ExecuteStatement" => execute_statement,
+        "ExecuteTransaction" => execute_transaction,
         "GetItem" => get_item,
+        "GetRecords" => get_records,
+        "GetShardIterator" => get_shard_iterator,
+        "ListStreams" => list_streams,
         "ListTables" => list_tables,
+        "ListTagsOfResource" => list_tags_of_resource,
         "PutItem" => put_item,
         "Query" => query,
         "Scan" => scan,
+        "TagResource" => tag_resource,
         "TransactGetItems" => transact_get_items,
         "TransactWriteItems" => transact_write_items,
+        "UntagResource" => untag_resource,
         "UpdateItem" => update_item,
+        "UpdateTable" => update_table,
         "UpdateTimeToLive" => update_time_to_live,
     );
     match result {
-        Ok(body) => response(200, body),
-        Err(error) => response(error.status_code(), error.to_json()),
+        Ok(body) => (200, body),
+        Err(error) => (error.status_code(), error.to_json()),
     }
 }
 
@@ -126,6 +145,6 @@ pub fn response(status: u16, body: String) -> HttpResponse {
     let status = StatusCode::try_from(status)
         .unwrap_or_else(|_| StatusCode::try_from(500).expect("500 is a valid status"));
     let mut response = HttpResponse::new(status, SdkBody::from(body));
-    response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
+    response.headers_mut().insert("content-type", JSON);
     response
 }

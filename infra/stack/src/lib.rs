@@ -9,6 +9,9 @@ pub mod template;
 pub mod resources;
 pub mod store;
 
+mod server;
+
+pub mod access;
 pub mod direct;
 pub mod event;
 pub mod samples;

@@ -12,6 +12,18 @@ pub struct Stack {
     pub tables: Vec<Table>,
     /// The throttle of each route of the HTTP API that has none of its own. `None` if the template sets none.
     pub route_throttle: Option<Throttle>,
+    /// What the HTTP API allows to web pages of other origins. `None` if it allows nothing.
+    pub cors: Option<Cors>,
+}
+
+/// The CORS settings of an HTTP API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cors {
+    pub origins: Vec<String>,
+    pub methods: Vec<String>,
+    pub headers: Vec<String>,
+    pub exposed_headers: Vec<String>,
+    pub max_age_seconds: u32,
 }
 
 /// The limits of API Gateway's token bucket.

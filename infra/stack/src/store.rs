@@ -14,7 +14,9 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::access::Access;
 use crate::direct::DirectClient;
+use crate::server;
 use crate::streams::EmbeddedStreams;
 
 /// The time between two deletions of expired items. The real DynamoDB deletes them with a delay too.
@@ -50,7 +52,7 @@ impl fmt::Debug for EmbeddedStore {
 struct Server {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), String>>,
+    task: JoinHandle<std::io::Result<()>>,
 }
 
 impl Drop for EmbeddedStore {
@@ -81,22 +83,26 @@ impl EmbeddedStore {
     /// Opens a store in memory and serves it on a free port of this machine.
     pub async fn serve_in_memory() -> Result<Self, EmbeddedStoreError> {
         let mut store = Self::open(None)?;
-        store.listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
+        store.listen((Ipv4Addr::LOCALHOST, 0).into(), &[]).await?;
         Ok(store)
     }
 
-    /// Serves the store on a port, for clients that are not in this process. Port 0 picks a free port. Returns
-    /// the URL of the store.
-    pub async fn listen(&mut self, address: SocketAddr) -> Result<String, EmbeddedStoreError> {
+    /// Serves the store on a port, for clients that are not in this process. Port 0 picks a free port. Clients can also
+    /// use the host names in `allowed_hosts`. Returns the URL of the store.
+    pub async fn listen(
+        &mut self,
+        address: SocketAddr,
+        allowed_hosts: &[String],
+    ) -> Result<String, EmbeddedStoreError> {
         let failed = |error| EmbeddedStoreError::Port(address.port(), error);
+        let access = Access::new(address.ip(), allowed_hosts);
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = reachable_address(listener.local_addr().map_err(failed)?);
         let (stop, stopped) = oneshot::channel();
-        let task =
-            tokio::spawn(dynoxide::server::serve_with_shutdown(listener, self.database.clone(), async {
-                // `stopped` completes when its sender is dropped: in `stop`, or together with the store.
-                let _ = stopped.await;
-            }));
+        let task = tokio::spawn(server::serve(listener, self.database.clone(), access, async {
+            // `stopped` completes when its sender is dropped: in `stop`, or together with the store.
+            let _ = stopped.await;
+        }));
         self.server = Some(Server { address, stop, task });
         Ok(self.url())
     }

@@ -1,8 +1,8 @@
 //! The HTTP API: converts a request to a Lambda event, and the function's result to a response.
 
 mod body;
+mod cors;
 mod lambda_api;
-mod origin;
 mod response;
 mod routes;
 
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
-use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::serve::ListenerExt as _;
 use serde_json::{Map, Value};
@@ -22,7 +22,9 @@ use tokio::sync::watch;
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::{Random, SystemRandom};
 use touchline_stack::Stack;
+use touchline_stack::access::{Access, Denied, Sender};
 use touchline_stack::event::{HttpRequest, http_event};
+use touchline_stack::resources::Cors;
 
 use crate::calls::{self, Observed};
 use crate::console;
@@ -35,6 +37,9 @@ use routes::{Routes, Target};
 #[derive(Debug)]
 pub(crate) struct Gateway {
     routes: Routes,
+    access: Access,
+    /// What pages of other origins can do. `None` if they can do nothing.
+    cors: Option<Cors>,
     host: Arc<Host>,
     clock: SystemClock,
     random: SystemRandom,
@@ -43,9 +48,11 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    pub(crate) fn new(stack: &Stack, host: Arc<Host>, quiet: bool) -> Self {
+    pub(crate) fn new(stack: &Stack, access: Access, host: Arc<Host>, quiet: bool) -> Self {
         Self {
             routes: Routes::new(stack),
+            access,
+            cors: stack.cors.clone(),
             host,
             clock: SystemClock,
             random: SystemRandom,
@@ -56,8 +63,13 @@ impl Gateway {
 
     pub(crate) async fn serve(self, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
         let pages = console::routes(self.traffic.clone(), stopped.clone());
+        let gateway = Arc::new(self);
         // The API handles every path that has no page, and every method that a page does not serve.
-        let router = pages.fallback(respond).method_not_allowed_fallback(respond).with_state(Arc::new(self));
+        let router = pages
+            .fallback(respond)
+            .method_not_allowed_fallback(respond)
+            .layer(middleware::from_fn_with_state(Arc::clone(&gateway), check_access))
+            .with_state(gateway);
         // Without TCP_NODELAY, the last packet of a response can wait 40 ms until the client acknowledges the
         // earlier packets.
         let listener = listener.tap_io(|connection| {
@@ -73,18 +85,16 @@ impl Gateway {
         }
     }
 
+    /// Returns the CORS settings if pages of the origin can send requests to the path. They can use the API, but neither
+    /// the pages of the stack nor the invoke API.
+    fn cors_for(&self, origin: &str, path: &str) -> Option<&Cors> {
+        let allowed = |cors: &&Cors| cors.origins.iter().any(|allowed| allowed == origin);
+        self.cors.as_ref().filter(allowed).filter(|_| self.routes.contains(path))
+    }
+
     /// Handles a request; returns the response and the DynamoDB calls that the request caused.
     async fn route(&self, parts: &Parts, body: &Bytes, source: SocketAddr) -> (Response, Vec<String>) {
         let (method, path) = (&parts.method, parts.uri.path());
-        // Rejects an invalid host header, as API Gateway does. `lambda_http` would panic on such a header.
-        let host = parts.headers.get("host").map_or(Some("localhost"), |host| host.to_str().ok());
-        let Some(host) = host.filter(|host| host.parse::<Authority>().is_ok()) else {
-            return (response::message(StatusCode::BAD_REQUEST, "Bad Request"), Vec::new());
-        };
-        if origin::is_cross_origin(&parts.headers, host) {
-            let message = "Requests from other origins are not allowed. Use the pages of this stack.";
-            return (response::message(StatusCode::FORBIDDEN, message), Vec::new());
-        }
         let lists_calls = self.is_shown(&parts.headers);
         let (response, observed) = if let Some(name) = lambda_api::function_name(method, path) {
             calls::observe(lists_calls, lambda_api::invoke(&self.host, name, &parts.headers, body)).await
@@ -160,6 +170,30 @@ impl Gateway {
         self.traffic.publish(&Exchange { method, path, request, status, response, ms, cost, calls });
         Response::from_parts(head, response_body.into())
     }
+}
+
+/// Rejects requests for other hosts and from pages of other origins, on every path.
+async fn check_access(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let origin = match gateway.access.check(&parts.headers) {
+        Ok(Sender::Local) => return next.run(Request::from_parts(parts, body)).await,
+        Ok(Sender::Page(origin)) => origin.to_owned(),
+        // As API Gateway does. `lambda_http` would panic on such a header.
+        Err(Denied::InvalidHost) => return response::message(StatusCode::BAD_REQUEST, "Bad Request"),
+        Err(denied) => return response::message(StatusCode::FORBIDDEN, &denied.to_string()),
+    };
+    let Some(cors) = gateway.cors_for(&origin, parts.uri.path()) else {
+        let message = "Requests from other origins are not allowed. Use the pages of this stack, or start it with --allow-origin \
+                       to allow the API for an origin.";
+        return response::message(StatusCode::FORBIDDEN, message);
+    };
+    let mut response = if cors::is_preflight(&parts) {
+        cors::preflight(cors)
+    } else {
+        next.run(Request::from_parts(parts, body)).await
+    };
+    cors::allow(cors, &origin, &mut response);
+    response
 }
 
 async fn respond(

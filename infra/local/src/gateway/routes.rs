@@ -38,6 +38,11 @@ impl Routes {
         Self(router)
     }
 
+    /// Returns whether the API has the path, with any method.
+    pub fn contains(&self, path: &str) -> bool {
+        self.0.at(path).is_ok()
+    }
+
     /// Returns the target of a request, with the decoded path parameters.
     pub fn find(&self, method: &str, path: &str) -> Option<(&Target, Map<String, Value>)> {
         let found = self.0.at(path).ok()?;

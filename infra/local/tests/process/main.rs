@@ -3,6 +3,7 @@
 #[cfg(unix)]
 mod kill;
 mod running;
+mod web_pages;
 
 use std::process::Output;
 
@@ -60,7 +61,9 @@ fn a_second_ctrl_c_stops_the_stack_while_a_request_is_stuck() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::start(folder.path());
     let mut stuck = std::net::TcpStream::connect(running.api.trim_start_matches("http://")).unwrap();
-    stuck.write_all(b"POST /api/code/request HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{").unwrap();
+    stuck
+        .write_all(b"POST /api/code/request HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
+        .unwrap();
     // The response to a later request shows that the stuck request has arrived.
     running.get("/api/health", "");
     running.signal("-INT");
@@ -79,7 +82,7 @@ fn invalid_headers_do_not_crash_the_stack() {
     use std::io::{Read as _, Write as _};
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path());
-    for (header, status) in [("host: [", "400"), ("host: x\r\nx-forwarded-proto: 1 2", "200")] {
+    for (header, status) in [("host: [", "400"), ("host: localhost\r\nx-forwarded-proto: 1 2", "200")] {
         let mut socket = std::net::TcpStream::connect(running.api.trim_start_matches("http://")).unwrap();
         write!(socket, "GET /api/health HTTP/1.1\r\n{header}\r\nconnection: close\r\n\r\n").unwrap();
         let mut response = String::new();
@@ -134,6 +137,8 @@ fn a_stack_that_cannot_start_prints_the_reason_in_one_line() {
 
     assert_fails_with(&run(&["--prot", "1"]), "--prot");
     assert_fails_with(&run(&["--port", "many"]), "--port");
+    assert_fails_with(&run(&["--allow-origin", "*"]), "http://localhost:5173");
+    assert_fails_with(&run(&["--allow-host", "my-laptop:3000"]), "my-laptop.local");
     assert_fails_with(&run(&["--port", "0", "--dynamodb", "http://127.0.0.1:1"]), "http://127.0.0.1:1");
 }
 

@@ -13,26 +13,37 @@ pub fn touchline() -> Command {
 pub struct Running {
     pub process: Child,
     pub api: String,
+    pub dynamodb: String,
     pub client: Client,
 }
 
 impl Running {
-    /// Starts a local stack on free ports and reads the API's address from the banner.
+    /// Starts a local stack on free ports and reads the addresses from the banner.
     pub fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// Starts a local stack with more flags.
+    pub fn start_with(data: &Path, flags: &[&str]) -> Self {
         let mut process = touchline()
             .args(["--port", "0", "--dynamodb-port", "0", "--data"])
             .arg(data)
+            .args(flags)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let api = lines
-            .by_ref()
-            .find_map(|line| Some(line.unwrap().trim().strip_prefix("API")?.trim().to_owned()))
-            .expect("the banner contains the API's address");
+        let mut address = |name: &str| {
+            let line = lines
+                .by_ref()
+                .find_map(|line| Some(line.unwrap().trim().strip_prefix(name)?.trim().to_owned()));
+            line.and_then(|line| Some(line.split(' ').next()?.to_owned()))
+                .expect("the banner contains the address")
+        };
+        let (api, dynamodb) = (address("API"), address("DynamoDB"));
         // Without a reader, the process blocks when the pipe is full.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { process, api, client: Client::new() }
+        Self { process, api, dynamodb, client: Client::new() }
     }
 
     pub fn post(&self, path: &str, token: &str, body: &Value) -> (u16, Value) {

@@ -62,6 +62,10 @@ impl Evaluator<'_> {
                     .value(if self.condition(&self.template["Conditions"][condition])? { yes } else { no }),
                 _ => Err(TemplateError::Unsupported(format!("Fn::If of {argument}"))),
             },
+            ("Fn::Split", Value::Array(parts)) => match parts.as_slice() {
+                [Value::String(separator), text] => Ok(self.text(text)?.split(separator.as_str()).collect()),
+                _ => Err(TemplateError::Unsupported(format!("Fn::Split of {argument}"))),
+            },
             _ => Err(TemplateError::Unsupported(format!("{name} of {argument}"))),
         }
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub use error::TemplateError;
 
-use crate::resources::{Function, Route, Schedule, Stack, StreamMapping, Table, Throttle};
+use crate::resources::{Cors, Function, Route, Schedule, Stack, StreamMapping, Table, Throttle};
 use crate::yaml;
 use intrinsics::Evaluator;
 
@@ -46,7 +46,7 @@ impl Template {
         }
         let evaluator = Evaluator { template: &self.0, parameters };
         let globals = &self.0["Globals"]["Function"];
-        let (mut functions, mut tables, mut route_throttle) = (Vec::new(), Vec::new(), None);
+        let (mut functions, mut tables, mut route_throttle, mut cors) = (Vec::new(), Vec::new(), None, None);
         for (id, resource) in self.0["Resources"].as_object().into_iter().flatten() {
             match resource["Type"].as_str() {
                 Some("AWS::Serverless::Function") => {
@@ -59,11 +59,12 @@ impl Template {
                 }),
                 Some("AWS::Serverless::HttpApi") => {
                     route_throttle = throttle(&evaluator, &resource["Properties"]["DefaultRouteSettings"])?;
+                    cors = cors_settings(&evaluator.value(&resource["Properties"]["CorsConfiguration"])?);
                 }
                 _ => {}
             }
         }
-        Ok(Stack { functions, tables, route_throttle })
+        Ok(Stack { functions, tables, route_throttle, cors })
     }
 }
 
@@ -74,6 +75,23 @@ fn throttle(evaluator: &Evaluator<'_>, settings: &Value) -> Result<Option<Thrott
     };
     let limits = (limit("ThrottlingRateLimit")?, limit("ThrottlingBurstLimit")?);
     Ok(limits.0.zip(limits.1).map(|(rate, burst)| Throttle { rate: rate.into(), burst: burst.into() }))
+}
+
+/// Reads an evaluated `CorsConfiguration`. Returns `None` if it is not an object, such as `AWS::NoValue`.
+fn cors_settings(settings: &Value) -> Option<Cors> {
+    let settings = settings.as_object()?;
+    let list = |name: &str| {
+        let items = settings.get(name).and_then(Value::as_array).into_iter().flatten();
+        items.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let max_age = settings.get("MaxAge").and_then(Value::as_u64);
+    Some(Cors {
+        origins: list("AllowOrigins"),
+        methods: list("AllowMethods"),
+        headers: list("AllowHeaders"),
+        exposed_headers: list("ExposeHeaders"),
+        max_age_seconds: max_age.and_then(|seconds| seconds.try_into().ok()).unwrap_or_default(),
+    })
 }
 
 /// Evaluates a number. Returns `None` if the value is not a number, such as `AWS::NoValue`.

@@ -5,7 +5,9 @@ Parameters:
   Stage: { Type: String, Default: dev }
   Hot: { Type: String, Default: "no" }
   Rate: { Type: Number, Default: 50 }
+  Origins: { Type: String, Default: "" }
 Conditions:
+  HasOrigins: !Not [!Equals [!Ref Origins, ""]]
   IsHot: !Equals [!Ref Hot, "yes"]
 Globals:
   Function:
@@ -13,7 +15,9 @@ Globals:
 Resources:
   Api:
     Type: AWS::Serverless::HttpApi
-    Properties: { DefaultRouteSettings: { ThrottlingRateLimit: !Ref Rate, ThrottlingBurstLimit: 20 } }
+    Properties:
+      DefaultRouteSettings: { ThrottlingRateLimit: !Ref Rate, ThrottlingBurstLimit: 20 }
+      CorsConfiguration: !If [HasOrigins, { AllowOrigins: !Split [",", !Ref Origins], AllowMethods: [GET], MaxAge: 5 }, !Ref AWS::NoValue]
   Things:
     Type: AWS::DynamoDB::Table
     Properties: { TableName: !Sub "${AWS::StackName}-things" }
@@ -76,4 +80,12 @@ fn unknown_parameters_are_rejected() {
 #[test]
 fn invalid_yaml_is_rejected() {
     assert!(matches!(Template::parse("a: ["), Err(TemplateError::Yaml(_))));
+}
+
+#[test]
+fn the_api_has_cors_only_with_origins() {
+    assert_eq!(resolve(&[]).unwrap().cors, None);
+    let cors = resolve(&[("Origins", "https://a.example,https://b.example")]).unwrap().cors.unwrap();
+    assert_eq!(cors.origins, ["https://a.example", "https://b.example"]);
+    assert_eq!((cors.methods, cors.headers, cors.max_age_seconds), (vec!["GET".to_owned()], Vec::new(), 5));
 }
