@@ -169,6 +169,34 @@ fn every_function_has_a_log_with_a_retention_time() {
     }
 }
 
+/// The variables of API Gateway that the access log may contain. Others contain phone numbers, such as the path, or tokens.
+const LOGGED: [&str; 9] = [
+    "requestId",
+    "requestTime",
+    "identity.sourceIp",
+    "identity.userAgent",
+    "routeKey",
+    "status",
+    "responseLatency",
+    "responseLength",
+    "error.messageString",
+];
+
+#[test]
+fn the_access_log_of_the_api_has_no_path_query_or_header() {
+    let api = &of_type("AWS::Serverless::HttpApi")["Api"];
+    let settings = &api["AccessLogSettings"];
+    assert_eq!(settings["DestinationArn"]["Fn::GetAtt"][0], "AccessLogs");
+    let format: Value = serde_json::from_str(settings["Format"].as_str().unwrap()).unwrap();
+    let logged: BTreeSet<&str> = format
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|value| value.as_str().unwrap().strip_prefix("$context.").expect("a variable of API Gateway"))
+        .collect();
+    assert_eq!(logged, BTreeSet::from(LOGGED));
+}
+
 #[test]
 fn every_function_has_alarms_that_roll_its_deployment_back() {
     let alarms = of_type("AWS::CloudWatch::Alarm");

@@ -53,6 +53,8 @@ fn contains_word(text: &str, word: &str) -> bool {
 /// The codes and tokens that must be neither stored in clear text nor logged.
 #[derive(Default)]
 struct Secrets {
+    /// The user who used everything.
+    user: u32,
     codes: Vec<String>,
     tokens: Vec<String>,
 }
@@ -68,6 +70,7 @@ async fn use_everything(app: &TestApp) -> Secrets {
     anonymous.verifies_code(PHONES[0], wrong).await.expect(401);
     let login = anonymous.verifies_code(PHONES[0], &code).await.expect_data(200);
     let alice = User::from_login(app, &login);
+    secrets.user = alice.id;
     secrets.tokens.push(alice.token.clone());
     secrets.tokens.push(text(&alice.credentials["access_token"]));
     alice.updates_profile().name("Ada").email(EMAIL).await.expect(200);
@@ -106,6 +109,13 @@ async fn use_everything(app: &TestApp) -> Secrets {
     secrets
 }
 
+/// Returns whether the line of a successful request to the route has the id of the user.
+fn names_user(log: &str, route: &str, user: u32) -> bool {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut responded = lines.filter(|line| line["message"] == "responded" && line["status"] == 200);
+    responded.any(|line| line["span"]["route"] == route && line["span"]["user_id"] == user)
+}
+
 #[tokio::test]
 async fn production_stores_no_clear_text_secrets_and_logs_no_secrets_or_contact_details() {
     let log = Log::default();
@@ -117,7 +127,7 @@ async fn production_stores_no_clear_text_secrets_and_logs_no_secrets_or_contact_
             .variable("ENVIRONMENT", environment)
             .start()
             .await;
-        let Secrets { codes, tokens } = use_everything(&app).await;
+        let Secrets { user, codes, tokens } = use_everything(&app).await;
 
         let dump = app.dump().await;
         assert!(dump.contains("sms_logs") && dump.contains("session#"), "the dump has all tables");
@@ -131,6 +141,9 @@ async fn production_stores_no_clear_text_secrets_and_logs_no_secrets_or_contact_
         let text = log.text();
         assert!(text.lines().filter(|line| line.contains("\"responded\"")).count() >= 10, "{text}");
         assert!(text.contains("\"route\":\"/api/code/verify\""), "{text}");
+        for route in ["/api/code/verify", "/api/auth/update-user-info"] {
+            assert!(names_user(&text, route, user), "{route} does not name user {user}:\n{text}");
+        }
         for phone in PHONES {
             assert!(!text.contains(&phone[1..]), "{phone} is in the log:\n{text}");
         }

@@ -6,6 +6,7 @@ use touchline::domain::session::DeviceName;
 use touchline::domain::username::{self, UsernameBase};
 use touchline::domain::{Address, Phone, Token, Username};
 use touchline::flows::codes;
+use touchline::http::log_user;
 use touchline::storage::users::{NewUser, PhoneOwner, RegisterError, ReserveError, Session, StoredCode};
 use touchline::{App, Call, Error, Reply};
 
@@ -53,6 +54,7 @@ pub async fn logged_in(
     session: &Session,
     notice: Option<String>,
 ) -> LoggedIn {
+    log_user(user.user_id);
     let mut notices: Vec<String> = notice.into_iter().collect();
     // A chat outage must not prevent logins.
     let chat = app.chat.log_in(&user.username, &session.device_id).await;

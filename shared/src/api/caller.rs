@@ -13,6 +13,11 @@ pub trait Caller: Sized + Send {
     const ERROR_FORMAT: ErrorFormat = ErrorFormat::Touchline;
     /// The maximum size of a request body in bytes. The default is far more than a client needs.
     const MAX_BODY: usize = 64 * 1024;
+
+    /// Returns the id of the caller if the caller is a user.
+    fn user_id(&self) -> Option<UserId> {
+        None
+    }
 }
 
 /// The format of error responses.
@@ -58,6 +63,10 @@ impl Caller for SignedIn {
     const NEEDS_TOKEN: bool = true;
     const ERRORS: &'static [ErrorCode] =
         &[ErrorCode::TokenMissing, ErrorCode::TokenInvalid, ErrorCode::TokenExpired];
+
+    fn user_id(&self) -> Option<UserId> {
+        Some(self.user)
+    }
 }
 
 /// The Matrix homeserver, which pushes room events.

@@ -15,4 +15,4 @@ pub use error_messages::{Example, examples};
 pub use reply::Reply;
 #[cfg(feature = "openapi")]
 pub use request::idempotency_key_schema;
-pub use router::{Call, RequestReport, Router};
+pub use router::{Call, RequestReport, Router, log_user};

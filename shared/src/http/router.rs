@@ -19,8 +19,8 @@ use super::reply::Reply;
 use super::{edge, request, response};
 use crate::api::endpoint::PathValues;
 use crate::api::{Caller as _, Endpoint, ErrorFormat, Route, shape};
-use crate::domain::Address;
 use crate::domain::coins::ReferenceId;
+use crate::domain::{Address, UserId};
 use crate::storage::meter::{self, Cost};
 use crate::{App, Error};
 
@@ -167,6 +167,7 @@ impl Router {
             trace_id = request::trace_id(&request),
             method = %route.method,
             route = route.path,
+            user_id = tracing::field::Empty,
         );
         let started = self.app.clock.now();
         let work = handler(self.app.clone(), Arc::new(request), values);
@@ -194,12 +195,20 @@ impl Router {
     }
 }
 
+/// Adds the id of a user to all further log lines of the current request. Operators find by it what a user did.
+pub fn log_user(user: UserId) {
+    tracing::Span::current().record("user_id", user.0);
+}
+
 /// Identifies the caller and parses everything that the handler needs.
 async fn read_call<E>(app: &App, request: &Request, path_values: &[String]) -> Result<Call<E>, Error>
 where
     E: Endpoint<Caller: Identify>,
 {
     let caller = E::Caller::identify(app, request.headers()).await?;
+    if let Some(user) = caller.user_id() {
+        log_user(user);
+    }
     let input = request::input(request, E::Caller::MAX_BODY)?;
     let path = E::from_path(PathValues::new(path_values))?;
     let idempotency_key = match E::IDEMPOTENCY_HEADER {
