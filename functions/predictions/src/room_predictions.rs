@@ -3,7 +3,6 @@ use touchline::api::Cursor;
 use touchline::api::predictions::{
     AfterMember, ListedPrediction, RoomPredictionList, RoomPredictionMeta, RoomPredictions,
 };
-use touchline::config::PicksVisible;
 use touchline::domain::room::Member;
 use touchline::flows::rooms;
 use touchline::storage::Reads;
@@ -15,7 +14,7 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let room = async { app.store.room(&id).await.map_err(Error::from) };
     let counts = async { app.store.room_counts(&id).await.map_err(Error::from) };
     // Begins to load the catalog. Only the room tells which match is needed, and most are recent.
-    let (_, room, counts) = try_join3(app.checked_catalog_with(&[]), room, counts).await?;
+    let (_, room, mut counts) = try_join3(app.checked_catalog_with(&[]), room, counts).await?;
     let room = room.ok_or(Error::RoomNotFound)?;
     rooms::require_read_access(&app, &room, caller).await?;
     let catalog = app.checked_catalog_with(room.event_id.as_slice()).await?;
@@ -26,9 +25,8 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
         );
     };
 
-    let is_hidden =
-        app.config.picks_visible == PicksVisible::AfterStart && !event.has_kicked_off(app.clock.now());
-    let (users, next) = if is_hidden {
+    let hidden_below = app.config.picks_visible.hidden_totals_minimum(event, app.clock.now());
+    let (users, next) = if hidden_below.is_some() {
         let member = app.store.member(&room, caller, Reads::Consistent).await?.filter(Member::has_joined);
         (member.filter(|_| after.is_none()).map(|member| member.user_id).into_iter().collect(), None)
     } else {
@@ -41,6 +39,9 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let rows: Vec<_> = users.iter().filter_map(|user| rows.remove(user)).collect();
     let data = ListedPrediction::all(&rows, &people);
     let next = next.map(|user| Cursor::new(id.as_str(), AfterMember(user)));
+    if let Some(minimum) = hidden_below {
+        counts.totals = counts.totals.hiding_few_picks(minimum);
+    }
     Ok(RoomPredictionList { data, meta: RoomPredictionMeta::of(&counts, next.as_ref()) }.into())
 }
 

@@ -271,9 +271,9 @@ pub struct EventPredictionList {
 pub struct EventPredictionMeta {
     /// How many predictions the match has.
     pub total_predictions: i64,
-    /// How many predictions each outcome has.
+    /// How many predictions each outcome has. All are 0 while the operator hides the totals of few predictions.
     pub prediction_distribution: Distribution,
-    /// The average confidence in percent; 0 if there are no predictions.
+    /// The average confidence in percent; 0 if there are no predictions, or while it is hidden.
     pub average_confidence: f64,
     /// Send this text as `cursor` to get the next page. `null` on the last page.
     pub next_cursor: Option<String>,
@@ -319,7 +319,8 @@ pub struct RoomPredictionList {
 pub struct RoomPredictionMeta {
     /// How many members predict the room's match.
     pub total_predictions: i64,
-    /// How many members predict a home win.
+    /// How many members predict a home win. This and the next two are 0 while the operator hides the totals of few
+    /// predictions.
     pub home_predictions: i64,
     /// How many members predict a draw.
     pub draw_predictions: i64,

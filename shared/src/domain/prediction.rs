@@ -272,6 +272,20 @@ impl Match {
         }
     }
 
+    /// Returns the state of the match when the feed reports the state `new` and the kick-off `start`. A match whose hidden
+    /// picks were shown never opens again, like a match that has begun: users could copy the picks of others.
+    #[must_use]
+    pub fn status_after(&self, new: Status, start: DateTime<Utc>, were_picks_shown: bool) -> Status {
+        let status = self.status.after(new);
+        let opens = match status {
+            // The feed will report a later kick-off.
+            Status::Postponed => true,
+            Status::Scheduled => start > self.start || self.status != Status::Scheduled,
+            _ => false,
+        };
+        if were_picks_shown && opens { Status::Interrupted } else { status }
+    }
+
     /// Returns the score after 90 minutes, if the match is finished. Other matches have no result, and
     /// their predictions earn no points.
     #[must_use]
@@ -345,6 +359,27 @@ mod tests {
         assert!(game(Status::Scheduled).has_kicked_off(start));
         assert!(game(Status::Live).has_kicked_off(last));
         assert!(!game(Status::Postponed).has_kicked_off(start), "a new kick-off follows");
+    }
+
+    #[test]
+    fn a_match_whose_picks_were_shown_never_opens_again() {
+        let start = game(Status::Scheduled).start;
+        let later = start + TimeDelta::days(1);
+        for (before, new, kick_off, after) in [
+            (Status::Scheduled, Status::Scheduled, later, Status::Interrupted),
+            (Status::Scheduled, Status::Postponed, start, Status::Interrupted),
+            (Status::Cancelled, Status::Scheduled, start, Status::Interrupted),
+            // The feed still reports the kick-off that has passed.
+            (Status::Scheduled, Status::Scheduled, start, Status::Scheduled),
+            (Status::Scheduled, Status::Live, later, Status::Live),
+            (Status::Interrupted, Status::Finished, later, Status::Finished),
+        ] {
+            assert_eq!(game(before).status_after(new, kick_off, true), after, "{before:?} {new:?}");
+        }
+        for new in [Status::Scheduled, Status::Postponed] {
+            assert_eq!(game(Status::Scheduled).status_after(new, later, false), new);
+        }
+        assert_eq!(game(Status::Live).status_after(Status::Scheduled, later, false), Status::Interrupted);
     }
 
     #[test]

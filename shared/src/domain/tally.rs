@@ -99,6 +99,19 @@ counters! {
     }
 }
 
+impl EventCounts {
+    /// Returns only the number of predictions if there are fewer than `minimum`. The other counts of so few predictions tell
+    /// what single users predict.
+    #[must_use]
+    pub fn hiding_few_picks(self, minimum: i64) -> Self {
+        if self.predictions >= minimum {
+            self
+        } else {
+            Self { predictions: self.predictions, ..Self::default() }
+        }
+    }
+}
+
 counters! {
     /// Counts of the predictions of one user for all matches.
     UserStats {
@@ -122,6 +135,14 @@ counters! {
         draw,
         /// Members who predict an away win.
         away,
+    }
+}
+
+impl RoomTotals {
+    /// Like [`EventCounts::hiding_few_picks`].
+    #[must_use]
+    pub fn hiding_few_picks(self, minimum: i64) -> Self {
+        if self.predictions >= minimum { self } else { Self { home: 0, draw: 0, away: 0, ..self } }
     }
 }
 

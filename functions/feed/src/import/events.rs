@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use touchline::config::PicksVisible;
 use touchline::domain::catalog::{Key, Kind, Match, Score, Status};
 use touchline::domain::promotion::SHARDS;
 use touchline::storage::StoreError;
@@ -67,6 +68,9 @@ impl Import<'_> {
 
     /// Writes matches. Each one has a room, here or in its stored row.
     pub async fn import_events(&mut self, events: Vec<(String, Match)>) -> Result<(), StoreError> {
+        // A request may still see the old kick-off for a while, and show the picks then.
+        let seen_until = self.now + self.app.config.old_catalog_is_used_for();
+        let hides_picks = self.app.config.picks_visible != PicksVisible::Always;
         let rows = self
             .apply(events, |before, mut wanted: Match| {
                 if let Some(before) = before {
@@ -75,7 +79,8 @@ impl Import<'_> {
                     wanted.pause = before.pause;
                     wanted.room = before.room.clone();
                     wanted.room_name_hash = before.room_name_hash;
-                    wanted.status = before.status.after(wanted.status);
+                    let were_picks_shown = hides_picks && before.has_kicked_off(seen_until);
+                    wanted.status = before.status_after(wanted.status, wanted.start, were_picks_shown);
                 }
                 let revised = Outcome::of(&wanted) != before.map_or(Outcome::Open, Outcome::of);
                 wanted.revision = before.map_or(0, |before| before.revision) + u32::from(revised);

@@ -108,14 +108,34 @@ async fn a_deployment_may_hide_the_picks_of_others_until_kick_off() {
     ] {
         let list = request.await.expect(200);
         assert_eq!(user_ids(&list), expected);
-        assert_eq!(list["meta"]["total_predictions"], 2, "totals are not hidden");
+        let hidden = json!({ "home": 0, "draw": 0, "away": 0 });
+        let meta = &list["meta"];
+        assert_eq!((&meta["total_predictions"], &meta["prediction_distribution"]), (&json!(2), &hidden));
+        assert_eq!(meta["average_confidence"], 0.0);
     }
     change_match(&app, json!({ "status": "postponed" })).await;
     app.clock.advance(TimeDelta::hours(3));
     assert_eq!(user_ids(&list().await.expect(200)), [1], "a postponed match has not kicked off");
     change_match(&app, json!({ "status": "scheduled" })).await;
-    assert_eq!(user_ids(&list().await.expect(200)).len(), 2);
+    let shown = list().await.expect(200);
+    assert_eq!(user_ids(&shown).len(), 2);
+    assert_eq!(shown["meta"]["prediction_distribution"], json!({ "home": 1, "draw": 1, "away": 0 }));
     assert_eq!(user_ids(&list().user(2).await.expect(200)), [2]);
+}
+
+#[tokio::test]
+async fn totals_of_enough_predictions_are_shown_before_kick_off() {
+    let (app, alice) = app_with(&[("PICKS_VISIBLE", "after_start"), ("PICKS_TOTALS_MINIMUM", "3")]).await;
+    let distribution = async || {
+        counted(&app, 1).await;
+        alice.lists_event_predictions(1).await.expect(200)["meta"]["prediction_distribution"].clone()
+    };
+    for user in [2, 3] {
+        fan(&app, user).await.predicts(1).draw().await.expect(201);
+    }
+    assert_eq!(distribution().await, json!({ "home": 0, "draw": 0, "away": 0 }));
+    fan(&app, 4).await.predicts(1).home().await.expect(201);
+    assert_eq!(distribution().await, json!({ "home": 1, "draw": 2, "away": 0 }));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline_testing::{Fault, TestApp, User, concurrently};
 
-use crate::testing::{app, change_match, counted};
+use crate::testing::{app, app_with, change_match, counted};
 
 #[tokio::test]
 async fn a_second_prediction_replaces_the_first() {
@@ -275,6 +275,30 @@ async fn a_match_that_has_begun_never_opens_again() {
             alice.predicts(1).away().await.expect_error(400, "event_started");
         }
     }
+}
+
+#[tokio::test]
+async fn a_match_does_not_open_again_after_its_hidden_picks_were_shown() {
+    let later = json!({ "status": "scheduled", "start_time": "2026-11-20T15:00:00Z" });
+    for (visible, response) in [("always", 201), ("after_start", 400)] {
+        let (app, alice) = app_with(&[("PICKS_VISIBLE", visible)]).await;
+        app.clock.advance(TimeDelta::hours(3));
+        alice.predicts(1).home().await.expect_error(400, "event_started");
+        change_match(&app, later.clone()).await;
+        assert_eq!(alice.predicts(1).home().await.status, response, "{visible}");
+        // Also after a postponement that the feed reports late.
+        change_match(&app, json!({ "status": "postponed" })).await;
+        change_match(&app, later.clone()).await;
+        assert_eq!(alice.predicts(1).home().await.status.is_success(), visible == "always", "{visible}");
+    }
+}
+
+#[tokio::test]
+async fn a_moved_kick_off_keeps_hidden_picks_hidden_and_predictions_open() {
+    let (app, alice) = app_with(&[("PICKS_VISIBLE", "after_start")]).await;
+    change_match(&app, json!({ "status": "scheduled", "start_time": "2026-11-20T15:00:00Z" })).await;
+    app.clock.advance(TimeDelta::hours(3));
+    alice.predicts(1).home().await.expect(201);
 }
 
 #[tokio::test]
