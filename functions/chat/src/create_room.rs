@@ -1,10 +1,10 @@
 use futures_util::future::{try_join, try_join3};
 use lambda_http::http::StatusCode;
-use touchline::api::Message;
 use touchline::api::chat::{CreateRoom, RoomInput, RoomView};
+use touchline::api::{Invalid, Message};
 use touchline::domain::limit::{DailyAction, action_id};
 use touchline::domain::room::{self, Day, Member, Membership, Room};
-use touchline::domain::{User, digest};
+use touchline::domain::{User, catalog, digest};
 use touchline::flows::rooms;
 use touchline::ports::chat::NewRoom;
 use touchline::storage::rooms::RoomCreationRequest;
@@ -16,6 +16,7 @@ use crate::{day_limit, lookup};
 /// failed half-way. Requests with the same `Idempotency-Key` create one room.
 pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<RoomView>>, Error> {
     let (input, key) = (call.input, call.idempotency_key);
+    check_texts(&app, &input).await?;
     if let Some(event) = input.event_id
         && app.catalog_with(&[event.0]).await?.event(event.0).is_none()
     {
@@ -41,6 +42,30 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
         return Ok(view(room, StatusCode::OK).replayed());
     }
     create(&app, &user, &input, &request, &creation.nonce).await
+}
+
+/// Checks what the name and the topic say. Only a name like `A – B` can be that of a match room, so only such a name needs
+/// the teams.
+async fn check_texts(app: &App, input: &RoomInput) -> Result<(), Error> {
+    let rules = &app.config.names;
+    input.name.accepted_by(rules).map_err(|reason| Invalid::field("name", reason))?;
+    if let Some(topic) = &input.topic {
+        topic.accepted_by(rules).map_err(|reason| Invalid::field("topic", reason))?;
+    }
+    let name = input.name.as_str();
+    if catalog::has_two_sides(name) {
+        let teams = match app.teams().await {
+            Ok(catalog) => catalog,
+            // Without a catalog, there are no match rooms.
+            Err(Error::CatalogMissing(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if catalog::poses_as_match_room(name, teams.teams()) {
+            let reason = "This is the name of a match's official room. Choose another name.";
+            return Err(Invalid::field("name", reason.into()).into());
+        }
+    }
+    Ok(())
 }
 
 async fn create(

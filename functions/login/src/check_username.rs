@@ -4,19 +4,20 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::suggestions;
 
-/// Responds 200 for a taken or reserved username too: the response says that the username is not available, and
+/// Responds 200 for a username that no user can choose, too: the response says that the username is not available, and
 /// suggests others.
 pub async fn handle(app: App, call: Call<CheckUsername>) -> Result<Reply<Availability>, Error> {
     let name = call.input.username;
-    if !name.is_reserved() && !app.store.is_username_taken(&name).await? {
+    let rules = &app.config.names;
+    if rules.check_username(name.as_str()).is_ok() && !app.store.is_username_taken(&name).await? {
         let message = format!("{} is available.", name.as_str());
         return Ok(Availability { available: true, message, suggestions: None }.into());
     }
     let base = UsernameBase::from(&name);
     let draw = |below| app.random.below(below);
-    let mut candidates = username::candidates(&base, false, draw);
+    let mut candidates = username::candidates(&base, false, rules, draw);
     candidates.truncate(3);
-    candidates.extend(username::candidates(&base, true, draw));
+    candidates.extend(username::candidates(&base, true, rules, draw));
     let suggestions = suggestions::first_free(&app, candidates).await?;
     let message = format!("{} is not available.", name.as_str());
     Ok(Availability { available: false, message, suggestions: Some(suggestions) }.into())
@@ -35,11 +36,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn responses_for_taken_and_reserved_usernames_suggest_available_ones() {
+    async fn responses_for_usernames_that_no_user_can_choose_suggest_available_ones() {
         let app = TestApp::serving(&[crate::router]).start().await;
         let caller = app.anonymous();
         app.user("alice").await;
-        for name in ["alice", "ALICE", "admin"] {
+        for name in ["alice", "ALICE", "a1ice", "al_ice", "admin", "adm1n", "fuck"] {
             let body = caller.checks_username(name).await.expect(200);
             let folded = name.to_lowercase();
             assert_eq!(body["available"], false);

@@ -6,7 +6,8 @@ use crate::suggestions;
 
 pub async fn handle(app: App, call: Call<GenerateUsernames>) -> Result<Reply<Suggestions>, Error> {
     let with_numbers = call.input.include_numbers.unwrap_or(false);
-    let candidates = username::candidates(&call.input.base, with_numbers, |below| app.random.below(below));
+    let draw = |below| app.random.below(below);
+    let candidates = username::candidates(&call.input.base, with_numbers, &app.config.names, draw);
     Ok(Suggestions { suggestions: suggestions::first_free(&app, candidates).await? }.into())
 }
 
@@ -36,6 +37,17 @@ mod tests {
                 assert!(name.contains("jose"), "{name}");
                 assert_eq!(name.ends_with(|c: char| c.is_ascii_digit()), have_numbers, "{name}");
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn suggestions_are_never_offensive() {
+        let app = TestApp::serving(&[crate::router]).start().await;
+        for numbers in [false, true] {
+            let body = app.anonymous().generates_usernames("Fuck").include_numbers(numbers).await.expect(200);
+            let suggestions = suggestions(&body);
+            assert_eq!(suggestions.len(), 5);
+            assert!(suggestions.iter().all(|name| name.contains("fan")), "{suggestions:?}");
         }
     }
 

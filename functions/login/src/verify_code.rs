@@ -1,6 +1,6 @@
 use futures_util::join;
-use touchline::api::Data;
 use touchline::api::login::{LoggedIn, LoginData, LoginInput, UserSummary, VerifyCode};
+use touchline::api::{Data, Invalid};
 use touchline::domain::code::NetworkDigest;
 use touchline::domain::session::DeviceName;
 use touchline::domain::username::{self, UsernameBase};
@@ -23,7 +23,10 @@ struct CompletedLogin {
 /// Logs in with a phone and its code. The first login of a phone creates the user.
 pub async fn log_in(app: &App, input: LoginInput, address: Option<&Address>) -> Result<LoggedIn, Error> {
     let LoginInput { phone, code, username, device_name } = input;
-    let wanted = username.map(|chosen| chosen.0);
+    let wanted = username
+        .map(|wanted| wanted.accepted_by(&app.config.names))
+        .transpose()
+        .map_err(|reason| Invalid::field("username", reason))?;
     let network = codes::network(app, &phone, address)?;
     let code = codes::check_login(app, &phone, &code, address, network.as_ref()).await?;
     let session = new_session(app, device_name);
@@ -152,7 +155,9 @@ fn username_candidates(app: &App, wanted: Option<&Username>) -> Vec<Username> {
     let mut draw = |below| app.random.below(below);
     let mut names: Vec<Username> = wanted.cloned().into_iter().collect();
     if let Some(wanted) = wanted {
-        names.extend(username::candidates(&UsernameBase::from(wanted), true, &mut draw).into_iter().take(3));
+        let base = UsernameBase::from(wanted);
+        let similar = username::candidates(&base, true, &app.config.names, &mut draw);
+        names.extend(similar.into_iter().take(3));
     }
     names.extend((0..3).map(|_| username::random(&mut draw)));
     names

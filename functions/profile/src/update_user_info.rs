@@ -16,10 +16,13 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
         .map(|date| date.accepted_on(app.clock.now().date_naive()))
         .transpose()
         .map_err(|reason| Invalid::field("date_of_birth", reason))?;
+    if let Some(name) = &input.name {
+        name.accepted_by(&app.config.names).map_err(|reason| Invalid::field("name", reason))?;
+    }
     let changes = Changes { name: input.name, email: input.email, date_of_birth };
     // If the rename is rejected, nothing is saved. If the function stops after it, a retry saves the other changes.
     if let Some(wanted) = input.username {
-        rename(&app, id, &wanted.0).await?;
+        rename(&app, id, wanted).await?;
     }
     let user = app.store.update_user(id, &changes, app.clock.now()).await?;
     let User { id, name, email, .. } = user.ok_or(NO_PROFILE)?;
@@ -27,16 +30,18 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
 }
 
 /// Renames a user, unless they have the name already.
-async fn rename(app: &App, id: UserId, wanted: &Username) -> Result<(), Error> {
+async fn rename(app: &App, id: UserId, wanted: Username) -> Result<(), Error> {
     let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
-    if user.username == *wanted {
+    if user.username == wanted {
         return Ok(());
     }
+    let wanted =
+        wanted.accepted_by(&app.config.names).map_err(|reason| Invalid::field("username", reason))?;
     // A user who has joined a room in a Matrix client keeps the username, even before the event of the join arrives.
     if user.username_locked_at.is_some() || app.chat.has_rooms(&user.username).await? {
         return Err(RenameError::Locked.into());
     }
-    if app.store.rename_user(&user, wanted).await? == Renamed::Now {
+    if app.store.rename_user(&user, &wanted).await? == Renamed::Now {
         // Chat logout works by username. After the rename, a logout would no longer reach the devices of the old
         // username, so log them out now.
         if let Err(error) = app.chat.log_out_everywhere(&user.username).await {

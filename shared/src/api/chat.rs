@@ -174,12 +174,15 @@ pub struct RoomView {
     pub is_encrypted: bool,
     /// Who can join: `public` for every user, `invite` for invited users.
     pub join_rule: &'static str,
+    /// Whether the service created the room for a match; `false` for rooms of users.
+    pub is_official: bool,
 }
 
 impl From<Room> for RoomView {
     fn from(room: Room) -> Self {
         Self {
             join_rule: room.join_rule(),
+            is_official: room.is_match_room(),
             room_id: room.room_id,
             name: room.name,
             topic: room.topic,
@@ -210,6 +213,8 @@ pub struct ListedRoom {
     pub is_encrypted: bool,
     /// The time of the last message, or of the room's creation if it has no messages.
     pub last_activity: Timestamp,
+    /// Whether the service created the room for a match; `false` for rooms of users.
+    pub is_official: bool,
 }
 
 /// The match that a listed room is about.
@@ -248,6 +253,7 @@ impl ListedRoom {
             member_count,
             is_joined,
             is_encrypted: room.is_private,
+            is_official: room.is_match_room(),
             last_activity: room.last_activity.into(),
             room_id: room.room_id,
             name: room.name,

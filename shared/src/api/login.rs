@@ -6,7 +6,7 @@ use super::endpoint::{PathParameter, Resource};
 use super::{Anyone, Data, Message, MessageOnly, NoInput, SignedIn, endpoint, input};
 use crate::domain::chat::Credentials;
 use crate::domain::session::{DeviceName, SessionId};
-use crate::domain::username::{ChosenUsername, UsernameBase};
+use crate::domain::username::UsernameBase;
 use crate::domain::{OneTimeCode, Phone, Timestamp, UserId, Username};
 
 endpoint! {
@@ -37,7 +37,8 @@ endpoint! {
 endpoint! {
     /// Check whether a username is free
     ///
-    /// Taken and reserved usernames give `available: false` with suggestions.
+    /// Usernames that are taken, reserved or offensive, or that look like a taken or reserved one, give
+    /// `available: false` with suggestions.
     CheckUsername: POST "/api/auth/username/check", in "login", by Anyone, UsernameInput => Availability
 }
 
@@ -89,7 +90,7 @@ input! {
         code: OneTimeCode,
         /// The username of a new user. Without this field, the service generates a username. An existing user
         /// keeps their username.
-        username: Option<ChosenUsername>,
+        username: Option<Username>,
         /// The name of the device, for the list of sessions.
         device_name: Option<DeviceName>,
     }

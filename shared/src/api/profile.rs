@@ -7,7 +7,6 @@ use super::login::{CodeSent, PhoneInput};
 use super::matches::Named;
 use super::{Data, Message, NoInput, SignedIn, endpoint, input};
 use crate::domain::catalog::Catalog;
-use crate::domain::username::ChosenUsername;
 use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Timestamp, User, UserId, Username};
 
 endpoint! {
@@ -57,7 +56,7 @@ input! {
         name: Option<Name>,
         email: Option<Email>,
         date_of_birth: Option<BirthDate>,
-        username: Option<ChosenUsername>,
+        username: Option<Username>,
     }
 }
 

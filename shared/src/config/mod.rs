@@ -7,6 +7,7 @@ mod coins;
 mod edge;
 mod environment;
 mod feed;
+mod names;
 mod predictions;
 mod secret;
 mod sms;
@@ -32,6 +33,7 @@ pub use variables::ConfigError;
 
 use variables::Variables;
 
+use crate::domain::NameRules;
 use crate::domain::catalog::FeaturedTournaments;
 use crate::domain::session::Lifetime;
 
@@ -48,6 +50,8 @@ pub struct Config {
     pub tables: Tables,
     pub codes: CodeSettings,
     pub sessions: Lifetime,
+    /// What the names of users and rooms must not say.
+    pub names: NameRules,
     /// How old a cached catalog can be before a Lambda function checks for a newer one.
     pub catalog_max_age: TimeDelta,
     pub picks_visible: PicksVisible,
@@ -91,6 +95,7 @@ impl Config {
                 unused: TimeDelta::days(vars.within("SESSION_DAYS", 30, 1..=365)?),
                 longest: TimeDelta::days(vars.within("SESSION_MAX_DAYS", 365, 1..=3_650)?),
             },
+            names: names::read(&vars)?,
             catalog_max_age: TimeDelta::milliseconds(vars.within("CATALOG_MAX_AGE_MS", 1_000, 0..=60_000)?),
             coins: CoinSettings::read(&vars)?,
             picks_visible: PicksVisible::read(&vars)?,

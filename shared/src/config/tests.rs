@@ -69,6 +69,16 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
             "gift,Two words",
             r#"is "gift,Two words". Set it to words of a-z, 0-9 and _, separated by commas."#,
         ),
+        (
+            "OFFENSIVE_WORDS",
+            "diver,*glory",
+            r#"is "diver,*glory". Set it to patterns such as word, word* or *word*, separated by commas."#,
+        ),
+        (
+            "ALLOWED_WORDS",
+            "two words",
+            r#"is "two words". Set it to patterns such as word, word* or *word*, separated by commas."#,
+        ),
         ("SMS_PROVIDER", "pigeon", r#"is "pigeon". Set it to sns, or to console on a local stack."#),
         ("FEED_URL", "example.org", "is not a URL. Set it to one that starts with https:// or http://."),
         (
@@ -100,6 +110,14 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
         let error = read(&[(variable, value)]).unwrap_err();
         assert_eq!(error.variable, variable, "{value}");
         assert_eq!(error.to_string(), format!("{variable} {message}"));
+    }
+}
+
+#[test]
+fn words_are_added_to_the_offensive_ones_and_removed_from_them() {
+    let rules = read(&[("OFFENSIVE_WORDS", "diver, *glory*"), ("ALLOWED_WORDS", "cock")]).unwrap().names;
+    for (name, is_accepted) in [("diver", false), ("gloryhunter", false), ("shit", false), ("cock", true)] {
+        assert_eq!(rules.check_username(name).is_ok(), is_accepted, "{name}");
     }
 }
 

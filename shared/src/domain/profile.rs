@@ -7,7 +7,7 @@ use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::recovery::Recovery;
-use super::{Field, Phone, Raw, Reason, Username, text, time};
+use super::{Field, NameRules, Phone, Raw, Reason, Username, text, time};
 
 /// The minimum age of a user, in years.
 const MIN_AGE: u32 = 13;
@@ -72,14 +72,19 @@ pub struct Person {
     pub name: Option<Name>,
 }
 
-/// A person's name, 1 to 100 characters.
+/// A person's name, 1 to 100 characters, none of them invisible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Name(String);
 
 impl Name {
     pub fn parse(text: &str) -> Result<Self, Reason> {
-        text::line(text, 100).map(Self)
+        text::public_line(text, 100).map(Self)
+    }
+
+    /// Checks what the name says: a user must not pose as the staff of the service.
+    pub fn accepted_by(&self, rules: &NameRules) -> Result<(), Reason> {
+        rules.check_name(&self.0)
     }
 
     #[must_use]
@@ -95,7 +100,7 @@ impl Field for Name {
 
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
-        text::schema::line(100, "Ada Lovelace")
+        text::schema::public_line(100, "Ada Lovelace")
     }
 }
 
@@ -208,7 +213,7 @@ mod tests {
     fn names_are_trimmed_and_have_1_to_100_characters() {
         assert_eq!(Name::parse("  Ada ").unwrap(), Name("Ada".into()));
         assert!(Name::parse(&"é".repeat(100)).is_ok());
-        for text in ["", "   ", "a\u{0}b", "a\nb", &"é".repeat(101)] {
+        for text in ["", "   ", "a\u{0}b", "a\nb", "\u{3164}", "Ada\u{202E}", &"é".repeat(101)] {
             assert!(Name::parse(text).is_err(), "{text:?}");
         }
     }

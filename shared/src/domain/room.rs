@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Field, Pick, Raw, Reason, UserId, text};
+use super::{Field, NameRules, Pick, Raw, Reason, UserId, text};
 
 /// The Matrix id of a room: `!<local part>:<server>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -39,13 +39,18 @@ impl RoomId {
 #[cfg(feature = "openapi")]
 super::field::response_schema!(RoomId, { "type": "string", "pattern": "^!" });
 
-/// A room's name, 1 to 100 characters.
+/// A room's name, 1 to 100 characters, none of them invisible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoomName(String);
 
 impl RoomName {
     pub fn parse(text: &str) -> Result<Self, Reason> {
-        text::line(text, 100).map(Self)
+        text::public_line(text, 100).map(Self)
+    }
+
+    /// Checks what the name says: a room of a user must not pose as a room of the service.
+    pub fn accepted_by(&self, rules: &NameRules) -> Result<(), Reason> {
+        rules.check_name(&self.0)
     }
 
     #[must_use]
@@ -61,17 +66,21 @@ impl Field for RoomName {
 
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
-        text::schema::line(100, "North Stand")
+        text::schema::public_line(100, "North Stand")
     }
 }
 
-/// A room's topic, up to 500 characters. An empty text means that the room has no topic.
+/// A room's topic, up to 500 characters, none of them invisible. An empty text means that the room has no topic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topic(String);
 
 impl Topic {
     pub fn parse(text: &str) -> Result<Self, Reason> {
-        if text.trim().is_empty() { Ok(Self::default()) } else { text::line(text, 500).map(Self) }
+        if text.trim().is_empty() { Ok(Self::default()) } else { text::public_line(text, 500).map(Self) }
+    }
+
+    pub fn accepted_by(&self, rules: &NameRules) -> Result<(), Reason> {
+        rules.check_topic(&self.0)
     }
 
     #[must_use]
@@ -87,11 +96,11 @@ impl Field for Topic {
 
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
-        use text::schema::{PRINTABLE, SPACE, VISIBLE};
+        use text::schema::{SPACE, public};
         serde_json::json!({
-            "type": "string", "pattern": format!("^{SPACE}({VISIBLE}({PRINTABLE}{{0,498}}{VISIBLE})?)?{SPACE}$"),
+            "type": "string", "pattern": format!("^{SPACE}({})?{SPACE}$", public(500)),
             "examples": ["Set pieces"],
-            "description": "Up to 500 characters after trimming, without control characters.",
+            "description": "Up to 500 characters after trimming, without control characters and invisible characters.",
         })
     }
 }

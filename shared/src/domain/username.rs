@@ -4,35 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Field, Raw, Reason, text};
+use super::name_rules::Unsuitable;
+use super::{Field, NameRules, Raw, Reason, lookalike, text};
 
 const MIN: usize = 3;
 const MAX: usize = 30;
-
-/// Names that could be mistaken for the service or its staff.
-const RESERVED: &[&str] = &[
-    "admin",
-    "administrator",
-    "anonymous",
-    "api",
-    "bot",
-    "everyone",
-    "help",
-    "mod",
-    "moderator",
-    "null",
-    "official",
-    "root",
-    "security",
-    "service",
-    "staff",
-    "support",
-    "system",
-    "team",
-    "touchline",
-    "undefined",
-    "webmaster",
-];
 
 /// A username: 3 to 30 of the characters `a-z 0-9 _ .`. Capital letters are converted to small letters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,10 +32,22 @@ impl Username {
         &self.0
     }
 
-    /// Returns whether the username is reserved: it is valid, but no user can choose it.
+    /// Returns the username, if a user can choose it.
+    pub fn accepted_by(self, rules: &NameRules) -> Result<Self, Reason> {
+        match rules.check_username(&self.0) {
+            Ok(()) => Ok(self),
+            Err(Unsuitable::Reserved) => Err("This username is reserved. Choose another one.".into()),
+            Err(Unsuitable::Offensive) => {
+                Err("This username has a word that is not allowed. Choose another one.".into())
+            }
+        }
+    }
+
+    /// Returns the key under which usernames that look alike collide, unless it is the username itself.
     #[must_use]
-    pub fn is_reserved(&self) -> bool {
-        RESERVED.contains(&self.0.as_str())
+    pub fn lookalike_key(&self) -> Option<String> {
+        let key = lookalike::username_key(&self.0);
+        (key != self.0).then_some(key)
     }
 }
 
@@ -80,32 +68,6 @@ impl Field for Username {
 
 #[cfg(feature = "openapi")]
 super::field::response_schema!(Username, { "type": "string", "pattern": "^[a-z0-9_.]{3,30}$" });
-
-/// A username that is not reserved, so that a user can choose it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChosenUsername(pub Username);
-
-impl ChosenUsername {
-    pub fn parse(text: &str) -> Result<Self, Reason> {
-        let name = Username::parse(text)?;
-        if name.is_reserved() {
-            Err("This username is reserved. Choose another one.".into())
-        } else {
-            Ok(Self(name))
-        }
-    }
-}
-
-impl Field for ChosenUsername {
-    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
-        Self::parse(raw.text()?)
-    }
-
-    #[cfg(feature = "openapi")]
-    fn schema() -> serde_json::Value {
-        Username::schema()
-    }
-}
 
 /// The text that suggestions are derived from, reduced to the characters of a username.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,49 +122,86 @@ impl From<&Username> for UsernameBase {
 /// Returns a random username for a new user who did not choose one. `draw` returns a random number below its
 /// argument.
 ///
-/// There are 99 million such usernames, so most of them are free.
+/// There are 134 million such usernames, so most of them are free.
 pub fn random(mut draw: impl FnMut(u32) -> u32) -> Username {
-    Username(format!("fan{}", 1_000_000 + draw(99_000_000)))
+    Username(format!("{FALLBACK}{}", number(9, &mut draw)))
+}
+
+/// The base of usernames for users whose own base gives too few.
+const FALLBACK: &str = "fan";
+
+/// How many candidates a base has to give. Otherwise, [`candidates`] adds candidates of [`FALLBACK`].
+const ENOUGH: usize = 5;
+
+/// Draws a number of `length` digits. The digits 0 and 1 look like letters, so they are not used: a number makes no
+/// username look like another.
+fn number(length: u32, draw: &mut impl FnMut(u32) -> u32) -> String {
+    let mut rest = draw(8_u32.pow(length));
+    let mut digits = String::new();
+    for _ in 0..length {
+        digits.extend(char::from_digit(2 + rest % 8, 10));
+        rest /= 8;
+    }
+    digits
 }
 
 /// The prefix and the suffix of each candidate that has no number.
 const AFFIXES: &[(&str, &str)] = &[
-    ("", "_fc"),
-    ("the_", ""),
-    ("", "_united"),
-    ("real_", ""),
-    ("", ".fan"),
-    ("", "_city"),
-    ("", "_eleven"),
-    ("go_", ""),
-    ("", "_away"),
-    ("", "_home"),
+    ("", "fc"),
+    ("the", ""),
+    ("", "united"),
+    ("real", ""),
+    ("", "fan"),
+    ("", "city"),
+    ("", "eleven"),
+    ("go", ""),
+    ("", "away"),
+    ("", "home"),
 ];
 
-/// Returns candidates for a username, derived from `base`: all different, not reserved, and different from
+/// Returns candidates for a username, derived from `base`: all different, accepted by `rules`, and different from
 /// `base`. With `with_numbers`, each candidate ends in a number. Otherwise, each has a prefix or a suffix.
+///
+/// Most candidates of an offensive base are offensive, too. Then there are candidates with another base.
 ///
 /// `draw` returns a random number below its argument. The caller checks which candidates are free.
 pub fn candidates(
     base: &UsernameBase,
     with_numbers: bool,
+    rules: &NameRules,
     mut draw: impl FnMut(u32) -> u32,
 ) -> Vec<Username> {
+    let mut names = candidates_of(&base.0, with_numbers, rules, &mut draw);
+    if names.len() < ENOUGH {
+        let more = candidates_of(FALLBACK, with_numbers, rules, &mut draw);
+        let new: Vec<Username> = more.into_iter().filter(|name| !names.contains(name)).collect();
+        names.extend(new);
+    }
+    names
+}
+
+fn candidates_of(
+    base: &str,
+    with_numbers: bool,
+    rules: &NameRules,
+    draw: &mut impl FnMut(u32) -> u32,
+) -> Vec<Username> {
+    // A base without a separator gives candidates without one. Storing such a username takes one item, because no other
+    // spelling of it is simpler.
+    let separator = if base.contains(['_', '.']) { "_" } else { "" };
     let mut names: Vec<Username> = Vec::with_capacity(AFFIXES.len());
-    for (at, (before, after)) in AFFIXES.iter().enumerate() {
-        let number = if with_numbers {
+    for (at, (before, after)) in (0..).zip(AFFIXES) {
+        let (before, after) = match (with_numbers, *before, *after) {
             // Later candidates draw from a larger range, so that some are free even for a popular base.
-            let range = 10_u32.pow(2 + u32::try_from(at / 3).unwrap_or(0));
-            format!("{}", 1 + draw(range))
-        } else {
-            String::new()
+            (true, ..) => (String::new(), number(2 + at / 3, draw)),
+            (false, "", after) => (String::new(), format!("{separator}{after}")),
+            (false, before, _) => (format!("{before}{separator}"), String::new()),
         };
-        let (before, after) = if with_numbers { ("", "") } else { (*before, *after) };
-        let room = MAX - before.len() - after.len() - number.len();
-        let stem = &base.0[..base.0.len().min(room)];
-        if let Ok(name) = Username::parse(&format!("{before}{stem}{after}{number}"))
-            && name.as_str() != base.0
-            && !name.is_reserved()
+        let room = MAX - before.len() - after.len();
+        let stem = &base[..base.len().min(room)];
+        if let Ok(name) = Username::parse(&format!("{before}{stem}{after}"))
+            && let Ok(name) = name.accepted_by(rules)
+            && name.as_str() != base
             && !names.contains(&name)
         {
             names.push(name);
@@ -226,10 +225,43 @@ mod tests {
     }
 
     #[test]
-    fn reserved_usernames_cannot_be_chosen() {
-        assert!(Username::parse("Admin").unwrap().is_reserved());
-        assert!(ChosenUsername::parse("Admin").is_err());
-        assert!(ChosenUsername::parse("alice").is_ok());
+    fn reserved_and_offensive_usernames_cannot_be_chosen() {
+        let chosen = |text| Username::parse(text).unwrap().accepted_by(&NameRules::default());
+        assert!(chosen("alice").is_ok());
+        let reason = |text| chosen(text).unwrap_err().to_string();
+        assert_eq!(reason("Adm1n"), "This username is reserved. Choose another one.");
+        assert_eq!(reason("Fuck"), "This username has a word that is not allowed. Choose another one.");
+    }
+
+    #[test]
+    fn most_generated_usernames_look_like_no_other_username() {
+        let name = random(|below| below - 1);
+        assert_eq!((name.as_str(), name.lookalike_key()), ("fan999999999", None));
+        let base = UsernameBase::parse("alice").unwrap();
+        for with_numbers in [false, true] {
+            for name in candidates(&base, with_numbers, &NameRules::default(), |below| below / 3) {
+                assert_eq!(name.lookalike_key(), None, "{name:?}");
+            }
+        }
+        let spelled = Username::parse("j0hn_smith").unwrap();
+        assert_eq!(spelled.lookalike_key().as_deref(), Some("johnsmith"));
+    }
+
+    #[test]
+    fn candidates_of_an_offensive_base_are_not_offensive() {
+        for text in ["fuck", "Fuck You", "admin", "touchline"] {
+            let base = UsernameBase::parse(text).unwrap();
+            for with_numbers in [false, true] {
+                let rules = NameRules::default();
+                let mut drawn = 0;
+                let names = candidates(&base, with_numbers, &rules, |below| {
+                    drawn += 5;
+                    drawn % below
+                });
+                assert!(names.len() >= ENOUGH, "{names:?}");
+                assert!(names.iter().all(|name| rules.check_username(name.as_str()).is_ok()), "{names:?}");
+            }
+        }
     }
 
     #[test]
@@ -250,14 +282,15 @@ mod tests {
         fn there_are_at_least_five_valid_candidates(text in "\\PC{1,60}", with_numbers: bool, seed: u32) {
             let Ok(base) = UsernameBase::parse(&text) else { return Ok(()) };
             let mut state = seed;
-            let names = candidates(&base, with_numbers, |below| {
+            let rules = NameRules::default();
+            let names = candidates(&base, with_numbers, &rules, |below| {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 state % below
             });
             prop_assert!(names.len() >= 5, "{base:?} gave {names:?}");
             for (at, name) in names.iter().enumerate() {
                 prop_assert_eq!(&Username::parse(name.as_str()).unwrap(), name);
-                prop_assert!(name.as_str() != base.0 && !name.is_reserved());
+                prop_assert!(name.as_str() != base.0 && rules.check_username(name.as_str()).is_ok());
                 prop_assert!(!names[..at].contains(name));
                 prop_assert_eq!(with_numbers && !name.as_str().ends_with(|c: char| c.is_ascii_digit()), false);
             }

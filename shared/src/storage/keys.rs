@@ -97,6 +97,13 @@ pub fn username_owner(name: &Username) -> Key {
     key(format!("name#{}", name.as_str()), "owner")
 }
 
+/// Returns the key of the item that keeps other users from taking a username that looks like `name`. Returns `None` if it
+/// is the item of [`username_owner`].
+#[must_use]
+pub fn username_lookalikes(name: &Username) -> Option<Key> {
+    name.lookalike_key().map(|lookalike| key(format!("name#{lookalike}"), "owner"))
+}
+
 /// Returns the username, if the partition is that of a username.
 #[must_use]
 pub fn owned_name(pk: &str) -> Option<Username> {

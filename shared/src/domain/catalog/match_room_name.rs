@@ -3,6 +3,7 @@
 use sha2::{Digest as _, Sha256};
 
 use super::Team;
+use crate::domain::lookalike;
 
 /// The maximum length of a chat room's name, in characters.
 const MAX_ROOM_NAME: usize = 100;
@@ -24,13 +25,50 @@ pub fn match_room_name(home: &Team, away: &Team) -> String {
     format!("{}{VERSUS}{}", cut(home, home_limit), cut(away, away_limit))
 }
 
+/// What [`VERSUS`] looks like in [`appearance`].
+const DASH: char = '-';
+
+/// Returns whether a name has a dash with text on both sides. Only such a name can look like the name of a match room.
+#[must_use]
+pub fn has_two_sides(name: &str) -> bool {
+    sides(&appearance(name)).next().is_some()
+}
+
+/// Returns whether a name looks like that of a match room of two of the teams.
+#[must_use]
+pub fn poses_as_match_room<'a>(name: &str, teams: impl IntoIterator<Item = &'a Team>) -> bool {
+    let names: Vec<String> = teams.into_iter().map(|team| appearance(&team.name)).collect();
+    let is_team = |side: &str| {
+        // The name of a match room can have only the start of a long team name.
+        let start = side.strip_suffix(CUT).filter(|start| !start.is_empty());
+        names.iter().any(|name| name == side || start.is_some_and(|start| name.starts_with(start)))
+    };
+    sides(&appearance(name)).any(|(home, away)| is_team(home) && is_team(away))
+}
+
+/// Returns the same text for all names that look alike. Spaces are left out, because their widths differ.
+fn appearance(name: &str) -> String {
+    let latin = lookalike::latin(name).replace("...", "…");
+    lookalike::skeleton(&latin).chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// Divides a name at each of its dashes, into two parts that are not empty.
+fn sides(appearance: &str) -> impl Iterator<Item = (&str, &str)> {
+    let dashes = appearance.match_indices(DASH).map(|(at, dash)| (at, at + dash.len()));
+    let parts = dashes.map(|(end, start)| (&appearance[..end], &appearance[start..]));
+    parts.filter(|(home, away)| !home.is_empty() && !away.is_empty())
+}
+
+/// The end of a text that was cut.
+const CUT: char = '…';
+
 /// Cuts a text to at most `limit` characters. A text that was cut ends in an ellipsis.
 fn cut(text: &str, limit: usize) -> String {
     if text.chars().count() <= limit {
         return text.to_owned();
     }
     let start: String = text.chars().take(limit.saturating_sub(1)).collect();
-    format!("{}…", start.trim_end())
+    format!("{}{CUT}", start.trim_end())
 }
 
 /// Hashes the name of a room. By comparing hashes, an import finds the rooms to rename. The hash is never 0,
@@ -47,7 +85,7 @@ mod tests {
 
     use super::super::testing::team;
     use super::*;
-    use crate::domain::room::RoomName;
+    use crate::domain::text;
 
     #[test]
     fn match_rooms_are_named_after_their_teams() {
@@ -69,12 +107,42 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_of_a_match_room_is_a_valid_room_name(home in "\\PC{1,200}", away in "\\PC{1,200}") {
+        fn every_name_of_a_match_room_is_a_line_of_at_most_100_characters(home in "\\PC{1,200}", away in "\\PC{1,200}") {
             prop_assume!(!home.trim().is_empty() && !away.trim().is_empty());
             let name = match_room_name(&team(1, home.trim()), &team(2, away.trim()));
-            let parsed = RoomName::parse(&name).unwrap();
-            prop_assert_eq!(parsed.as_str(), name.as_str());
+            prop_assert_eq!(text::line(&name, 100), Ok(name));
         }
+
+        #[test]
+        fn every_name_of_a_match_room_is_recognised(home in "\\PC{1,120}", away in "\\PC{1,120}") {
+            let teams = [team(1, home.trim()), team(2, away.trim())];
+            prop_assume!(teams.iter().all(|team| !appearance(&team.name).is_empty()));
+            let name = match_room_name(&teams[0], &teams[1]);
+            prop_assert!(has_two_sides(&name) && poses_as_match_room(&name, &teams), "{}", name);
+        }
+    }
+
+    #[test]
+    fn names_that_look_like_those_of_match_rooms_are_recognised() {
+        let teams = [team(1, "Strandby IF"), team(2, "Aalhavn SK"), team(3, "Saint-Omer")];
+        for name in [
+            "Strandby IF – Aalhavn SK",
+            "strandby if - aalhavn sk",
+            "Strandby lF — Aalhavn SK",
+            "Strandby\u{a0}IF‐Aalhavn SK",
+            "Ѕtrаndby IF – Ааlhаvn ЅК",
+            "Strandby 1F – Aa1havn SK",
+            "Aalhavn SK – Strandby IF",
+            "Saint-Omer – Strandby IF",
+        ] {
+            assert!(has_two_sides(name) && poses_as_match_room(name, &teams), "{name}");
+        }
+        for name in
+            ["Strandby IF – away fans", "North Stand – Strandby IF", "Saint-Omer", "Throw-ins", "Strandby IF"]
+        {
+            assert!(!poses_as_match_room(name, &teams), "{name}");
+        }
+        assert!(!has_two_sides("North Stand") && !has_two_sides("- North -"));
     }
 
     #[test]

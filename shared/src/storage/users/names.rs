@@ -7,27 +7,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{UserId, Username};
 use crate::storage::error::StoreError;
-use crate::storage::item::from_item;
-use crate::storage::keys;
+use crate::storage::item::{Item, from_item};
+use crate::storage::keys::{self, Key};
 use crate::storage::store::{Reads, Store};
 
-/// The owner of a username.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+/// The item of a username.
+///
+/// A user with the username `john_smith` has two items: `john_smith` with their `user_id`, and `johnsmith` with their id in
+/// `held_by`. Nobody else can take `johnsmith` or another username that looks like it, but no user has that username. A
+/// username that is its own look-alike key has one item.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct NameOwner {
-    pub user_id: UserId,
+    /// The user who has the username, or had it before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<UserId>,
+    /// The user who has a username that looks like it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<UserId>,
+}
+
+/// Returns the keys of the items that a user needs in order to have a username.
+fn keys_of(name: &Username) -> impl Iterator<Item = Key> {
+    std::iter::once(keys::username_owner(name)).chain(keys::username_lookalikes(name))
 }
 
 impl Store {
-    /// Returns whether a username has an owner. Eventually consistent.
+    /// Returns whether a user has a username, or one that looks like it. Eventually consistent.
     pub async fn is_username_taken(&self, name: &Username) -> Result<bool, StoreError> {
-        let owner = self.get_item(&self.tables.users, keys::username_owner(name), Reads::Eventual).await?;
-        Ok(owner.is_some())
+        let found = match keys::username_lookalikes(name) {
+            None => {
+                let key = keys::username_owner(name);
+                self.get_item(&self.tables.users, key, Reads::Eventual).await?.into_iter().collect()
+            }
+            Some(_) => {
+                let keys = keys_of(name).map(Item::from).collect();
+                self.batch_get(&self.tables.users, keys, Reads::Eventual).await?
+            }
+        };
+        Ok(!found.is_empty())
     }
 
     /// Reads the owner of a username. Finds new users, too.
     pub async fn user_named(&self, name: &Username) -> Result<Option<UserId>, StoreError> {
         let owner: Option<NameOwner> = self.find(&self.tables.users, keys::username_owner(name)).await?;
-        Ok(owner.map(|owner| owner.user_id))
+        Ok(owner.and_then(|owner| owner.user_id))
     }
 
     /// Reads the owners of up to 100 usernames. Finds new users, too: names that an eventually consistent read does
@@ -36,7 +59,7 @@ impl Store {
         #[derive(Deserialize)]
         struct Owned {
             pk: String,
-            user_id: UserId,
+            user_id: Option<UserId>,
         }
         let mut owners = HashMap::new();
         for reads in [Reads::Eventual, Reads::Consistent] {
@@ -47,20 +70,20 @@ impl Store {
             }
             for item in self.batch_get(&self.tables.users, keys, reads).await? {
                 let Owned { pk, user_id } = from_item(item)?;
-                owners.extend(keys::owned_name(&pk).map(|name| (name, user_id)));
+                owners.extend(keys::owned_name(&pk).zip(user_id));
             }
         }
         Ok(owners)
     }
 
-    /// Returns the names that have no owner, in the order of `names`. Accepts up to 100 names. Eventually
-    /// consistent.
+    /// Returns the names that have no owner, and that look like no name with an owner, in the order of `names`. Accepts up
+    /// to 50 names. Eventually consistent.
     pub async fn free_usernames(&self, names: Vec<Username>) -> Result<Vec<Username>, StoreError> {
         if names.is_empty() {
             return Ok(names);
         }
         let wanted = KeysAndAttributes::builder()
-            .set_keys(Some(names.iter().map(|name| keys::username_owner(name).into()).collect()))
+            .set_keys(Some(names.iter().flat_map(keys_of).map(Item::from).collect()))
             .projection_expression("pk")
             .build()?;
         let found = self
@@ -84,6 +107,7 @@ impl Store {
             .chain(unprocessed)
             .filter_map(|item| item.get("pk")?.as_s().ok())
             .collect();
-        Ok(names.into_iter().filter(|name| !taken.contains(&keys::username_owner(name).pk)).collect())
+        let is_free = |name: &Username| keys_of(name).all(|key| !taken.contains(&key.pk));
+        Ok(names.into_iter().filter(is_free).collect())
     }
 }

@@ -139,6 +139,9 @@ enum Written {
 /// reserved.
 const MAX_RENAMES: u32 = 10;
 
+/// The condition for taking the item of a username.
+const UNLESS_OF_ANOTHER_USER: &str = "attribute_not_exists(pk) OR user_id = :user OR held_by = :user";
+
 #[derive(Debug, thiserror::Error)]
 pub enum RenameFailed {
     #[error(transparent)]
@@ -240,12 +243,18 @@ impl Store {
         let profile_item = to_item(keys::profile(new.id), &profile)?;
         let user = User::from(profile);
         let networks = new.network.into_iter().cloned().collect();
-        let items = [
+        let mut items = vec![
             to_item(keys::phone_owner(new.phone), &PhoneOwner { networks, ..PhoneOwner::from(&user) })?,
-            to_item(keys::username_owner(new.username), &NameOwner { user_id: new.id })?,
+            to_item(
+                keys::username_owner(new.username),
+                &NameOwner { user_id: Some(new.id), ..NameOwner::default() },
+            )?,
             profile_item,
             to_item(keys::session(new.id, &new.token.digest()), new.session)?,
         ];
+        if let Some(lookalikes) = keys::username_lookalikes(new.username) {
+            items.push(to_item(lookalikes, &NameOwner { held_by: Some(new.id), ..NameOwner::default() })?);
+        }
         let mut writes = Vec::with_capacity(items.len());
         for item in items {
             let put = Put::builder()
@@ -262,7 +271,7 @@ impl Store {
         if let Some(owner) = item_that_failed_in_transaction(&error, 0) {
             return Err(RegisterError::PhoneOwned(from_item(owner)?));
         }
-        if item_that_failed_in_transaction(&error, 1).is_some() {
+        if [1, 4].into_iter().any(|item| item_that_failed_in_transaction(&error, item).is_some()) {
             return Err(RegisterError::NameTaken);
         }
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
@@ -448,7 +457,7 @@ impl Store {
         let writes = self.rename_writes(user, to)?;
         let written = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
         let Err(error) = written else { return Ok(Renamed::Now) };
-        if item_that_failed_in_transaction(&error, 0).is_some() {
+        if [0, 3].into_iter().any(|item| item_that_failed_in_transaction(&error, item).is_some()) {
             return Err(RenameError::Taken.into());
         }
         if let Some(profile) = item_that_failed_in_transaction(&error, 1) {
@@ -470,8 +479,11 @@ impl Store {
         let users = &self.tables.users;
         let own = Put::builder()
             .table_name(users)
-            .set_item(Some(to_item(keys::username_owner(to), &NameOwner { user_id: user.id })?))
-            .condition_expression("attribute_not_exists(pk) OR user_id = :user")
+            .set_item(Some(to_item(
+                keys::username_owner(to),
+                &NameOwner { user_id: Some(user.id), ..NameOwner::default() },
+            )?))
+            .condition_expression(UNLESS_OF_ANOTHER_USER)
             .expression_attribute_values(":user", number(user.id))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .build()?;
@@ -500,10 +512,23 @@ impl Store {
             .expression_attribute_values(":new", text(to.as_str()))
             .expression_attribute_values(":user", number(user.id))
             .build()?;
-        Ok(vec![
+        let mut writes = vec![
             TransactWriteItem::builder().put(own).build(),
             TransactWriteItem::builder().update(profile).build(),
             TransactWriteItem::builder().update(phone).build(),
-        ])
+        ];
+        if let Some(lookalikes) = keys::username_lookalikes(to) {
+            // An update keeps `user_id`, if the user had that username before.
+            let hold = Update::builder()
+                .table_name(users)
+                .set_key(Some(lookalikes.into()))
+                .update_expression("SET held_by = :user")
+                .condition_expression(UNLESS_OF_ANOTHER_USER)
+                .expression_attribute_values(":user", number(user.id))
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+                .build()?;
+            writes.push(TransactWriteItem::builder().update(hold).build());
+        }
+        Ok(writes)
     }
 }
