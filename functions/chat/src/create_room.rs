@@ -62,7 +62,7 @@ async fn check_texts(app: &App, input: &RoomInput) -> Result<(), Error> {
         };
         if catalog::poses_as_match_room(name, teams.teams()) {
             let reason = "This is the name of a match's official room. Choose another name.";
-            return Err(Invalid::field("name", reason.into()).into());
+            return Err(Invalid::field("name", reason).into());
         }
     }
     Ok(())

@@ -120,7 +120,7 @@ impl<A: Api, V> IntoFuture for Request<A, V> {
             }
             Body::Bytes(body) => Some(body),
         };
-        let request = RawRequest { method, target: path + &query, headers, body, address };
+        let request = RawRequest { method, target: path + query.as_str(), headers, body, address };
         Box::pin(async move { api.send(request).await })
     }
 }

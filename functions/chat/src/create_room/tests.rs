@@ -19,7 +19,7 @@ async fn rooms_are_public_unless_they_are_created_private() {
             "message": "Room created.",
             "data": {
                 "room_id": id, "name": "Corner", "topic": "Set pieces", "event_id": 1, "creator_id": 1,
-                "is_encrypted": false, "join_rule": "public",
+                "is_encrypted": false, "join_rule": "public", "is_official": false,
             },
         })
     );
@@ -28,7 +28,7 @@ async fn rooms_are_public_unless_they_are_created_private() {
         private,
         json!({
             "room_id": private["room_id"], "name": "Den", "topic": "", "event_id": null, "creator_id": 1,
-            "is_encrypted": true, "join_rule": "invite",
+            "is_encrypted": true, "join_rule": "invite", "is_official": false,
         })
     );
     process_changes(&app).await;
@@ -44,6 +44,12 @@ async fn invalid_input_creates_no_room() {
         ("name", json!("x".repeat(101))),
         ("name", json!("a\u{7}b")),
         ("name", json!(7)),
+        ("name", json!("\u{3164}")),
+        ("name", json!("Corner\u{202E}")),
+        ("name", json!("Official Corner")),
+        ("name", json!("Fuck Corner")),
+        ("topic", json!("Corner\u{200B}")),
+        ("topic", json!("Fuck the Corner")),
         ("topic", json!("x".repeat(501))),
         ("is_private", json!("yes")),
         ("event_id", json!("one")),
@@ -52,6 +58,23 @@ async fn invalid_input_creates_no_room() {
     }
     alice.creates_room("Corner").about_event(4_000_000_000).await.expect_error(404, "event_not_found");
     assert!(!app.dump().await.contains("Corner"));
+}
+
+#[tokio::test]
+async fn a_room_of_a_user_cannot_have_the_name_of_a_match_room() {
+    let (app, [alice, ..]) = app().await;
+    let listed = alice.lists_rooms().await.expect_data(200);
+    let official = listed.as_array().unwrap().iter().find(|room| room["is_official"] == true).unwrap();
+    let name = official["name"].as_str().unwrap();
+    let before = app.dump().await;
+    for name in [name.to_owned(), name.replace('–', "-").to_lowercase(), name.replace('a', "\u{430}")] {
+        let response = alice.creates_room(&name).await;
+        response.expect_invalid(&["name"]);
+        assert_eq!(response.message(), "This is the name of a match's official room. Choose another name.");
+    }
+    assert_eq!(app.dump().await, before, "nothing is written");
+    let (home, _) = name.split_once(" – ").unwrap();
+    alice.creates_room(&format!("{home} – away fans")).await.expect(201);
 }
 
 #[tokio::test]

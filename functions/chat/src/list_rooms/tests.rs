@@ -48,6 +48,7 @@ async fn a_listed_room_has_its_match_and_its_member_count() {
             "is_joined": false,
             "is_encrypted": false,
             "last_activity": room["last_activity"],
+            "is_official": true,
         })
     );
     assert!(room["last_activity"].as_str().unwrap().ends_with('Z'));

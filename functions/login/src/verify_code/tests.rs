@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use chrono::TimeDelta;
 use serde_json::json;
-use touchline::domain::{OneTimeCode, Phone};
+use touchline::domain::{OneTimeCode, Phone, Username};
 use touchline::flows::codes;
 use touchline::storage::users::Session;
 use touchline_testing::{Fault, Persona, TestApp, concurrently};
@@ -12,7 +12,7 @@ const PHONE: &str = "+447700900123";
 const OTHER_PHONE: &str = "+447700900124";
 
 async fn anonymous() -> (TestApp, Persona) {
-    let app = TestApp::serving(&[crate::router]).start().await;
+    let app = TestApp::serving(&[crate::router]).anonymous().await;
     let caller = app.anonymous();
     (app, caller)
 }
@@ -111,6 +111,8 @@ async fn invalid_fields_are_422_and_do_not_use_up_an_attempt() {
         ("phone", json!("x"), "Include the country code, for example +44 7700 900123."),
         ("username", json!("a b"), "Use only the letters a to z, digits, _ and . in a username."),
         ("username", json!("admin"), "This username is reserved. Choose another one."),
+        ("username", json!("a.dm1n"), "This username is reserved. Choose another one."),
+        ("username", json!("fuck"), "This username has a word that is not allowed. Choose another one."),
     ] {
         for _ in 0..2 {
             let response = valid.clone().field(field, value.clone()).await;
@@ -213,6 +215,42 @@ async fn twenty_concurrent_first_logins_of_a_phone_create_one_user() {
     assert!(users.iter().all(|id| *id == users[0]), "{users:?}");
     assert_eq!(stored_users(&app).await, 1);
     assert_eq!(app.dump().await.matches("session#").count(), 20);
+}
+
+#[tokio::test]
+async fn a_username_that_looks_like_that_of_another_user_is_taken() {
+    let (app, _) = anonymous().await;
+    let mut users = 0;
+    let mut log_in = async |username: &str| {
+        users += 1;
+        app.sign_in(&format!("+4477009{users:05}")).username(username).await.username
+    };
+    for (first, others) in [
+        ("marcel", ["rnarcel", "marce1", "mar_cel"]),
+        ("john_smith", ["johnsmith", "john.smith", "j0hnsmith"]),
+        ("l0rna", ["loma", "lorna", "1orna"]),
+    ] {
+        assert_eq!(log_in(first).await, first);
+        for other in others {
+            let body = app.anonymous().checks_username(other).await.expect(200);
+            assert_eq!(body["available"], false, "{other}");
+            assert_ne!(log_in(other).await, other);
+        }
+    }
+    // The item that keeps others from taking the username does not make it that of a user.
+    let id = app.store.user_named(&Username::parse("johnsmith").unwrap()).await.unwrap();
+    assert_eq!(id, None);
+    assert!(app.store.user_named(&Username::parse("john_smith").unwrap()).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_many_concurrent_new_users_gets_a_username_that_looks_like_all_others() {
+    let (app, _) = anonymous().await;
+    let names =
+        ["striker", "s.triker", "st_riker", "str.iker", "stri_ker", "strike.r", "s_t.riker", "striker_"];
+    let users = concurrently(8, |n| app.sign_in(&format!("+4477009{n:05}")).username(names[n])).await;
+    let wanted = users.iter().filter(|user| names.contains(&user.username.as_str()));
+    assert_eq!(wanted.count(), 1, "{users:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -324,7 +362,7 @@ async fn a_guess_whose_store_responses_are_lost_uses_one_attempt() {
 
 #[tokio::test]
 async fn login_and_logout_work_while_the_homeserver_is_down() {
-    let app = TestApp::serving(&[crate::router]).with_chat_down().start().await;
+    let app = TestApp::serving(&[crate::router]).with_chat_down().anonymous().await;
     let code = app.anonymous().receives_code(PHONE).await;
     let login = app.anonymous().verifies_code(PHONE, &code).await.expect(200);
     assert_eq!(login["data"]["matrix_credentials"], json!(null));
@@ -416,8 +454,10 @@ async fn a_network_can_enter_only_so_many_wrong_codes_of_others_in_an_hour() {
 /// Otherwise a stranger could find out for which phones a code was requested.
 #[tokio::test]
 async fn a_network_over_the_limit_gets_the_same_response_for_every_phone() {
-    let app =
-        TestApp::serving(&[crate::router]).variable("WRONG_CODES_PER_ADDRESS_PER_HOUR", "2").start().await;
+    let app = TestApp::serving(&[crate::router])
+        .variable("WRONG_CODES_PER_ADDRESS_PER_HOUR", "2")
+        .anonymous()
+        .await;
     let caller = app.anonymous();
     caller.requests_code(PHONE).from_address(HOME).await.expect(200);
     let code = app.sns.last_code(PHONE);
@@ -446,7 +486,8 @@ async fn a_code_that_was_stored_without_a_network_can_be_entered_from_every_netw
 
 #[tokio::test]
 async fn all_networks_of_an_ipv6_48_share_a_limit_of_wrong_codes() {
-    let app = TestApp::serving(&[crate::router]).variable("CODES_PER_IPV6_48_PER_HOUR", "3").start().await;
+    let app =
+        TestApp::serving(&[crate::router]).variable("CODES_PER_IPV6_48_PER_HOUR", "3").anonymous().await;
     let caller = app.anonymous();
     caller.requests_code(PHONE).from_address(HOME).await.expect(200);
     let code = app.sns.last_code(PHONE);

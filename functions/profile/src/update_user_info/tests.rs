@@ -1,7 +1,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::TimeDelta;
 use serde_json::json;
-use touchline::domain::{Name, UserId};
+use touchline::domain::{Name, UserId, Username};
 use touchline::storage::users::Changes;
 use touchline_testing::{Fault, TestApp, User, concurrently};
 
@@ -62,6 +62,12 @@ async fn invalid_fields_are_422_and_nothing_is_written() {
         ("date_of_birth", json!("15.11.2000")),
         ("date_of_birth", json!(20_000_101)),
         ("username", json!("admin")),
+        ("username", json!("adm1n")),
+        ("username", json!("fuck")),
+        ("name", json!("\u{2800}")),
+        ("name", json!("Grace \u{202E}")),
+        ("name", json!("Touchline Support")),
+        ("name", json!("Fuck You")),
     ] {
         let response = alice.updates_profile().name("Grace").field(field, value).await;
         response.expect_invalid(&[field]);
@@ -97,10 +103,36 @@ async fn a_former_username_stays_reserved_for_its_user() {
     assert_eq!(*name, json!(null), "a rejected request writes nothing");
 }
 
+#[tokio::test]
+async fn a_user_can_change_between_usernames_that_look_alike() {
+    let (app, alice) = alice().await;
+    let eve = app.user("eve").await;
+    for name in ["ada_l", "adal", "a.dal", "ada_l", "ada1"] {
+        alice.updates_profile().username(name).await.expect(200);
+        assert_eq!(alice.views_profile().await.expect_data(200)["username"], name);
+        let response = eve.updates_profile().username("a_d_a_l").await;
+        response.expect_error(422, "username_taken");
+    }
+    // The user had all of these usernames, so each still leads to the user.
+    for name in ["ada_l", "adal", "a.dal", "ada1"] {
+        let name = Username::parse(name).unwrap();
+        assert_eq!(app.store.user_named(&name).await.unwrap(), Some(UserId(alice.id)), "{name:?}");
+    }
+    eve.updates_profile().username("adal").await.expect_error(422, "username_taken");
+}
+
+#[tokio::test]
+async fn a_user_keeps_a_username_that_can_no_longer_be_chosen() {
+    let app = TestApp::serving(&[crate::router]).start().await;
+    let old = app.user("admin_bob").await;
+    let data = old.updates_profile().username("admin_bob").name("Bob").await.expect_data(200);
+    assert_eq!(data["name"], "Bob");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_fifty_concurrent_users_gets_the_username_that_all_want() {
     let app = TestApp::serving(&[crate::router]).start().await;
-    let users = concurrently(50, |n| app.user(&format!("fan{n}"))).await;
+    let users = concurrently(50, |n| app.user(&format!("fan{}{}", 2 + n / 8, 2 + n % 8))).await;
     let responses = concurrently(50, |n| users[n].updates_profile().username("striker")).await;
     let with = |status: u16| responses.iter().filter(|response| response.status == status).count();
     assert_eq!((with(200), with(422)), (1, 49), "{responses:?}");
