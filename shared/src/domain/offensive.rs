@@ -72,17 +72,18 @@ impl OffensiveWords {
                 text = text.replace(&pattern.word, " ");
             }
         }
-        words(&text).iter().filter(|word| !self.allowed.iter().any(|pattern| pattern.matches(word))).any(
-            |word| {
-                let latin = read(word);
-                // `1` stands for `i` or `l`.
-                ['i', 'l'].into_iter().any(|one| {
-                    let word = only_letters(&lookalike::letters(&latin, one));
-                    let squeezed = squeezed(&word);
-                    self.rejected.iter().any(|pattern| pattern.matches(&word) || pattern.matches(&squeezed))
-                })
-            },
-        )
+        let is_allowed =
+            |word: &String| self.allowed.iter().any(|pattern| pattern.matches(&only_letters(word)));
+        words(&text).iter().filter(|word| !is_allowed(word)).any(|word| {
+            let latin = read(word);
+            // `1` stands for `i` or `l`.
+            ['i', 'l'].into_iter().any(|one| self.reject(&only_letters(&lookalike::letters(&latin, one))))
+        })
+    }
+
+    fn reject(&self, word: &str) -> bool {
+        let squeezed = squeezed(word);
+        self.rejected.iter().any(|pattern| pattern.matches(word) || pattern.matches(&squeezed))
     }
 }
 
@@ -266,7 +267,7 @@ mod tests {
         for text in ["diver", "the d1ver", "gloryhunter", "g1oryhunter", "shit"] {
             assert!(are_in(text), "{text}");
         }
-        for text in ["divers", "cock", "The Cock Inn", "arse"] {
+        for text in ["divers", "cock", "The Cock, Inn", "arse"] {
             assert!(!are_in(text), "{text}");
         }
     }

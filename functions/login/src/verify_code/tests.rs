@@ -12,7 +12,7 @@ const PHONE: &str = "+447700900123";
 const OTHER_PHONE: &str = "+447700900124";
 
 async fn anonymous() -> (TestApp, Persona) {
-    let app = TestApp::serving(&[crate::router]).anonymous().await;
+    let app = TestApp::serving(&[crate::router]).start().await;
     let caller = app.anonymous();
     (app, caller)
 }
@@ -362,7 +362,7 @@ async fn a_guess_whose_store_responses_are_lost_uses_one_attempt() {
 
 #[tokio::test]
 async fn login_and_logout_work_while_the_homeserver_is_down() {
-    let app = TestApp::serving(&[crate::router]).with_chat_down().anonymous().await;
+    let app = TestApp::serving(&[crate::router]).with_chat_down().start().await;
     let code = app.anonymous().receives_code(PHONE).await;
     let login = app.anonymous().verifies_code(PHONE, &code).await.expect(200);
     assert_eq!(login["data"]["matrix_credentials"], json!(null));
@@ -456,9 +456,9 @@ async fn a_network_can_enter_only_so_many_wrong_codes_of_others_in_an_hour() {
 async fn a_network_over_the_limit_gets_the_same_response_for_every_phone() {
     let app = TestApp::serving(&[crate::router])
         .variable("WRONG_CODES_PER_ADDRESS_PER_HOUR", "2")
-        .anonymous()
+        .start()
         .await;
-    let caller = app.anonymous();
+    let caller = app.start();
     caller.requests_code(PHONE).from_address(HOME).await.expect(200);
     let code = app.sns.last_code(PHONE);
     for phone in [PHONE, OTHER_PHONE] {
@@ -487,7 +487,7 @@ async fn a_code_that_was_stored_without_a_network_can_be_entered_from_every_netw
 #[tokio::test]
 async fn all_networks_of_an_ipv6_48_share_a_limit_of_wrong_codes() {
     let app =
-        TestApp::serving(&[crate::router]).variable("CODES_PER_IPV6_48_PER_HOUR", "3").anonymous().await;
+        TestApp::serving(&[crate::router]).variable("CODES_PER_IPV6_48_PER_HOUR", "3").start().await;
     let caller = app.anonymous();
     caller.requests_code(PHONE).from_address(HOME).await.expect(200);
     let code = app.sns.last_code(PHONE);

@@ -82,8 +82,12 @@ impl Store {
         if names.is_empty() {
             return Ok(names);
         }
+        let mut keys: Vec<Key> = names.iter().flat_map(keys_of).collect();
+        // DynamoDB rejects a batch with the same key twice.
+        keys.sort_unstable_by(|one, other| one.pk.cmp(&other.pk));
+        keys.dedup_by(|one, other| one.pk == other.pk);
         let wanted = KeysAndAttributes::builder()
-            .set_keys(Some(names.iter().flat_map(keys_of).map(Item::from).collect()))
+            .set_keys(Some(keys.into_iter().map(Item::from).collect()))
             .projection_expression("pk")
             .build()?;
         let found = self
