@@ -15,9 +15,10 @@ use crate::ports::random::{Random, SystemRandom};
 use crate::ports::sms::{Console, Sms, Sns};
 use crate::ports::web::{HyperWeb, NoWeb, Web};
 use crate::storage::catalog::{self, Loaded};
+use crate::storage::sms_counts;
 use crate::storage::{self, Store, StoreError};
 
-/// The configuration, the store, the ports and the catalog cache. Cheap to clone.
+/// The configuration, the store, the ports and the caches. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
     pub config: Arc<Config>,
@@ -28,6 +29,7 @@ pub struct App {
     pub chat: Arc<dyn Chat>,
     pub web: Arc<dyn Web>,
     pub catalog_cache: Arc<catalog::Cache>,
+    pub sms_counts: Arc<sms_counts::Cache>,
 }
 
 impl App {
@@ -59,6 +61,7 @@ impl App {
                 None => Arc::new(NoWeb),
             },
             catalog_cache: Arc::default(),
+            sms_counts: Arc::default(),
             config: Arc::new(config),
         }
     }

@@ -10,6 +10,7 @@ use crate::domain::prediction::PredictionsClosed;
 use crate::domain::profile::RenameError;
 use crate::domain::recovery::UndoError;
 use crate::domain::session::Unauthenticated;
+use crate::domain::sms_guard::{Refusal, Stopped};
 use crate::ports::chat::ChatError;
 use crate::ports::sms::SmsFailed;
 use crate::storage::StoreError;
@@ -78,6 +79,10 @@ pub enum Error {
     #[error("the SMS was not sent: {0}")]
     SmsFailed(#[from] SmsFailed),
     #[error(transparent)]
+    SmsStopped(#[from] Stopped),
+    #[error("the budget for text messages is used up")]
+    SmsBudgetReached,
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the request exceeded its time limit")]
     OutOfTime,
@@ -94,6 +99,15 @@ impl From<UnknownId> for Error {
             Resource::Session => Self::SessionNotFound,
             Resource::User => Self::UserNotFound,
             Resource::Transaction => Self::NotFound,
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::BudgetReached => Self::SmsBudgetReached,
+            Refusal::CapReached(stopped) => stopped.into(),
         }
     }
 }

@@ -55,6 +55,15 @@ pub fn count(app: &App, name: &'static str, count: usize) {
     }
 }
 
+/// Records as a metric that no code was sent because of the limits of text messages. Operators have an alarm for it.
+pub fn count_refusal(app: &App, error: &crate::Error) {
+    match error {
+        crate::Error::SmsStopped(_) => count(app, "SmsStopped", 1),
+        crate::Error::SmsBudgetReached => count(app, "SmsBudgetReached", 1),
+        _ => {}
+    }
+}
+
 /// Returns the name of the running Lambda function, or an empty string outside Lambda.
 fn function_name() -> String {
     std::env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default()

@@ -125,6 +125,8 @@ async fn production_stores_no_clear_text_secrets_and_logs_no_secrets_or_contact_
     for environment in ["production", ""] {
         let app = TestApp::serving(&HTTP_FUNCTIONS.map(|(_, router)| router))
             .variable("ENVIRONMENT", environment)
+            .variable("PHONE_PREFIXES", "+44")
+            .variable("SMS_CREDIT", "1000")
             .start()
             .await;
         let Secrets { user, codes, tokens } = use_everything(&app).await;

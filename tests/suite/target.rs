@@ -238,6 +238,10 @@ fn start_local() -> UnderTest {
                 ["touchline", "--quiet", "--sns", sns.url(), "--parameter", "Environment=testing"]
                     .map(str::to_owned)
                     .into();
+            // Messages to this country are trials, so that tests call everything that the roles allow.
+            for parameter in ["SmsCredit=+290=0", "SmsTrialsPerDay=1000"] {
+                arguments.extend(["--parameter".into(), parameter.into()]);
+            }
             match variable("TOUCHLINE_TEST_DYNAMODB") {
                 Some(url) => {
                     arguments.extend(["--dynamodb".into(), url, "--stack-name".into(), unique_name()]);

@@ -2,7 +2,7 @@ use touchline::api::Message;
 use touchline::api::profile::{InitiateVerification, VerificationStarted};
 use touchline::domain::CodeRequest;
 use touchline::flows::codes;
-use touchline::{App, Call, Error, Reply};
+use touchline::{App, Call, Error, Reply, lambda};
 
 /// Starts the verification of a phone. A user has at most one pending verification: a new one replaces the
 /// previous one.
@@ -15,7 +15,9 @@ pub async fn handle(
 ) -> Result<Reply<Message<VerificationStarted>>, Error> {
     let phone = call.input.phone;
     let sending = CodeRequest::StartVerification(call.caller.user);
-    let expires_in = codes::send(&app, &phone, sending, call.address.as_ref()).await?;
+    let expires_in = codes::send(&app, &phone, sending, call.address.as_ref())
+        .await
+        .inspect_err(|error| lambda::count_refusal(&app, error))?;
     let message = format!("We sent a code to {}.", phone.as_str());
     Ok(Message { message, data: VerificationStarted { expires_in, phone } }.into())
 }

@@ -3,12 +3,14 @@ use touchline::api::login::CodeSent;
 use touchline::api::profile::ResendCode;
 use touchline::domain::CodeRequest;
 use touchline::flows::codes;
-use touchline::{App, Call, Error, Reply};
+use touchline::{App, Call, Error, Reply, lambda};
 
 pub async fn handle(app: App, call: Call<ResendCode>) -> Result<Reply<Message<CodeSent>>, Error> {
     let phone = call.input.phone;
     let sending = CodeRequest::ResendVerification(call.caller.user);
-    let expires_in = codes::send(&app, &phone, sending, call.address.as_ref()).await?;
+    let expires_in = codes::send(&app, &phone, sending, call.address.as_ref())
+        .await
+        .inspect_err(|error| lambda::count_refusal(&app, error))?;
     let message = format!("We sent a new code to {}.", phone.as_str());
     Ok(Message { message, data: CodeSent { expires_in } }.into())
 }

@@ -181,6 +181,7 @@ mod tests {
         for environment in ["production", "", "prod"] {
             let app = TestApp::serving(&[crate::router, login::router])
                 .variable("ENVIRONMENT", environment)
+                .variable("PHONE_PREFIXES", "+44")
                 .start()
                 .await;
             let caller = app.anonymous();

@@ -132,6 +132,8 @@ async fn copy_change(app: &App, record: &Record) -> Result<(), StoreError> {
         | Change::Part(_)
         | Change::SessionEnded { .. }
         | Change::Cleanup(_)
+        | Change::Message { .. }
+        | Change::Code { .. }
         | Change::Other => Ok(()),
     }
 }

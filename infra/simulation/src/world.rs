@@ -186,6 +186,7 @@ impl World {
                     chat: Arc::clone(&homeserver) as Arc<dyn Chat>,
                     web: Arc::new(NoWeb),
                     catalog_cache: Arc::default(),
+                    sms_counts: Arc::default(),
                     config: Arc::clone(&config),
                 }
             }

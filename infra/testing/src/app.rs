@@ -135,6 +135,7 @@ impl Builder {
             random,
             web: HyperWeb::new().map_or_else(|| Arc::new(NoWeb) as Arc<dyn Web>, |web| Arc::new(web)),
             catalog_cache: Arc::default(),
+            sms_counts: Arc::default(),
             config: Arc::new(config),
         };
         let routers = self.routers.iter().map(|router| router(app.clone())).collect();

@@ -1,5 +1,6 @@
 use chrono::TimeDelta;
 
+use super::Environment;
 use super::variables::{ConfigError, Variables};
 use crate::domain::{CodePepper, Limit};
 
@@ -17,7 +18,7 @@ pub struct CodeSettings {
     pub per_ipv6_48: u32,
     /// How many wrong codes one network can enter for codes that other networks requested.
     pub wrong_per_address: Limit,
-    /// Codes are sent only to phones that start with one of these prefixes. An empty list allows every phone.
+    /// Codes are sent only to phones that start with one of these prefixes. An empty list allows no phone.
     pub prefixes: Vec<String>,
 }
 
@@ -32,7 +33,7 @@ impl CodeSettings {
         self.per_phone.map(|limit| Limit { count: limit.count + EXTRA_CODES, ..limit })
     }
 
-    pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
+    pub(super) fn read(vars: &Variables<'_>, environment: Environment) -> Result<Self, ConfigError> {
         Ok(Self {
             pepper: pepper(vars)?,
             per_phone: [
@@ -48,7 +49,7 @@ impl CodeSettings {
                 count: vars.count("WRONG_CODES_PER_ADDRESS_PER_HOUR", 30)?,
                 window: TimeDelta::hours(1),
             },
-            prefixes: prefixes(vars)?,
+            prefixes: prefixes(vars, environment)?,
         })
     }
 }
@@ -60,21 +61,30 @@ fn pepper(vars: &Variables<'_>) -> Result<Option<CodePepper>, ConfigError> {
     CodePepper::parse(&text).map(Some).ok_or_else(too_short)
 }
 
-fn prefixes(vars: &Variables<'_>) -> Result<Vec<String>, ConfigError> {
+/// The prefix of all phones.
+const EVERY_PHONE: &str = "+";
+
+/// In production, an operator must choose the countries, because messages to some cost a hundred times as much as to others.
+fn prefixes(vars: &Variables<'_>, environment: Environment) -> Result<Vec<String>, ConfigError> {
     const VARIABLE: &str = "PHONE_PREFIXES";
-    let list = vars.get(VARIABLE).unwrap_or_default();
-    let prefixes: Vec<String> =
-        list.split(',').map(str::trim).filter(|prefix| !prefix.is_empty()).map(str::to_owned).collect();
-    match prefixes.iter().find(|prefix| !is_prefix(prefix)) {
-        None => Ok(prefixes),
+    let Some(list) = vars.get(VARIABLE) else {
+        let is_open = environment != Environment::Production;
+        return Ok(is_open.then(|| EVERY_PHONE.to_owned()).into_iter().collect());
+    };
+    let prefixes = list.split(',').map(str::trim).filter(|prefix| !prefix.is_empty());
+    let prefixes: Vec<&str> =
+        prefixes.map(|prefix| if prefix == "*" { EVERY_PHONE } else { prefix }).collect();
+    match prefixes.iter().find(|prefix| **prefix != EVERY_PHONE && !is_prefix(prefix)) {
+        None => Ok(prefixes.into_iter().map(str::to_owned).collect()),
         Some(wrong) => {
             let problem = format!("contains {wrong:?}");
-            Err(ConfigError::new(VARIABLE, &problem, "prefixes such as +44, separated by commas"))
+            let expected = "prefixes such as +44, separated by commas, or * for all countries";
+            Err(ConfigError::new(VARIABLE, &problem, expected))
         }
     }
 }
 
-fn is_prefix(text: &str) -> bool {
+pub(super) fn is_prefix(text: &str) -> bool {
     text.strip_prefix('+')
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -36,6 +36,11 @@ impl Environment {
         self != Self::Production
     }
 
+    /// Returns whether messages cost money: whether they go to the phones of users.
+    pub(super) fn pays_for_messages(self) -> bool {
+        matches!(self, Self::Staging | Self::Production)
+    }
+
     /// Returns whether the log of this deployment is a developer's terminal.
     pub(super) fn logs_to_a_terminal(self) -> bool {
         matches!(self, Self::Local | Self::Testing)

@@ -11,6 +11,7 @@ mod names;
 mod predictions;
 mod secret;
 mod sms;
+mod sms_guard;
 mod variables;
 
 #[cfg(test)]
@@ -36,6 +37,7 @@ use variables::Variables;
 use crate::domain::NameRules;
 use crate::domain::catalog::FeaturedTournaments;
 use crate::domain::session::Lifetime;
+use crate::domain::sms_guard::GuardRules;
 
 /// The part of [`Config::old_catalog_is_used_for`] that does not depend on settings. It covers a request, which ends
 /// within 10 seconds, and clocks that differ.
@@ -57,6 +59,7 @@ pub struct Config {
     pub picks_visible: PicksVisible,
     pub coins: CoinSettings,
     pub sms: SmsSettings,
+    pub sms_guard: GuardRules,
     pub chat: ChatSettings,
     /// The secret with which developers read the SMS log in staging. Without it, nobody can.
     pub log_secret: Option<Secret>,
@@ -90,7 +93,7 @@ impl Config {
             log_level: vars.parsed("LOG_LEVEL", Level::INFO, "error, warn, info, debug or trace")?,
             aws: Aws::read(&vars)?,
             tables: Tables::read(&vars)?,
-            codes: CodeSettings::read(&vars)?,
+            codes: CodeSettings::read(&vars, environment)?,
             sessions: Lifetime {
                 unused: TimeDelta::days(vars.within("SESSION_DAYS", 30, 1..=365)?),
                 longest: TimeDelta::days(vars.within("SESSION_MAX_DAYS", 365, 1..=3_650)?),
@@ -100,6 +103,7 @@ impl Config {
             coins: CoinSettings::read(&vars)?,
             picks_visible: PicksVisible::read(&vars)?,
             sms: SmsSettings::read(&vars, environment)?,
+            sms_guard: sms_guard::read(&vars, environment)?,
             chat: ChatSettings::read(&vars)?,
             log_secret: secret::read_token(&vars, "SMS_LOG_SECRET")?,
             edge: EdgeSettings::read(&vars)?,

@@ -61,8 +61,19 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
         (
             "PHONE_PREFIXES",
             "+44,49",
-            r#"contains "49". Set it to prefixes such as +44, separated by commas."#,
+            r#"contains "49". Set it to prefixes such as +44, separated by commas, or * for all countries."#,
         ),
+        (
+            "SMS_CREDIT",
+            "5,44=7",
+            r#"contains "44=7". Set it to a whole number, then exceptions such as +44=20000, all separated by commas."#,
+        ),
+        (
+            "SMS_PRICE_USD",
+            "cheap",
+            r#"contains "cheap". Set it to a price in US dollars such as 0.10, then exceptions such as +44=0.05, all separated by commas."#,
+        ),
+        ("DAILY_SMS_BUDGET_USD", "0", r#"is "0". Set it to an amount in US dollars such as 20 or 0.50."#),
         ("PICKS_VISIBLE", "never", r#"is "never". Set it to always or after_start."#),
         (
             "COIN_REASONS",
@@ -206,4 +217,39 @@ fn errors_do_not_show_secrets() {
     // A URL can contain a token.
     let message = read(&[("FEED_URL", "example.org?key=hush")]).unwrap_err().to_string();
     assert!(!message.contains("hush"), "{message}");
+}
+
+#[test]
+fn countries_must_be_chosen_only_in_production() {
+    for (environment, prefixes, expected) in [
+        ("production", "", vec![]),
+        ("production", "*", vec!["+"]),
+        ("production", "+44, +49", vec!["+44", "+49"]),
+        ("staging", "", vec!["+"]),
+        ("testing", "", vec!["+"]),
+        ("local", "", vec!["+"]),
+    ] {
+        let config = read(&[("ENVIRONMENT", environment), ("PHONE_PREFIXES", prefixes)]);
+        let config = config.unwrap_or_else(|error| panic!("{environment}: {error}"));
+        assert_eq!(config.codes.prefixes, expected, "{environment} {prefixes:?}");
+    }
+}
+
+#[test]
+fn limits_of_text_messages_apply_where_messages_cost_money() {
+    let phone = crate::domain::Phone::parse("+447700900123").unwrap();
+    let prefix = crate::domain::CallingPrefix::of(&phone);
+    for (environment, per_hour, credit, has_budget) in [
+        ("production", 1_000, 0, true),
+        ("staging", 1_000, 0, true),
+        ("testing", 1_000_000_000, 1_000_000_000, false),
+        ("local", 1_000_000_000, 1_000_000_000, false),
+    ] {
+        let rules = read(&[("ENVIRONMENT", environment)]).unwrap().sms_guard;
+        let read = (rules.per_hour.of(&prefix), rules.credit.of(&prefix), rules.budget.is_some());
+        assert_eq!(read, (per_hour, credit, has_budget), "{environment}");
+    }
+    let rules = read(&[("SMS_PER_PREFIX_PER_HOUR", "50, +44=70"), ("SMS_PRICE_USD", "+44=0.05")]).unwrap();
+    assert_eq!((rules.sms_guard.per_hour.default, rules.sms_guard.per_hour.of(&prefix)), (50, 70));
+    assert_eq!((rules.sms_guard.price.default, rules.sms_guard.price.of(&prefix)), (100_000, 50_000));
 }

@@ -113,7 +113,9 @@ pub fn outside(window: TimeDelta, now: DateTime<Utc>) -> String {
     format!("{:013}~", (now - window).timestamp_millis())
 }
 
-pub(super) fn time_of(id: &str) -> Option<DateTime<Utc>> {
+/// Returns the time of the request with this id.
+#[must_use]
+pub fn time_of(id: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp_millis(id.get(..13)?.parse().ok()?)
 }
 

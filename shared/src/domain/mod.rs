@@ -1,6 +1,7 @@
 //! The rules and types of the service. All code here is pure: no async, no AWS, no clock, no randomness.
 
 pub mod address;
+pub mod calling_prefix;
 pub mod catalog;
 pub mod chat;
 pub mod cleanup;
@@ -23,6 +24,7 @@ pub mod recovery;
 pub mod room;
 pub mod session;
 pub mod sms;
+pub mod sms_guard;
 pub mod tally;
 pub mod text;
 pub mod time;
@@ -31,6 +33,7 @@ pub mod username;
 use sha2::{Digest as _, Sha256};
 
 pub use address::Address;
+pub use calling_prefix::CallingPrefix;
 pub use code::{CodeId, CodePepper, CodeRequest, OneTimeCode, Purpose};
 pub use field::{Field, Id, Raw, Reason};
 pub use limit::{Limit, Limited};

@@ -71,11 +71,10 @@ impl Phone {
         &self.0
     }
 
-    /// Returns whether the number starts with one of `prefixes`, such as `+44`. An empty list allows every
-    /// number.
+    /// Returns whether the number starts with one of `prefixes`, such as `+44`. Every number starts with `+`.
     #[must_use]
     pub fn is_allowed(&self, prefixes: &[String]) -> bool {
-        prefixes.is_empty() || prefixes.iter().any(|prefix| self.0.starts_with(prefix))
+        prefixes.iter().any(|prefix| self.0.starts_with(prefix))
     }
 }
 

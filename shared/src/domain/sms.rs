@@ -18,6 +18,10 @@ pub struct SmsLogEntry {
     pub created_at: DateTime<Utc>,
     /// How many times the SMS provider was called.
     pub attempts: u32,
+    /// The assumed price, in millionths of a US dollar.
+    pub price: i64,
+    /// Whether the counters of the prefix had the message before it was sent.
+    pub is_counted: bool,
 }
 
 impl SmsLogEntry {
@@ -127,6 +131,8 @@ mod tests {
             error: None,
             created_at: at,
             attempts: 1,
+            price: 100_000,
+            is_counted: false,
         };
         let position = LogPosition::of(&entry);
         assert_eq!(LogPosition::parse(position.as_str()).unwrap(), position);

@@ -9,11 +9,15 @@ use crate::domain::code::{self, CodeRequest, NetworkDigest, WrongCode};
 use crate::domain::limit::HourlyAction;
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, CodePepper, OneTimeCode, Phone, Purpose, UserId, limit};
+use crate::flows::sms_guard::{self, Permit};
 use crate::storage::StoreError;
 use crate::storage::users::{Admission, Attempt, Counted, Issue, IssueError, StoredCode, Verification};
 use crate::{App, Error};
 
 /// Stores a new code, sends it and adds an entry to the SMS log. Returns how many seconds the code is valid.
+///
+/// The limits of the phone's country are checked first, mostly without a call to the store. A message near a limit is counted
+/// before it is sent.
 ///
 /// The request counts against the rate limits before the message is sent, so that concurrent requests cannot
 /// exceed them. If the message is not sent, the request no longer counts.
@@ -28,18 +32,27 @@ pub async fn send(
         return Err(Invalid::field("phone", "Codes cannot be sent to this country yet.").into());
     }
     let now = app.clock.now();
+    let network = network(app, phone, address)?;
+    let mut plan = sms_guard::check(app, phone, network.as_ref(), now).await?;
     let id = limit::request_id(now, app.random.number());
     // Check the rate limit of the caller's network first, in a separate write: a caller over that limit must
     // not replace the code that is stored for the phone number.
     admit_address(app, address, &id, now).await?;
     let release_address = release_address(app, address, &id, now);
+    let permit = match sms_guard::reserve(app, &mut plan).await {
+        Ok(permit) => permit,
+        Err(error) => {
+            log_failure(release_address.await);
+            return Err(error);
+        }
+    };
     let code = OneTimeCode::from_number(app.random.below(1_000_000));
     let digest = pepper(app)?.digest(phone, request.purpose(), &id, &code);
-    let network = network(app, phone, address)?;
     let issue = Issue { phone, id: &id, digest: &digest, network: network.as_ref() };
     let stored = match store_code_within_limits(app, request, &issue, now).await {
         Ok(stored) => stored,
         Err(error) => {
+            log_failure(sms_guard::release(app, &plan, permit).await);
             log_failure(release_address.await);
             return Err(error.into());
         }
@@ -56,6 +69,8 @@ pub async fn send(
         error: delivery.outcome.as_ref().err().map(ToString::to_string),
         created_at: now,
         attempts: delivery.attempts,
+        price: app.config.sms_guard.price.of(&plan.prefix),
+        is_counted: permit == Permit::Reserved,
     };
     match delivery.outcome {
         Ok(()) => {
@@ -64,12 +79,13 @@ pub async fn send(
             Ok(code::VALID_FOR.num_seconds())
         }
         Err(failed) => {
-            let (withdrawn, released, logged) = futures_util::join!(
+            let (withdrawn, released, permit_released, logged) = futures_util::join!(
                 withdraw(app, &issue, stored),
                 release_address,
+                sms_guard::release(app, &plan, permit),
                 app.store.log_sms(&entry)
             );
-            [withdrawn, released, logged].into_iter().for_each(log_failure);
+            [withdrawn, released, permit_released, logged].into_iter().for_each(log_failure);
             Err(failed.into())
         }
     }

@@ -3,3 +3,4 @@
 pub mod codes;
 pub mod coins;
 pub mod rooms;
+pub mod sms_guard;

@@ -148,6 +148,15 @@ impl From<&Error> for Problem {
             Error::DayLimitReached(reached) => day_limit_reached(*reached),
             Error::Verification(error) => verification(*error),
             Error::Rename(error) => rename(*error),
+            Error::SmsStopped(stopped) => Self::new(
+                C::RateLimited,
+                format!("No codes can be sent to this country now. Try again in {}.", in_words(stopped.retry_after)),
+            )
+            .retry_after(stopped.retry_after),
+            Error::SmsBudgetReached => {
+                Self::new(C::SmsUnavailable, "No codes can be sent at the moment. Try again later.")
+                    .retry_after(TimeDelta::hours(1))
+            }
             Error::SmsFailed(_) => {
                 Self::new(C::SmsUnavailable, "The code could not be sent. Try again in a moment.")
                     .retry_after(SOON)
@@ -304,6 +313,7 @@ pub fn examples() -> Vec<Example> {
     use crate::domain::code::WrongCode;
     use crate::domain::limit::Limited;
     use crate::domain::prediction::PredictionsClosed;
+    use crate::domain::sms_guard::Stopped;
     use crate::ports::sms::SmsFailed;
 
     let phone = Invalid::field("phone", "Include the country code, for example +44 7700 900123.");
@@ -341,6 +351,8 @@ pub fn examples() -> Vec<Example> {
         Error::Rename(RenameError::Taken),
         Error::Rename(RenameError::Locked),
         Error::SmsFailed(SmsFailed(String::new())),
+        Error::SmsStopped(Stopped { retry_after: TimeDelta::minutes(50) }),
+        Error::SmsBudgetReached,
         Error::Chat(ChatError::Forbidden),
         Error::Chat(ChatError::Unavailable(String::new())),
         Error::Chat(ChatError::LoginUnsupported),

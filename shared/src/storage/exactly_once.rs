@@ -100,7 +100,12 @@ impl Store {
                     .expression_attribute_names(format!("#f{at}"), name)
                     .expression_attribute_values(format!(":f{at}"), number(count));
             }
-            let expression = format!("SET #position = :last, #id = :id ADD {}", adds.join(", "));
+            let mut set = "#position = :last, #id = :id".to_owned();
+            if let Some(expires_at) = aggregate.expires_at() {
+                set.push_str(", expires_at = :expires");
+                update = update.expression_attribute_values(":expires", number(expires_at.timestamp()));
+            }
+            let expression = format!("SET {set} ADD {}", adds.join(", "));
             match update.update_expression(expression).send().await {
                 Ok(_) if run.len() < open.len() => open = &open[run.len()..],
                 Ok(done) => {

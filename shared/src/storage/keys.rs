@@ -15,7 +15,7 @@ use crate::domain::copying::Copied;
 use crate::domain::limit::{DailyAction, HourlyAction};
 use crate::domain::marker::End;
 use crate::domain::sms::LogPosition;
-use crate::domain::{Address, Phone, Room, RoomId, UserId, Username, prediction};
+use crate::domain::{Address, CallingPrefix, Phone, Room, RoomId, UserId, Username, prediction};
 
 fn key(pk: impl Into<String>, sk: impl Into<String>) -> Key {
     Key { pk: pk.into(), sk: sk.into() }
@@ -85,10 +85,22 @@ pub fn verification(user: UserId) -> Key {
     key(format!("user#{user}"), "verification")
 }
 
+/// Returns whether the sort key is that of a user's pending verification.
+#[must_use]
+pub fn is_verification(sk: &str) -> bool {
+    sk == "verification"
+}
+
 /// Returns the key of the item that holds a phone's login code and its rate limit.
 #[must_use]
 pub fn phone_codes(phone: &Phone) -> Key {
     key(format!("phone#{}", phone.as_str()), "codes")
+}
+
+/// Returns the phone, if the key is one of [`phone_codes`].
+#[must_use]
+pub fn phone_with_codes(pk: &str, sk: &str) -> Option<Phone> {
+    Phone::parse(pk.strip_prefix("phone#")?).ok().filter(|_| sk == "codes")
 }
 
 /// Returns the key of the item that names a username's owner.
@@ -189,6 +201,39 @@ pub fn sms_log_shard(phone: &Phone) -> u32 {
 #[must_use]
 pub fn sms_log(day: NaiveDate, phone: &Phone, position: &LogPosition) -> Key {
     key(sms_log_day(day, sms_log_shard(phone)), position.as_str())
+}
+
+/// Returns the key of the counters of the messages to a prefix on a day.
+#[must_use]
+pub fn sms_counts(prefix: &CallingPrefix, day: NaiveDate) -> Key {
+    key(format!("prefix#{prefix}"), format!("{SMS_COUNTS}{day}"))
+}
+
+/// Returns the day, if the sort key is one of [`sms_counts`].
+#[must_use]
+pub fn counted_sms_day(sk: &str) -> Option<NaiveDate> {
+    sk.strip_prefix(SMS_COUNTS)?.parse().ok()
+}
+
+/// The prefix of the sort keys of [`sms_counts`].
+const SMS_COUNTS: &str = "counts#";
+
+/// Returns the key of what the messages of a month cost. `month` is its first day.
+#[must_use]
+pub fn sms_spent(month: NaiveDate) -> Key {
+    key("spent", format!("month#{}", month.format("%Y-%m")))
+}
+
+/// Returns the key of the number of messages to prefixes without entered codes on a day.
+#[must_use]
+pub fn sms_trials(day: NaiveDate) -> Key {
+    key("trials", format!("day#{day}"))
+}
+
+/// Returns whether the partition is one of the log. The table also holds counters.
+#[must_use]
+pub fn is_sms_log(pk: &str) -> bool {
+    pk.starts_with("day#")
 }
 
 // catalog

@@ -26,6 +26,7 @@ pub mod recounts;
 pub mod rooms;
 pub mod sequence;
 pub mod settlements;
+pub mod sms_counts;
 pub mod sms_logs;
 mod store;
 pub mod stream;

@@ -13,16 +13,18 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use chrono::{DateTime, NaiveDate, Utc};
 use serde::Deserialize;
 
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
+use super::sms_counts;
 use super::store::{Reads, Store, every_item};
 use crate::config::Tables;
 use crate::domain::tally::{Counters, EventCounts, EventTally, RoomCounts, UserStats};
-use crate::domain::{RoomId, UserId};
+use crate::domain::{CallingPrefix, RoomId, UserId};
 
 /// Identifies a counter item to which [`Store::fold`] adds changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +35,10 @@ pub enum Aggregate {
     User(UserId),
     /// The members in one shard of a room.
     RoomPart { room: RoomId, shard: u8 },
+    /// The text messages to a prefix on a day.
+    SmsDay { prefix: CallingPrefix, day: NaiveDate },
+    /// What the text messages of a month cost. Holds the first day of the month.
+    SmsMonth(NaiveDate),
 }
 
 impl Aggregate {
@@ -41,6 +47,8 @@ impl Aggregate {
             Self::EventPart { event, shard } => keys::event_tally_part(*event, *shard),
             Self::User(user) => keys::user_stats(*user),
             Self::RoomPart { room, shard } => keys::room_tally_part(room, *shard),
+            Self::SmsDay { prefix, day } => keys::sms_counts(prefix, *day),
+            Self::SmsMonth(month) => keys::sms_spent(*month),
         }
     }
 
@@ -48,6 +56,16 @@ impl Aggregate {
         match self {
             Self::EventPart { .. } | Self::User(_) => &tables.predictions,
             Self::RoomPart { .. } => &tables.rooms,
+            Self::SmsDay { .. } | Self::SmsMonth(_) => &tables.sms_logs,
+        }
+    }
+
+    /// Returns when the counters are no longer needed. `None` if they are kept.
+    pub(super) fn expires_at(&self) -> Option<DateTime<Utc>> {
+        match self {
+            Self::SmsDay { day, .. } => Some(sms_counts::kept_until(*day)),
+            Self::SmsMonth(month) => Some(sms_counts::month_kept_until(*month)),
+            Self::EventPart { .. } | Self::User(_) | Self::RoomPart { .. } => None,
         }
     }
 
@@ -57,6 +75,8 @@ impl Aggregate {
             Self::EventPart { event, .. } => event_id(*event),
             Self::User(user) => ("user_id", number(user)),
             Self::RoomPart { room, .. } => room_id(room),
+            Self::SmsDay { prefix, .. } => ("prefix", text(prefix.as_str())),
+            Self::SmsMonth(month) => ("month", text(month.to_string())),
         }
     }
 

@@ -47,6 +47,7 @@ impl Product {
             random,
             web: Arc::new(NoWeb),
             catalog_cache: Arc::default(),
+            sms_counts: Arc::default(),
             config,
         }
     }

@@ -460,6 +460,7 @@ fn new_app(
             chat: Arc::clone(&chat),
             web: Arc::new(NoWeb),
             catalog_cache: Arc::default(),
+            sms_counts: Arc::default(),
             config: Arc::clone(&config),
         }
     })

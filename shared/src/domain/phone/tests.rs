@@ -101,9 +101,10 @@ fn a_leading_space_in_a_query_can_stand_for_a_plus() {
 }
 
 #[test]
-fn a_phone_must_have_an_allowed_prefix_unless_the_prefix_list_is_empty() {
+fn a_phone_must_have_an_allowed_prefix() {
     let phone = Phone::parse("+447700900123").unwrap();
-    assert!(phone.is_allowed(&[]));
+    assert!(!phone.is_allowed(&[]));
+    assert!(phone.is_allowed(&["+".into()]));
     assert!(phone.is_allowed(&["+1".into(), "+44".into()]));
     assert!(!phone.is_allowed(&["+1".into()]));
 }

@@ -13,7 +13,7 @@ use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserI
 use crate::storage::condition::{condition_held, item_that_failed_condition};
 use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
-use crate::storage::item::{Key, from_item, number, text};
+use crate::storage::item::{Item, Key, from_item, number, text};
 use crate::storage::keys;
 use crate::storage::rate_limit::{self, Shift};
 use crate::storage::store::Store;
@@ -138,6 +138,18 @@ impl StoredCode {
             used_by: None,
         }
     }
+}
+
+impl StoredCode {
+    /// Returns whether the code was entered.
+    pub(in crate::storage) fn is_spent(&self) -> bool {
+        self.used_by.is_some()
+    }
+}
+
+/// Reads the code of a phone's `codes` item, or of a user's `verification` item.
+pub(in crate::storage) fn read_code(item: Item, purpose: Purpose) -> Result<Option<StoredCode>, StoreError> {
+    Ok(from_item::<CodeItem>(item)?.of(purpose))
 }
 
 /// An item with a code: a phone's `codes` item, or a user's `verification` item.

@@ -7,6 +7,7 @@ mod profiles;
 mod sessions;
 mod verifications;
 
+pub(super) use codes::read_code;
 pub use codes::{Admission, Attempt, Counted, Issue, IssueError, ReserveError, StoredCode};
 pub use phones::{ChangePhone, PhoneOwner, UndoFailed, UndoPhoneChange};
 pub(super) use profiles::read_team;
