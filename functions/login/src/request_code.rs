@@ -17,4 +17,6 @@ pub async fn handle(app: App, call: Call<RequestCode>) -> Result<Reply<Message<C
 #[cfg(test)]
 mod guard_tests;
 #[cfg(test)]
+mod test_phone_tests;
+#[cfg(test)]
 mod tests;

@@ -58,6 +58,9 @@ pub async fn logged_in(
     notice: Option<String>,
 ) -> LoggedIn {
     log_user(user.user_id);
+    if app.config.codes.test_phones.code(&phone).is_some() {
+        tracing::info!("a user logged in with a test phone");
+    }
     let mut notices: Vec<String> = notice.into_iter().collect();
     // A chat outage must not prevent logins.
     let chat = app.chat.log_in(&user.username, &session.device_id).await;

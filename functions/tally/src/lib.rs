@@ -103,8 +103,10 @@ impl<'a> PendingCounts<'a> {
                     pending.sums.entry(whole.clone()).or_insert(index);
                 }
                 Change::Message { prefix, at, price, is_counted } => {
-                    let spent = SmsCounts::price(*at, *price);
-                    add(&mut pending.messages, Aggregate::SmsMonth(month_of(*at)), index, record, spent);
+                    if *price > 0 {
+                        let spent = SmsCounts::price(*at, *price);
+                        add(&mut pending.messages, Aggregate::SmsMonth(month_of(*at)), index, record, spent);
+                    }
                     if !is_counted {
                         let day = Aggregate::SmsDay { prefix: prefix.clone(), day: at.date_naive() };
                         add(&mut pending.messages, day, index, record, SmsCounts::message(*at));

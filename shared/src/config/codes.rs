@@ -1,7 +1,7 @@
 use chrono::TimeDelta;
 
-use super::Environment;
 use super::variables::{ConfigError, Variables};
+use super::{Environment, TestPhones};
 use crate::domain::{CodePepper, Limit};
 
 /// Settings of the one-time codes.
@@ -20,6 +20,10 @@ pub struct CodeSettings {
     pub wrong_per_address: Limit,
     /// Codes are sent only to phones that start with one of these prefixes. An empty list allows no phone.
     pub prefixes: Vec<String>,
+    /// Phones with a fixed code. Only the Lambda function `login` has them.
+    pub test_phones: TestPhones,
+    /// How many times the fixed code of a test phone can be requested.
+    pub per_test_phone: [Limit; 2],
 }
 
 /// How many additional codes each limit of a phone allows for requests from a network from which its owner has logged in
@@ -50,6 +54,12 @@ impl CodeSettings {
                 window: TimeDelta::hours(1),
             },
             prefixes: prefixes(vars, environment)?,
+            test_phones: TestPhones::read(vars)?,
+            // A code that never changes can be guessed over days. 20 codes a day allow 200 guesses of a million.
+            per_test_phone: [
+                Limit { count: 10, window: TimeDelta::minutes(10) },
+                Limit { count: 20, window: TimeDelta::days(1) },
+            ],
         })
     }
 }

@@ -12,6 +12,7 @@ mod predictions;
 mod secret;
 mod sms;
 mod sms_guard;
+mod test_phones;
 mod variables;
 
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use feed::FeedSettings;
 pub use predictions::PicksVisible;
 pub use secret::Secret;
 pub use sms::{SmsSettings, SnsSettings};
+pub use test_phones::TestPhones;
 pub use variables::ConfigError;
 
 use variables::Variables;

@@ -200,12 +200,15 @@ fn debug_output_hides_secrets() {
         ("AWS_SECRET_ACCESS_KEY", "hush-hush"),
         ("CHAT_HS_TOKEN", "hush-hush-hush-hush"),
         ("SMS_LOG_SECRET", "hush-hush-hush-hush"),
+        ("TEST_PHONES", r#"{"+15555550100":"987654"}"#),
         ("ORIGIN_SECRETS", "hush-hush-hush-hush,hush-hush-hush-hush"),
         ("FEED_URL", "https://example.org"),
         ("FEED_TOKEN", "hush-hush"),
     ]);
     let shown = format!("{:?}", config.unwrap());
-    assert!(!shown.contains("hush-hush") && !shown.contains("sixteen"), "{shown}");
+    for secret in ["hush-hush", "sixteen", "5555550100", "987654"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
 }
 
 #[test]
@@ -213,6 +216,11 @@ fn errors_do_not_show_secrets() {
     for variable in ["CODE_PEPPER", "CHAT_HS_TOKEN", "ORIGIN_SECRETS", "SMS_LOG_SECRET"] {
         let message = read(&[(variable, "hush")]).unwrap_err().to_string();
         assert!(!message.contains("hush"), "{message}");
+    }
+    for invalid in ["{\"hush\":\"123456\"}", "{\"+15555550100\":\"hush\"}", "hush", "[\"hush\"]"] {
+        let error = read(&[("TEST_PHONES", invalid)]).unwrap_err();
+        assert_eq!(error.variable, "TEST_PHONES");
+        assert!(!error.to_string().contains("hush"), "{error}");
     }
     // A URL can contain a token.
     let message = read(&[("FEED_URL", "example.org?key=hush")]).unwrap_err().to_string();

@@ -44,6 +44,8 @@ pub struct Issue<'a> {
     pub digest: &'a CodeDigest,
     /// The network that requests the code. `None` for loopback.
     pub network: Option<&'a NetworkDigest>,
+    /// Whether the phone is a test phone, to which no message is sent.
+    pub is_test: bool,
 }
 
 /// A register of the latest requests, and the limits that a new request is checked against.
@@ -116,6 +118,9 @@ pub struct StoredCode {
     /// The nonce of the request that spent the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) used_by: Option<String>,
+    /// Whether the code is the fixed one of a test phone.
+    #[serde(default, rename = "test", skip_serializing_if = "std::ops::Not::not")]
+    pub(in crate::storage) is_test: bool,
 }
 
 impl StoredCode {
@@ -136,6 +141,7 @@ impl StoredCode {
             valid_until: now + code::VALID_FOR,
             pending_until: now + code::PENDING_FOR,
             used_by: None,
+            is_test: false,
         }
     }
 }
@@ -187,9 +193,12 @@ impl Store {
         // A write that reaches the store late must not replace the code of a newer request. The clocks of two requests
         // differ by up to a second.
         condition.push_str(" AND (attribute_not_exists(#code) OR #code.issue <= :latest)");
+        let code = StoredCode {
+            is_test: issue.is_test,
+            ..StoredCode::new(issue.id, issue.digest, issue.network, now)
+        };
         let code: AttributeValue =
-            serde_dynamo::to_attribute_value(StoredCode::new(issue.id, issue.digest, issue.network, now))
-                .map_err(|_| StoreError::Unreadable("a code"))?;
+            serde_dynamo::to_attribute_value(code).map_err(|_| StoreError::Unreadable("a code"))?;
         let issued = self
             .client
             .update_item()
