@@ -14,7 +14,7 @@ use crate::domain::sms_guard::{Refusal, Stopped};
 use crate::ports::chat::ChatError;
 use crate::ports::sms::SmsFailed;
 use crate::storage::StoreError;
-use crate::storage::users::{IssueError, RenameFailed, ReserveError, UndoFailed};
+use crate::storage::users::{IssueError, RenameFailed, ReserveError, UndoFailed, UpdateError};
 use crate::storage::wallets::AdmitError;
 
 /// Why a request fails.
@@ -147,6 +147,15 @@ impl From<UndoFailed> for Error {
             UndoFailed::Rejected(error) => error.into(),
             UndoFailed::Wrong(error) => error.into(),
             UndoFailed::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<UpdateError> for Error {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::BirthDate(error) => Invalid::field("date_of_birth", error).into(),
+            UpdateError::Store(error) => error.into(),
         }
     }
 }

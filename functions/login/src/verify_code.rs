@@ -1,10 +1,12 @@
+use chrono::NaiveDate;
 use futures_util::join;
 use touchline::api::login::{LoggedIn, LoginData, LoginInput, UserSummary, VerifyCode};
 use touchline::api::{Data, Invalid};
 use touchline::domain::code::NetworkDigest;
+use touchline::domain::profile::BirthDateError;
 use touchline::domain::session::DeviceName;
 use touchline::domain::username::{self, UsernameBase};
-use touchline::domain::{Address, Phone, Token, Username};
+use touchline::domain::{Address, BirthDate, Phone, Token, Username};
 use touchline::flows::codes;
 use touchline::http::log_user;
 use touchline::storage::users::{NewUser, PhoneOwner, RegisterError, ReserveError, Session, StoredCode};
@@ -12,6 +14,13 @@ use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<VerifyCode>) -> Result<Reply<LoggedIn>, Error> {
     Ok(log_in(&app, call.input, call.address.as_ref()).await?.into())
+}
+
+/// What a new user enters at the first login.
+#[derive(Clone, Copy)]
+struct Details<'a> {
+    username: Option<&'a Username>,
+    date_of_birth: Option<BirthDate>,
 }
 
 struct CompletedLogin {
@@ -22,15 +31,16 @@ struct CompletedLogin {
 
 /// Logs in with a phone and its code. The first login of a phone creates the user.
 pub async fn log_in(app: &App, input: LoginInput, address: Option<&Address>) -> Result<LoggedIn, Error> {
-    let LoginInput { phone, code, username, device_name } = input;
+    let LoginInput { phone, code, username, date_of_birth, device_name } = input;
     let wanted = username
         .map(|wanted| wanted.accepted_by(&app.config.names))
         .transpose()
         .map_err(|reason| Invalid::field("username", reason))?;
+    let details = Details { username: wanted.as_ref(), date_of_birth };
     let network = codes::network(app, &phone, address)?;
     let code = codes::check_login(app, &phone, &code, address, network.as_ref()).await?;
     let session = new_session(app, device_name);
-    let login = complete_login(app, &phone, &code, wanted.as_ref(), &session, network.as_ref()).await?;
+    let login = complete_login(app, &phone, &code, details, &session, network.as_ref()).await?;
     let CompletedLogin { user, token, is_new_user } = login;
     let notice = wanted.filter(|wanted| is_new_user && *wanted != user.username).map(|wanted| {
         format!(
@@ -81,7 +91,7 @@ async fn complete_login(
     app: &App,
     phone: &Phone,
     code: &StoredCode,
-    wanted: Option<&Username>,
+    details: Details<'_>,
     session: &Session,
     network: Option<&NetworkDigest>,
 ) -> Result<CompletedLogin, Error> {
@@ -92,7 +102,14 @@ async fn complete_login(
         (Err(ReserveError::Store(error)), _) | (Ok(()), Err(error)) => Err(error.into()),
         (Err(error), _) => return Err(error.into()),
         (Ok(()), Ok(Some(owner))) => start_session(app, phone, owner, session, network).await,
-        (Ok(()), Ok(None)) => register(app, phone, wanted, session, network).await,
+        // Only a request with the right code gets this response. Otherwise a stranger could find out whose phone has no user.
+        (Ok(()), Ok(None)) if details.date_of_birth.is_none() && app.config.age.asks_at_login => {
+            if let Err(error) = app.store.return_attempt(phone, code, network, &nonce).await {
+                tracing::warn!(%error, "a login lacks the date of birth but its code stays spent");
+            }
+            return Err(Invalid::field("date_of_birth", "Enter your date of birth.").into());
+        }
+        (Ok(()), Ok(None)) => register(app, phone, details, session, network).await,
     };
     if login.is_err()
         && let Err(error) = app.store.unspend_code(phone, code, &nonce).await
@@ -125,18 +142,22 @@ async fn start_session(
     Ok(CompletedLogin { user, token, is_new_user: false })
 }
 
-/// Creates the user together with their first session.
+/// Creates the user together with their first session, unless they are too young.
 async fn register(
     app: &App,
     phone: &Phone,
-    wanted: Option<&Username>,
+    details: Details<'_>,
     session: &Session,
     network: Option<&NetworkDigest>,
 ) -> Result<CompletedLogin, Error> {
+    let date_of_birth = match details.date_of_birth {
+        Some(date) => Some(accepted(app, phone, date).await?),
+        None => None,
+    };
     let id = app.store.draw_user_id().await?;
     let token = Token::new(id, app.random.bytes());
-    for username in username_candidates(app, wanted) {
-        let new = NewUser { id, phone, username: &username, token: &token, session, network };
+    for username in username_candidates(app, details.username) {
+        let new = NewUser { id, phone, username: &username, token: &token, session, network, date_of_birth };
         match app.store.register(&new, app.clock.now()).await {
             Ok(user) => {
                 return Ok(CompletedLogin { user: PhoneOwner::from(&user), token, is_new_user: true });
@@ -150,6 +171,20 @@ async fn register(
         }
     }
     Err(Error::Broken("no username was free for a new user"))
+}
+
+/// Checks the age of a new user. No user is created for a child, so a refusal is stored for the phone.
+async fn accepted(app: &App, phone: &Phone, date: BirthDate) -> Result<NaiveDate, Error> {
+    let (now, digest) = (app.clock.now(), codes::phone_digest(app, phone)?);
+    let remembers = app.config.age.remembers_refusals;
+    let mut accepted = date.accepted_on(now.date_naive());
+    if remembers && accepted.is_ok() && app.store.is_age_refused(&digest, now).await? {
+        accepted = Err(BirthDateError::RefusedBefore);
+    }
+    if remembers && accepted == Err(BirthDateError::TooYoung) {
+        app.store.refuse_age_of_phone(&digest, now).await?;
+    }
+    accepted.map_err(|error| Invalid::field("date_of_birth", error).into())
 }
 
 /// Returns the usernames to try: the wanted one, then similar ones, then random ones that are almost

@@ -1,7 +1,7 @@
 use touchline::api::profile::{UpdateUserInfo, UpdatedUser};
 use touchline::api::{Invalid, Message};
 use touchline::domain::cleanup::Work;
-use touchline::domain::profile::RenameError;
+use touchline::domain::profile::{BirthDateError, RenameError};
 use touchline::domain::{User, UserId, Username};
 use touchline::storage::Reads;
 use touchline::storage::users::{Changes, Renamed};
@@ -11,15 +11,16 @@ use crate::no_profile::NO_PROFILE;
 
 pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Message<UpdatedUser>>, Error> {
     let (input, id) = (call.input, call.caller.user);
-    let date_of_birth = input
-        .date_of_birth
-        .map(|date| date.accepted_on(app.clock.now().date_naive()))
-        .transpose()
-        .map_err(|reason| Invalid::field("date_of_birth", reason))?;
     if let Some(name) = &input.name {
         name.accepted_by(&app.config.names).map_err(|reason| Invalid::field("name", reason))?;
     }
-    let changes = Changes { name: input.name, email: input.email, date_of_birth };
+    let remembers_refusals = app.config.age.remembers_refusals;
+    let accepted = input.date_of_birth.map(|date| date.accepted_on(app.clock.now().date_naive()));
+    if accepted == Some(Err(BirthDateError::TooYoung)) && remembers_refusals {
+        app.store.refuse_age(id, app.clock.now()).await?;
+    }
+    let date_of_birth = accepted.transpose().map_err(|error| Invalid::field("date_of_birth", error))?;
+    let changes = Changes { name: input.name, email: input.email, date_of_birth, remembers_refusals };
     // If the rename is rejected, nothing is saved. If the function stops after it, a retry saves the other changes.
     if let Some(wanted) = input.username {
         rename(&app, id, wanted).await?;

@@ -355,6 +355,7 @@ impl NewUserBuilder {
             token: &token,
             session: &Session::starting(device.clone(), TimeDelta::days(30), now),
             network: None,
+            date_of_birth: None,
         };
         app.store.register(&new, now).await.expect("the id and the username are free");
         let chat_id = format!("@{}:{}", self.username, app.config.chat.server);

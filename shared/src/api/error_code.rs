@@ -73,12 +73,12 @@ error_codes! {
     ReferenceReused = "reference_reused", 422, "The idempotency key was used before with other values.";
     TooManyRooms = "too_many_rooms", 422, "The user has joined the maximum number of rooms.";
     TooManyInvitations = "too_many_invitations", 422, "The invited user has the maximum number of open invitations.";
-    RateLimited = "rate_limited", 429, "The caller exceeded a rate limit.";
+    RateLimited = "rate_limited", 429, "The caller exceeded a rate limit, or no codes can be sent to the country now.";
     Internal = "internal", 500, "An internal error; the details are in the log.";
     Busy = "busy", 503, "The store did not respond in time, or writes kept conflicting.";
     PredictionsPaused = "predictions_paused", 503, "Predictions for the match are paused for a few minutes, because the operator is preparing it for many predictions.";
     NoCatalogue = "no_catalogue", 503, "No matches and teams have been imported yet.";
-    SmsUnavailable = "sms_unavailable", 503, "The SMS provider did not accept the message.";
+    SmsUnavailable = "sms_unavailable", 503, "The SMS provider did not accept the message, or the budget for messages is used up.";
     ChatUnavailable = "chat_unavailable", 503, "The homeserver did not respond.";
     ChatLoginUnsupported = "chat_login_unsupported", 503, "The homeserver does not let application services log users in.";
 }

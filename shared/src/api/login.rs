@@ -7,7 +7,7 @@ use super::{Anyone, Data, Message, MessageOnly, NoInput, SignedIn, endpoint, inp
 use crate::domain::chat::Credentials;
 use crate::domain::session::{DeviceName, SessionId};
 use crate::domain::username::UsernameBase;
-use crate::domain::{OneTimeCode, Phone, Timestamp, UserId, Username};
+use crate::domain::{BirthDate, OneTimeCode, Phone, Timestamp, UserId, Username};
 
 endpoint! {
     /// Request a login code by SMS
@@ -91,6 +91,9 @@ input! {
         /// The username of a new user. Without this field, the service generates a username. An existing user
         /// keeps their username.
         username: Option<Username>,
+        /// The date of birth of a new user. Some deployments require it at the first login. An existing user changes it
+        /// with `update-user-info`.
+        date_of_birth: Option<BirthDate>,
         /// The name of the device, for the list of sessions.
         device_name: Option<DeviceName>,
     }

@@ -1,5 +1,6 @@
 //! Configuration. When the process starts, it reads all settings from environment variables and checks them.
 
+mod age;
 mod aws;
 mod chat;
 mod codes;
@@ -21,6 +22,7 @@ mod tests;
 use chrono::TimeDelta;
 use tracing::Level;
 
+pub use age::AgeSettings;
 pub use aws::{Aws, Tables};
 pub use chat::{ChatSettings, Homeserver, RoomLimits};
 pub use codes::CodeSettings;
@@ -53,6 +55,7 @@ pub struct Config {
     pub aws: Aws,
     pub tables: Tables,
     pub codes: CodeSettings,
+    pub age: AgeSettings,
     pub sessions: Lifetime,
     /// What the names of users and rooms must not say.
     pub names: NameRules,
@@ -96,6 +99,7 @@ impl Config {
             aws: Aws::read(&vars)?,
             tables: Tables::read(&vars)?,
             codes: CodeSettings::read(&vars, environment)?,
+            age: AgeSettings::read(&vars)?,
             sessions: Lifetime {
                 unused: TimeDelta::days(vars.within("SESSION_DAYS", 30, 1..=365)?),
                 longest: TimeDelta::days(vars.within("SESSION_MAX_DAYS", 365, 1..=3_650)?),

@@ -74,6 +74,8 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
             r#"contains "cheap". Set it to a price in US dollars such as 0.10, then exceptions such as +44=0.05, all separated by commas."#,
         ),
         ("DAILY_SMS_BUDGET_USD", "0", r#"is "0". Set it to an amount in US dollars such as 20 or 0.50."#),
+        ("AGE_GATE", "maybe", r#"is "maybe". Set it to yes or no."#),
+        ("ASK_BIRTH_DATE_AT_LOGIN", "true", r#"is "true". Set it to yes or no."#),
         ("PICKS_VISIBLE", "never", r#"is "never". Set it to always or after_start."#),
         (
             "COIN_REASONS",

@@ -146,6 +146,30 @@ impl CodePepper {
     }
 }
 
+impl CodePepper {
+    /// Returns the HMAC of a phone, for data about a phone that belongs to no user.
+    #[must_use]
+    pub fn phone(&self, phone: &Phone) -> PhoneDigest {
+        let mut mac = self.0.clone();
+        for part in ["phone", phone.as_str()] {
+            mac.update(part.as_bytes());
+            mac.update(&[0]);
+        }
+        PhoneDigest(base16ct::lower::encode_string(&mac.finalize().into_bytes()[..16]))
+    }
+}
+
+/// A phone as an HMAC: a copy of the table must not reveal whose age was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PhoneDigest(String);
+
+impl PhoneDigest {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A network as it is stored with a phone: an HMAC, because a copy of the table must not reveal where a user was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

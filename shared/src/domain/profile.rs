@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, Datelike, NaiveDate, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::recovery::Recovery;
@@ -170,17 +170,48 @@ impl BirthDate {
     }
 
     /// Returns the date if its year is 1900 or later and the user is at least 13 years old on `today`.
-    pub fn accepted_on(self, today: NaiveDate) -> Result<NaiveDate, Reason> {
+    pub fn accepted_on(self, today: NaiveDate) -> Result<NaiveDate, BirthDateError> {
         if self.0 >= today {
-            return Err("The date of birth must be in the past.".into());
+            return Err(BirthDateError::NotPast);
         }
         match today.years_since(self.0) {
-            Some(age) if age < MIN_AGE => Err(format!("You must be at least {MIN_AGE} years old.").into()),
+            Some(age) if age < MIN_AGE => Err(BirthDateError::TooYoung),
             Some(_) if self.0.year() >= 1900 => Ok(self.0),
-            _ => Err("The date of birth must be 1900-01-01 or later.".into()),
+            _ => Err(BirthDateError::TooEarly),
         }
     }
 }
+
+/// Why a date of birth is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BirthDateError {
+    #[error("the date is not in the past")]
+    NotPast,
+    #[error("the date is before 1900")]
+    TooEarly,
+    /// This refusal can be remembered, so that the user cannot try another date.
+    #[error("the user is too young")]
+    TooYoung,
+    #[error("the user was too young according to an earlier date")]
+    RefusedBefore,
+}
+
+impl From<BirthDateError> for Reason {
+    fn from(error: BirthDateError) -> Self {
+        match error {
+            BirthDateError::NotPast => "The date of birth must be in the past.".into(),
+            BirthDateError::TooEarly => "The date of birth must be 1900-01-01 or later.".into(),
+            BirthDateError::TooYoung => format!("You must be at least {MIN_AGE} years old.").into(),
+            BirthDateError::RefusedBefore => format!(
+                "You must be at least {MIN_AGE} years old. If your first date was a mistake, contact support."
+            )
+            .into(),
+        }
+    }
+}
+
+/// How long the refusal of a phone is remembered. A child who is almost old enough can try again after it.
+pub const REFUSAL_KEPT: TimeDelta = TimeDelta::days(365);
 
 impl Field for BirthDate {
     fn read(raw: Raw<'_>) -> Result<Self, Reason> {

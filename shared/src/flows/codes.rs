@@ -5,7 +5,7 @@ use std::slice;
 use chrono::{DateTime, Utc};
 
 use crate::api::Invalid;
-use crate::domain::code::{self, CodeRequest, NetworkDigest, WrongCode};
+use crate::domain::code::{self, CodeRequest, NetworkDigest, PhoneDigest, WrongCode};
 use crate::domain::limit::HourlyAction;
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, CodePepper, OneTimeCode, Phone, Purpose, UserId, limit};
@@ -318,6 +318,11 @@ fn compare(
 /// Returns the HMAC of the caller's network for a phone. `None` for loopback.
 pub fn network(app: &App, phone: &Phone, address: Option<&Address>) -> Result<Option<NetworkDigest>, Error> {
     address.map(|address| pepper(app).map(|pepper| pepper.network(phone, address))).transpose()
+}
+
+/// Returns the HMAC of a phone.
+pub fn phone_digest(app: &App, phone: &Phone) -> Result<PhoneDigest, Error> {
+    pepper(app).map(|pepper| pepper.phone(phone))
 }
 
 fn pepper(app: &App) -> Result<&CodePepper, Error> {

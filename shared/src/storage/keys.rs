@@ -10,6 +10,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::cleanup::Work;
+use crate::domain::code::PhoneDigest;
 use crate::domain::coins::EntryKey;
 use crate::domain::copying::Copied;
 use crate::domain::limit::{DailyAction, HourlyAction};
@@ -160,6 +161,12 @@ pub fn cleanup(work: &Work) -> Key {
         Work::TellOldPhone { user, phone } => format!("notice#{user}#{}", phone.as_str()),
     };
     key(CLEANUP, name)
+}
+
+/// Returns the key of the item that says that the age of a phone's owner was refused at the first login.
+#[must_use]
+pub fn age_refusal(phone: &PhoneDigest) -> Key {
+    key(format!("age#{}", phone.as_str()), "refusal")
 }
 
 /// Returns the key of the counter that holds the last assigned user id.

@@ -205,7 +205,8 @@ async fn twenty_concurrent_first_logins_of_a_phone_create_one_user() {
         async move {
             let phone = Phone::parse(PHONE).unwrap();
             let session = Session::starting("DEVICE".into(), TimeDelta::days(30), app.clock.now());
-            let login = super::register(&app, &phone, None, &session, None).await.unwrap();
+            let details = super::Details { username: None, date_of_birth: None };
+            let login = super::register(&app, &phone, details, &session, None).await.unwrap();
             assert!(app.store.session(&login.token).await.unwrap().is_some());
             assert_eq!(login.token.user(), login.user.user_id);
             login.user.user_id
@@ -500,4 +501,82 @@ async fn all_networks_of_an_ipv6_48_share_a_limit_of_wrong_codes() {
     app.clock.advance(TimeDelta::hours(1));
     caller.requests_code(PHONE).from_address(HOME).await.expect(200);
     attempt(3, &app.sns.last_code(PHONE)).await.expect(200);
+}
+
+/// Starts an app that asks for the date of birth at the first login.
+async fn asking() -> TestApp {
+    TestApp::serving(&[crate::router]).variable("ASK_BIRTH_DATE_AT_LOGIN", "yes").start().await
+}
+
+#[tokio::test]
+async fn a_new_user_enters_the_date_of_birth_at_the_first_login() {
+    for address in [HOME, ELSEWHERE] {
+        let app = asking().await;
+        let caller = app.anonymous();
+        caller.requests_code(PHONE).from_address(HOME).await.expect(200);
+        let code = app.sns.last_code(PHONE);
+        // A request without the date uses up no attempt, so more than five are possible.
+        for _ in 0..7 {
+            let response = caller.verifies_code(PHONE, &code).from_address(address).await;
+            response.expect_invalid(&["date_of_birth"]);
+            assert_eq!(response.message(), "Enter your date of birth.");
+        }
+        let login = caller.verifies_code(PHONE, &code).date_of_birth("2000-02-29");
+        login.from_address(address).await.expect(200);
+        assert!(app.dump().await.contains("\"date_of_birth\": S(\"2000-02-29\")"));
+        // An existing user needs no date.
+        let code = caller.receives_code(PHONE).await;
+        caller.logs_in(PHONE, &code).await.expect(200);
+    }
+}
+
+/// Otherwise a stranger could find out whose phone has no user.
+#[tokio::test]
+async fn wrong_codes_get_the_same_response_for_new_and_existing_users() {
+    let app = asking().await;
+    let caller = app.anonymous();
+    let code = caller.receives_code(PHONE).await;
+    for _ in 0..5 {
+        caller.verifies_code(PHONE, &wrong(&code)).await.expect_error(401, "invalid_code");
+    }
+    caller.verifies_code(PHONE, &code).date_of_birth("2000-01-01").await.expect_error(401, "invalid_code");
+}
+
+#[tokio::test]
+async fn a_child_is_not_registered_and_cannot_try_another_date_for_a_year() {
+    let app = asking().await;
+    let caller = app.anonymous();
+    let log_in = async |date: &str| {
+        let code = caller.receives_code(PHONE).await;
+        caller.verifies_code(PHONE, &code).date_of_birth(date).await
+    };
+    let response = log_in("2013-11-16").await;
+    response.expect_invalid(&["date_of_birth"]);
+    assert_eq!(response.message(), "You must be at least 13 years old.");
+    let response = log_in("2000-01-01").await;
+    response.expect_invalid(&["date_of_birth"]);
+    assert_eq!(
+        response.message(),
+        "You must be at least 13 years old. If your first date was a mistake, contact support."
+    );
+    assert_eq!(stored_users(&app).await, 0);
+    let dump = app.dump().await;
+    let refusal = dump.lines().find(|line| line.contains("age#")).unwrap();
+    assert!(!refusal.contains("7700900123") && !refusal.contains("2013"), "{refusal}");
+    app.clock.advance(TimeDelta::days(365) - TimeDelta::hours(1));
+    log_in("2000-01-01").await.expect_invalid(&["date_of_birth"]);
+    app.clock.advance(TimeDelta::hours(1));
+    log_in("2000-01-01").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_date_that_is_given_without_being_asked_for_is_checked_and_stored() {
+    let (app, caller) = anonymous().await;
+    let code = caller.receives_code(PHONE).await;
+    let login = |date: &str| caller.verifies_code(PHONE, &code).date_of_birth(date);
+    login("2020-01-01").await.expect_invalid(&["date_of_birth"]);
+    login("2000-01-01").await.expect_invalid(&["date_of_birth"]);
+    let code = caller.receives_code(OTHER_PHONE).await;
+    caller.verifies_code(OTHER_PHONE, &code).date_of_birth("2000-01-01").await.expect(200);
+    assert!(app.dump().await.contains("\"date_of_birth\": S(\"2000-01-01\")"));
 }

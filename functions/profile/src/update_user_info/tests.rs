@@ -208,3 +208,56 @@ async fn a_username_cannot_change_after_the_user_joins_a_chat_room() {
     alice.updates_profile().username("ada").await.expect_error(409, "username_locked");
     alice.updates_profile().name("Ada").await.expect(200);
 }
+
+/// Sets or removes an attribute of a profile, as an operator does.
+async fn edit_profile(app: &TestApp, user: u32, expression: &str) {
+    let edit = app.client().update_item().table_name(&app.config.tables.users);
+    let edit = edit.key("pk", AttributeValue::S(format!("user#{user}")));
+    let edit = edit.key("sk", AttributeValue::S("profile".into())).update_expression(expression);
+    edit.send().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_user_who_is_too_young_cannot_try_another_date() {
+    let (app, alice) = alice().await;
+    let sets = |date: &str| alice.updates_profile().name("Ada").date_of_birth(date);
+    let response = sets("2013-11-16").await;
+    response.expect_invalid(&["date_of_birth"]);
+    assert_eq!(response.message(), "You must be at least 13 years old.");
+    for _ in 0..2 {
+        let response = sets("2000-01-01").await;
+        response.expect_invalid(&["date_of_birth"]);
+        assert_eq!(
+            response.message(),
+            "You must be at least 13 years old. If your first date was a mistake, contact support."
+        );
+    }
+    let profile = alice.views_profile().await.expect_data(200);
+    assert_eq!((&profile["date_of_birth"], &profile["name"]), (&json!(null), &json!(null)));
+    // Other details can change.
+    alice.updates_profile().name("Ada").await.expect(200);
+    app.clock.advance(TimeDelta::days(800));
+    let alice = app.sign_in(&alice.phone).await;
+    alice.updates_profile().date_of_birth("2000-01-01").await.expect_invalid(&["date_of_birth"]);
+    // An operator resets the refusal.
+    edit_profile(&app, alice.id, "REMOVE age_refused_at").await;
+    alice.updates_profile().date_of_birth("2000-01-01").await.expect(200);
+}
+
+/// They are typing errors, which tell nothing about the age.
+#[tokio::test]
+async fn dates_in_the_future_or_before_1900_are_not_remembered() {
+    let (_app, alice) = alice().await;
+    for date in ["2026-11-15", "2090-01-01", "1899-12-31"] {
+        alice.updates_profile().date_of_birth(date).await.expect_invalid(&["date_of_birth"]);
+    }
+    alice.updates_profile().date_of_birth("2000-01-01").await.expect(200);
+}
+
+#[tokio::test]
+async fn without_the_age_gate_another_date_can_be_entered() {
+    let app = TestApp::serving(&[crate::router]).variable("AGE_GATE", "no").start().await;
+    let alice = app.user("alice").await;
+    alice.updates_profile().date_of_birth("2020-01-01").await.expect_invalid(&["date_of_birth"]);
+    alice.updates_profile().date_of_birth("2000-01-01").await.expect(200);
+}

@@ -61,6 +61,11 @@ impl<A: Api> Request<A, VerifyCode> {
     pub fn username(self, username: &str) -> Self {
         self.field("username", username)
     }
+
+    /// Sets the date of birth of a new user: `YYYY-MM-DD`.
+    pub fn date_of_birth(self, date: &str) -> Self {
+        self.field("date_of_birth", date)
+    }
 }
 
 impl<A: Api> Request<A, GenerateUsernames> {

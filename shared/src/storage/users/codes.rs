@@ -147,6 +147,15 @@ impl StoredCode {
 }
 
 impl StoredCode {
+    /// Returns whether attempts from this network count as those of the network that requested the code.
+    fn attempts_of(&self, network: Option<&NetworkDigest>) -> Attempts {
+        if self.network.is_none() || self.network.as_ref() == network {
+            Attempts::Requester
+        } else {
+            Attempts::Others
+        }
+    }
+
     /// Returns whether the code was entered.
     pub(in crate::storage) fn is_spent(&self) -> bool {
         self.used_by.is_some()
@@ -395,6 +404,35 @@ impl Store {
         // The condition fails if this request did not spend the code, or if a newer code replaced it. Then there
         // is nothing to roll back.
         condition_held("UpdateItem", restored).map(|_| ())
+    }
+
+    /// Rolls back [`Store::spend_code`] and the attempt, if the right code was entered from this network but the request
+    /// lacks a field.
+    pub async fn return_attempt(
+        &self,
+        phone: &Phone,
+        code: &StoredCode,
+        network: Option<&NetworkDigest>,
+        nonce: &str,
+    ) -> Result<(), StoreError> {
+        let returned = self
+            .client
+            .update_item()
+            .table_name(&self.tables.users)
+            .set_key(Some(keys::phone_codes(phone).into()))
+            .update_expression("SET #code.#counter = #code.#counter - :one REMOVE #code.used_by")
+            // After a lost response, the retry does not return another attempt.
+            .condition_expression(
+                "#code.issue = :issue AND #code.used_by = :nonce AND #code.#counter >= :one",
+            )
+            .expression_attribute_names("#code", Purpose::Login.as_str())
+            .expression_attribute_names("#counter", code.attempts_of(network).counter())
+            .expression_attribute_values(":issue", text(&code.issue))
+            .expression_attribute_values(":nonce", text(nonce))
+            .expression_attribute_values(":one", number(1))
+            .send()
+            .await;
+        condition_held("UpdateItem", returned).map(|_| ())
     }
 
     /// Counts a request against a rate limit of its network, or of the phone that it is about.

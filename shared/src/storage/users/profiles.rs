@@ -11,11 +11,12 @@ use chrono::serde::{ts_milliseconds, ts_milliseconds_option};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::ages::AGE_REFUSED_AT;
 use super::names::NameOwner;
 use super::phones::PhoneOwner;
 use super::sessions::Session;
 use crate::domain::code::NetworkDigest;
-use crate::domain::profile::{Person, RenameError};
+use crate::domain::profile::{BirthDateError, Person, RenameError};
 use crate::domain::recovery::Recovery;
 use crate::domain::{Email, MAX_CLOCK_DIFFERENCE, Name, Phone, Token, User, UserId, Username};
 use crate::storage::condition::{
@@ -104,6 +105,7 @@ pub struct NewUser<'a> {
     pub session: &'a Session,
     /// The network of the login.
     pub network: Option<&'a NetworkDigest>,
+    pub date_of_birth: Option<NaiveDate>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -123,6 +125,16 @@ pub struct Changes {
     pub name: Option<Name>,
     pub email: Option<Email>,
     pub date_of_birth: Option<NaiveDate>,
+    /// Whether a user whose age was refused cannot change the date of birth.
+    pub remembers_refusals: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError {
+    #[error(transparent)]
+    BirthDate(#[from] BirthDateError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// The attribute of a profile with the time of the last edit of its details.
@@ -133,6 +145,15 @@ enum Written {
     Now(Item),
     /// A stored edit is not earlier. The item is empty if there is no such user.
     NotAfter(Item),
+}
+
+/// The result of an edit of a profile.
+enum Edited {
+    /// Holds the stored item.
+    Now(Item),
+    NoUser,
+    /// The profile has the attribute that forbids the edit.
+    Forbidden,
 }
 
 /// How many times a user can change their username. The number is limited, because each old username stays
@@ -233,7 +254,7 @@ impl Store {
             created_at: now,
             name: None,
             email: None,
-            date_of_birth: None,
+            date_of_birth: new.date_of_birth,
             primary_team: None,
             other_teams: Vec::new(),
             chat_since: None,
@@ -283,16 +304,21 @@ impl Store {
         id: UserId,
         changes: &Changes,
         now: DateTime<Utc>,
-    ) -> Result<Option<User>, StoreError> {
+    ) -> Result<Option<User>, UpdateError> {
         let attributes = changes.attributes();
         if attributes.is_empty() {
-            return self.user(id, Reads::Consistent).await;
+            return Ok(self.user(id, Reads::Consistent).await?);
         }
-        let profile = self.edit_profile(id, EDITED_AT, &attributes, now).await?;
-        profile.map(|profile| from_item(profile).map(|item: ProfileItem| item.into())).transpose()
+        let unless = changes.date_of_birth.filter(|_| changes.remembers_refusals).map(|_| AGE_REFUSED_AT);
+        let profile = match self.edit_profile(id, EDITED_AT, &attributes, unless, now).await? {
+            Edited::Now(profile) => profile,
+            Edited::NoUser => return Ok(None),
+            Edited::Forbidden => return Err(BirthDateError::RefusedBefore.into()),
+        };
+        Ok(Some(from_item::<ProfileItem>(profile)?.into()))
     }
 
-    /// Sets attributes of a profile and returns the whole item. Returns `None` if there is no such user.
+    /// Sets attributes of a profile, unless the profile has the attribute `unless`.
     ///
     /// The attribute `edited_at` holds the time of the last edit. Each stored edit has a later time than the edit before
     /// it, so a delayed write cannot overwrite a later edit. The clocks of two environments differ, so the stored time can
@@ -304,14 +330,18 @@ impl Store {
         id: UserId,
         edited_at: &str,
         attributes: &[(&str, AttributeValue)],
+        unless: Option<&str>,
         now: DateTime<Utc>,
-    ) -> Result<Option<Item>, StoreError> {
+    ) -> Result<Edited, StoreError> {
         let mut retry = Retry::immediate("profile", 10);
         let mut at = now;
         loop {
-            let profile = match self.write_profile(id, edited_at, attributes, at).await? {
-                Written::Now(profile) => return Ok(Some(profile)),
-                Written::NotAfter(profile) if profile.is_empty() => return Ok(None),
+            let profile = match self.write_profile(id, edited_at, attributes, unless, at).await? {
+                Written::Now(profile) => return Ok(Edited::Now(profile)),
+                Written::NotAfter(profile) if profile.is_empty() => return Ok(Edited::NoUser),
+                Written::NotAfter(profile) if unless.is_some_and(|name| profile.contains_key(name)) => {
+                    return Ok(Edited::Forbidden);
+                }
                 Written::NotAfter(profile) => profile,
             };
             let stored = profile.get(edited_at).and_then(|at| at.as_n().ok()?.parse().ok());
@@ -325,18 +355,19 @@ impl Store {
         }
     }
 
-    /// Sets attributes of a profile, unless a later edit is stored.
+    /// Sets attributes of a profile, unless a later edit is stored, or the profile has the attribute `unless`.
     async fn write_profile(
         &self,
         id: UserId,
         edited_at: &str,
         attributes: &[(&str, AttributeValue)],
+        unless: Option<&str>,
         at: DateTime<Utc>,
     ) -> Result<Written, StoreError> {
         let mut set = "SET #at = :at".to_owned();
+        let mut condition = "attribute_exists(pk) AND (attribute_not_exists(#at) OR #at < :at)".to_owned();
         let mut update = self
             .profile_update(id)
-            .condition_expression("attribute_exists(pk) AND (attribute_not_exists(#at) OR #at < :at)")
             .expression_attribute_names("#at", edited_at)
             .expression_attribute_values(":at", number(at.timestamp_millis()))
             .return_values(ReturnValue::AllNew)
@@ -347,7 +378,11 @@ impl Store {
                 .expression_attribute_names(format!("#a{number}"), *name)
                 .expression_attribute_values(format!(":a{number}"), value.clone());
         }
-        match update.update_expression(set).send().await {
+        if let Some(name) = unless {
+            condition.push_str(" AND attribute_not_exists(#unless)");
+            update = update.expression_attribute_names("#unless", name);
+        }
+        match update.update_expression(set).condition_expression(condition).send().await {
             Ok(updated) => Ok(Written::Now(updated.attributes.unwrap_or_default())),
             Err(error) => match item_that_failed_condition(&error) {
                 Some(profile) => Ok(Written::NotAfter(profile)),
@@ -417,7 +452,7 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let teams = AttributeValue::L(teams.iter().map(number).collect());
-        self.edit_profile(id, "other_teams_at", &[("other_teams", teams)], now).await.map(|_| ())
+        self.edit_profile(id, "other_teams_at", &[("other_teams", teams)], None, now).await.map(|_| ())
     }
 
     fn profile_update(&self, id: UserId) -> UpdateItemFluentBuilder {
