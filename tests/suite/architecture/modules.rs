@@ -83,7 +83,7 @@ impl Modules {
         self.all.push(module);
         let root = &self.all[self.root(index)].file;
         let base = root.strip_suffix("main.rs").filter(|base| base.starts_with("bin/")).unwrap_or_default();
-        let folder = path.iter().fold(base.to_owned(), |folder, part| folder + part + "/");
+        let folder = path.iter().fold(base.to_owned(), |folder, part| folder + part.as_str() + "/");
         for name in children {
             let candidates = [format!("{folder}{name}.rs"), format!("{folder}{name}/mod.rs")];
             let child = candidates.iter().find(|candidate| files.contains_key(*candidate));
