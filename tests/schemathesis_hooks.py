@@ -65,13 +65,14 @@ EXISTING_IDS = {
     "chatRoom": match["chat_room_id"],
     "matrixRoomId": match["chat_room_id"],
     "userId": guest["matrix_credentials"]["user_id"],
+    "user": guest["user"]["id"],
 }
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """Changes valid requests so that they can succeed. All of them lose their cursor, because the API rejects a
-    well-formed cursor that does not belong to the list. Half of them also get ids that exist and, for two endpoints, a
+    well-formed cursor that does not belong to the list. Half of them also get ids that exist and, for three endpoints, a
     body that can succeed. Invalid requests stay as they are."""
     if not (case.meta and case.meta.generation.mode.is_positive):
         return
@@ -84,6 +85,8 @@ def before_call(context, case, kwargs):
             case.body["event_id"] = match["id"]
         if case.operation.path.endswith("/deduct"):
             case.body = {"amount": 1, "reason": "gift"}
+        if case.operation.path.endswith("/reports"):
+            case.body = {"user_id": guest["user"]["id"], "reason": "spam"}
         if case.operation.path.endswith("/invite"):
             token = (case.headers or {}).get("Authorization", "").removeprefix("Bearer ")
             case.path_parameters["matrixRoomId"] = rooms_by_token.get(token, match["chat_room_id"])

@@ -64,12 +64,19 @@ pub enum Error {
     Unauthenticated(#[from] Unauthenticated),
     #[error(transparent)]
     WrongCode(#[from] WrongCode),
+    #[error("an operator has suspended the user")]
+    Suspended,
     #[error(transparent)]
     Limited(#[from] Limited),
     #[error("the user has joined {limit} rooms, the maximum")]
     TooManyRooms { limit: usize },
     #[error("the invited user has {limit} open invitations, the maximum")]
     TooManyInvitations { limit: usize },
+    /// The invited user has blocked the caller. The response does not say so.
+    #[error("the invited user does not accept invitations of the caller")]
+    InvitationRejected,
+    #[error("the user has blocked {limit} users, the maximum")]
+    TooManyBlocks { limit: usize },
     #[error(transparent)]
     DayLimitReached(#[from] DayLimitReached),
     #[error(transparent)]
@@ -146,6 +153,7 @@ impl From<UndoFailed> for Error {
         match error {
             UndoFailed::Rejected(error) => error.into(),
             UndoFailed::Wrong(error) => error.into(),
+            UndoFailed::Suspended => Self::Suspended,
             UndoFailed::Store(error) => error.into(),
         }
     }

@@ -16,7 +16,7 @@ use crate::config::Environment;
 use crate::http::RequestReport;
 
 /// The crates of this workspace that run in a Lambda function.
-pub const OURS: [&str; 16] = [
+pub const OURS: [&str; 17] = [
     "touchline",
     "login",
     "profile",
@@ -25,6 +25,7 @@ pub const OURS: [&str; 16] = [
     "predictions",
     "coins",
     "chat",
+    "moderation",
     "treasury",
     "sms_logs",
     "meta",

@@ -348,6 +348,7 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     let response = alice.requests_chat_credentials().await;
     all.add("POST /api/auth/chat/credentials", "", 200, (0.5, 0.0, 1), response);
 
+    blocks(app, alice, &newcomer, all).await;
     homeserver(app, &guest, &room, all).await;
     let keyed = alice.creates_room("Den").private().idempotency_key("den-2");
     for (case, status, ceiling) in
@@ -389,6 +390,31 @@ async fn long_lists(app: &TestApp, all: &mut Measurements) {
         assert_eq!(response.body["data"].as_array().unwrap().len(), 20);
         all.add(list, case, 200, ceiling, response);
     }
+}
+
+async fn blocks(app: &TestApp, alice: &User, other: &User, all: &mut Measurements) {
+    let block = "POST /api/auth/users/{user}/block";
+    all.add(block, "the first one", 200, (3.5, 2.0, 6), alice.blocks(other.id).await);
+    all.add(block, "the same again", 200, (2.5, 1.0, 4), alice.blocks(other.id).await);
+    let response = alice.lists_blocks().await;
+    all.add("GET /api/auth/blocks", "one", 200, (1.5, 0.0, 2), response);
+    app.clock.advance(CATALOG_CHECK);
+    let response = alice.lists_event_predictions(50).await;
+    let of_event = "GET /api/auth/events/{event}/predictions";
+    all.add(
+        of_event,
+        "a page of 50, for a user who has blocked another, warm",
+        200,
+        (30.0, 0.0, 3),
+        response,
+    );
+    let response = alice.unblocks(other.id).await;
+    all.add("POST /api/auth/users/{user}/unblock", "", 200, (3.5, 2.0, 6), response);
+    let report = "POST /api/auth/reports";
+    let response = alice.reports("spam").user(other.id).await;
+    all.add(report, "a new one", 201, (1.5, 5.0, 4), response);
+    let response = alice.reports("abuse").user(other.id).await;
+    all.add(report, "the same again", 200, (1.5, 2.0, 4), response);
 }
 
 async fn homeserver(app: &TestApp, guest: &User, room: &str, all: &mut Measurements) {

@@ -47,6 +47,10 @@ impl MatrixClient<'_> {
         self.request(Method::POST, path, Some(body)).await
     }
 
+    pub async fn put(&self, path: &str, body: &Value) -> Response {
+        self.request(Method::PUT, path, Some(body)).await
+    }
+
     /// Sends a request to the homeserver's client API.
     async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
         let base =

@@ -292,9 +292,17 @@ fn no_secret_is_a_parameter_and_only_functions_that_need_a_secret_get_it() {
     assert_eq!(functions_with("CODE_PEPPER"), ["LoginFunction", "ProfileFunction"]);
     assert_eq!(
         functions_with("CHAT_AS_TOKEN"),
-        ["ChatFunction", "ErasureFunction", "FeedFunction", "LoginFunction", "ProfileFunction"]
+        [
+            "ChatFunction",
+            "ErasureFunction",
+            "FeedFunction",
+            "LoginFunction",
+            "ModerationFunction",
+            "ProfileFunction",
+        ]
     );
     assert_eq!(functions_with("CHAT_HS_TOKEN"), ["ChatFunction"]);
+    assert_eq!(functions_with("CHAT_ADMIN_TOKEN"), ["ModerationFunction"]);
     assert_eq!(functions_with("FEED_TOKEN"), ["FeedFunction"]);
     assert_eq!(functions_with("SMS_LOG_SECRET"), ["SmsLogsFunction"]);
     assert_eq!(functions_with("TEST_PHONES"), ["LoginFunction"]);

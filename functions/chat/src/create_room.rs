@@ -38,7 +38,7 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
         return Err(Error::KeyReused);
     }
     if let Some(id) = creation.room_id {
-        let room = app.store.room(&id).await?.ok_or(Error::Broken("a created room is missing"))?;
+        let room = app.store.any_room(&id).await?.ok_or(Error::Broken("a created room is missing"))?.room;
         return Ok(view(room, StatusCode::OK).replayed());
     }
     create(&app, &user, &input, &request, &creation.nonce).await
@@ -107,6 +107,7 @@ async fn create(
         shards: room::member_shards(is_private),
         created_at: now,
         last_activity: now,
+        removed_at: None,
     };
     let creator = Member {
         room_id: room.room_id.clone(),
@@ -125,7 +126,8 @@ async fn create(
         return Ok(view(room, StatusCode::CREATED));
     }
     // A concurrent identical request has already stored this room.
-    let room = app.store.room(&room.room_id).await?.ok_or(Error::Broken("a created room is missing"))?;
+    let room =
+        app.store.any_room(&room.room_id).await?.ok_or(Error::Broken("a created room is missing"))?.room;
     Ok(view(room, StatusCode::OK).replayed())
 }
 

@@ -1,7 +1,8 @@
 use chrono::{DateTime, Utc};
-use futures_util::future::{try_join, try_join3};
+use futures_util::future::{try_join, try_join4};
 use touchline::api::chat::{InvitationView, Invite, InviteInput};
 use touchline::api::{Invalid, Message};
+use touchline::domain::block::Blocks;
 use touchline::domain::limit::{DailyAction, action_id};
 use touchline::domain::room::{Member, Membership};
 use touchline::domain::{Room, User, UserId};
@@ -17,14 +18,16 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);
     let (room, caller) = try_join(room, lookup::caller(&app, call.caller.user)).await?;
-    let (has_joined, Invitee { user: invitee, before, has_all_invitations }) =
+    let (has_joined, Invitee { user: invitee, before, has_all_invitations, blocks }) =
         try_join(lookup::has_joined(&app, &room, caller.id), invitee(&app, &room, &call.input)).await?;
     if !has_joined {
         return Err(Error::NotAMember);
     }
+    let is_blocked = blocks.contains(caller.id);
     let invitation = Invitation { room: &room, caller: &caller, invitee: &invitee, before: before.as_ref() };
     match invitation.before.map(|member| member.membership) {
         Some(Membership::Join) => return Err(Error::AlreadyAMember),
+        _ if is_blocked => return Err(Error::InvitationRejected),
         // A repeated request. The homeserver still gets it: the user may have declined the invitation there.
         Some(Membership::Invite) => invitation.send(&app, began).await?,
         Some(Membership::Leave) | None if has_all_invitations => {
@@ -63,7 +66,7 @@ impl Invitation<'_> {
         rooms::lock_username(app, invitee).await?;
         app.chat.invite(&room.room_id, &caller.username, &invitee.username).await?;
         let nonce = app.random.number();
-        let request = MembershipRequest::new(room, invitee.id, *before, began, nonce);
+        let request = MembershipRequest::new(room, invitee.id, *before, began, nonce).invited_by(caller.id);
         if app.store.invite(&request).await? { Ok(()) } else { Err(Error::AlreadyAMember) }
     }
 }
@@ -75,6 +78,8 @@ struct Invitee {
     before: Option<Member>,
     /// Whether the user has as many open invitations as one user can have.
     has_all_invitations: bool,
+    /// The users whom the user has blocked.
+    blocks: Blocks,
 }
 
 async fn invitee(app: &App, room: &Room, input: &InviteInput) -> Result<Invitee, Error> {
@@ -84,13 +89,15 @@ async fn invitee(app: &App, room: &Room, input: &InviteInput) -> Result<Invitee,
         _ => return Err(Invalid::field("user_id", "Send either user_id or username.").into()),
     };
     let limit = app.config.chat.limits.open_invitations;
-    let (user, before, has_all_invitations) = try_join3(
+    let (user, before, has_all_invitations, stored) = try_join4(
         app.store.find_user(id),
         app.store.member(room, id, Reads::Consistent),
         app.store.has_memberships(id, Membership::Invite, limit),
+        app.store.blocks(id, Reads::Eventual),
     )
     .await?;
-    Ok(Invitee { user: user.ok_or(Error::UserNotFound)?, before, has_all_invitations })
+    let user = user.ok_or(Error::UserNotFound)?;
+    Ok(Invitee { user, before, has_all_invitations, blocks: stored.blocks })
 }
 
 #[cfg(test)]

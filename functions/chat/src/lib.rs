@@ -1,11 +1,14 @@
-//! The endpoints for chat rooms, and the endpoints that the homeserver calls.
+//! The endpoints for chat rooms, blocked users and reports, and the endpoints that the homeserver calls.
 
+mod block_user;
+mod create_report;
 mod create_room;
 mod credentials;
 mod day_limit;
 mod invite;
 mod join;
 mod leave;
+mod list_blocks;
 mod list_rooms;
 mod lookup;
 mod member_stats;
@@ -16,6 +19,7 @@ mod room_event;
 #[cfg(test)]
 mod testing;
 mod transaction;
+mod unblock_user;
 
 use touchline::{App, Router};
 
@@ -29,6 +33,10 @@ pub fn router(app: App) -> Router {
         .on(invite::handle)
         .on(member_stats::handle)
         .on(credentials::handle)
+        .on(block_user::handle)
+        .on(unblock_user::handle)
+        .on(list_blocks::handle)
+        .on(create_report::handle)
         .on(transaction::handle)
         .on(query_user::handle)
         .on(query_room::handle)

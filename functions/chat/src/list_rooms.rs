@@ -1,14 +1,16 @@
 use std::collections::{HashMap, HashSet};
 
-use futures_util::future::try_join;
+use futures_util::future::{try_join, try_join3};
 use touchline::api::chat::{ListRooms, ListedRoom, RoomsPosition, RoomsQuery};
 use touchline::api::{Cursor, CursorPage, Invalid, NextPage};
+use touchline::domain::block::Blocks;
 use touchline::domain::catalog::{Catalog, ListPosition};
 use touchline::domain::room::Membership;
 use touchline::domain::{Room, RoomId, UserId};
 use touchline::storage::Reads;
 use touchline::storage::directory::{Directory, Needle};
 use touchline::storage::members::{MembershipsPage, UserMembership};
+use touchline::storage::users::StoredBlocks;
 use touchline::{App, Call, Error, Reply};
 
 /// The maximum number of memberships that one request reads. Also the maximum number of directory entries that it
@@ -55,14 +57,17 @@ pub async fn handle(app: App, call: Call<ListRooms>) -> Result<Reply<CursorPage<
             Err(_) => Ok(None),
         }
     };
-    let (memberships, catalog) = try_join(memberships, catalog).await?;
+    let blocks = async { app.store.blocks(user, Reads::Eventual).await.map_err(Error::from) };
+    let (memberships, catalog, StoredBlocks { blocks, .. }) = try_join3(memberships, catalog, blocks).await?;
     let mut page = Page {
         app: &app,
         user,
         query: &call.input,
         needle: call.input.search.as_ref().and_then(|search| Needle::new(&search.0)),
         is_from_start: after.is_none(),
+        blocks,
         joined: HashSet::new(),
+        invited: HashSet::new(),
         knows_all_joined: false,
         catalog: catalog.as_deref(),
         rooms: Vec::new(),
@@ -81,8 +86,12 @@ struct Page<'a> {
     needle: Option<Needle>,
     /// Whether the first read began at the caller's first membership.
     is_from_start: bool,
+    /// The users whom the caller has blocked.
+    blocks: Blocks,
     /// Rooms that the caller has joined, among the memberships that were read.
     joined: HashSet<RoomId>,
+    /// Rooms to which the caller is invited, among the memberships that were read.
+    invited: HashSet<RoomId>,
     /// Whether `joined` contains all rooms that the caller has joined.
     knows_all_joined: bool,
     catalog: Option<&'a Catalog>,
@@ -143,6 +152,8 @@ impl Page<'_> {
     fn add_joined(&mut self, memberships: &MembershipsPage) {
         let joined = memberships.rows.iter().filter(|row| row.membership == Membership::Join);
         self.joined.extend(joined.map(|row| row.room_id.clone()));
+        let invited = memberships.rows.iter().filter(|row| row.membership == Membership::Invite);
+        self.invited.extend(invited.map(|row| row.room_id.clone()));
         self.knows_all_joined = self.is_from_start && memberships.is_last;
     }
 
@@ -198,12 +209,14 @@ impl Page<'_> {
         let Some(needle) = &self.needle else {
             let (mut rooms, counts) =
                 try_join(store.rooms(ids, Reads::Eventual), store.member_counts(ids)).await?;
+            self.leave_out_hidden(&mut rooms).await?;
             for room in ids.iter().filter_map(|id| rooms.remove(id)) {
                 self.add(room, &counts);
             }
             return Ok(None);
         };
         let mut rooms = store.rooms(ids, Reads::Eventual).await?;
+        self.leave_out_hidden(&mut rooms).await?;
         let rooms = ids.iter().filter_map(|id| rooms.remove(id));
         let mut hits: Vec<Room> = rooms.filter(|room| needle.is_in(&room.name)).collect();
         let is_cut = hits.len() > self.remaining();
@@ -214,6 +227,23 @@ impl Page<'_> {
             self.add(room, &counts);
         }
         Ok(ids.last().filter(|_| is_cut).cloned())
+    }
+
+    /// Leaves out removed rooms, and rooms to which a blocked user invited the caller. If the invitation was sent in a Matrix client, the
+    /// creator of the room counts as the sender.
+    async fn leave_out_hidden(&self, rooms: &mut HashMap<RoomId, Room>) -> Result<(), Error> {
+        rooms.retain(|_, room| room.removed_at.is_none());
+        let is_invited = |room: &Room| self.invited.contains(&room.room_id);
+        if self.blocks.is_empty() || !rooms.values().any(is_invited) {
+            return Ok(());
+        }
+        let invited = rooms.values().filter(|room| is_invited(room));
+        let inviters = self.app.store.inviters(invited, self.user).await?;
+        rooms.retain(|id, room| {
+            let inviter = inviters.get(id).copied().or(room.creator_id);
+            !is_invited(room) || !inviter.is_some_and(|inviter| self.blocks.contains(inviter))
+        });
+        Ok(())
     }
 
     /// Adds the rooms of matches that a search by name finds. Returns the last added match if the page is full,
@@ -239,7 +269,8 @@ impl Page<'_> {
     async fn add_public(&mut self, ids: &[RoomId]) -> Result<(), Error> {
         let (mut found, counts) =
             try_join(self.app.store.rooms(ids, Reads::Eventual), self.app.store.member_counts(ids)).await?;
-        let rooms: Vec<Room> = ids.iter().filter_map(|id| found.remove(id)).collect();
+        let rooms = ids.iter().filter_map(|id| found.remove(id));
+        let rooms: Vec<Room> = rooms.filter(|room| room.removed_at.is_none()).collect();
         if !self.knows_all_joined {
             self.joined.extend(self.app.store.joined_among(&rooms, self.user).await?);
         }

@@ -1,12 +1,15 @@
 use std::collections::BTreeMap;
 
-use futures_util::future::try_join;
+use futures_util::future::{try_join, try_join3};
 use touchline::api::Data;
 use touchline::api::chat::{MemberStats, MemberStatsView, PredictorView};
+use touchline::domain::block::Blocks;
 use touchline::domain::catalog::{Catalog, NEUTRAL, Team, distribution_keys};
 use touchline::domain::room::{Day, Room};
 use touchline::domain::tally::RoomCounts;
 use touchline::flows::rooms;
+use touchline::storage::Reads;
+use touchline::storage::users::StoredBlocks;
 use touchline::{App, Call, Error, Reply};
 
 use crate::lookup;
@@ -14,13 +17,20 @@ use crate::lookup;
 /// The maximum number of predictors in the response.
 const MAX_PREDICTORS: usize = 10;
 
+/// The maximum number of blocked predictors who are replaced by others. If a caller has blocked more of the best
+/// predictors, the response has fewer than ten.
+const MAX_LEFT_OUT: usize = 40;
+
 pub async fn handle(app: App, call: Call<MemberStats>) -> Result<Reply<Data<MemberStatsView>>, Error> {
     let id = &call.path.chat_room;
     let counts = async { app.store.room_counts(id).await.map_err(Error::from) };
-    let (room, counts) = try_join(lookup::room(&app, id), counts).await?;
+    let blocks = async { app.store.blocks(call.caller.user, Reads::Eventual).await.map_err(Error::from) };
+    let (room, counts, StoredBlocks { blocks, .. }) =
+        try_join3(lookup::room(&app, id), counts, blocks).await?;
     rooms::require_read_access(&app, &room, call.caller.user).await?;
+    let top_predictors = top_predictors(&app, &room, &counts, &blocks);
     let (catalog, top_predictors) =
-        try_join(app.catalog_with(room.event_id.as_slice()), top_predictors(&app, &room, &counts)).await?;
+        try_join(app.catalog_with(room.event_id.as_slice()), top_predictors).await?;
     let data = MemberStatsView {
         total_members: counts.totals.members,
         active_members: counts.active(Day::of(app.clock.now())),
@@ -31,9 +41,18 @@ pub async fn handle(app: App, call: Call<MemberStats>) -> Result<Reply<Data<Memb
     Ok(Data { data }.into())
 }
 
-async fn top_predictors(app: &App, room: &Room, counts: &RoomCounts) -> Result<Vec<PredictorView>, Error> {
+async fn top_predictors(
+    app: &App,
+    room: &Room,
+    counts: &RoomCounts,
+    blocks: &Blocks,
+) -> Result<Vec<PredictorView>, Error> {
     let used = counts.shards.used(counts.totals.members, room.shards);
-    let best = app.store.standings(room, MAX_PREDICTORS, &used).await?;
+    // Blocked users are left out, so others follow in their place.
+    let limit = MAX_PREDICTORS + blocks.len().min(MAX_LEFT_OUT);
+    let mut best = app.store.standings(room, limit, &used).await?;
+    best.retain(|one| !blocks.contains(one.user_id));
+    best.truncate(MAX_PREDICTORS);
     let people = app.store.people(&best.iter().map(|one| one.user_id).collect::<Vec<_>>()).await?;
     let view = |one: touchline::storage::members::Standing| {
         Some(PredictorView {

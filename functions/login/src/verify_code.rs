@@ -111,7 +111,8 @@ async fn complete_login(
         }
         (Ok(()), Ok(None)) => register(app, phone, details, session, network).await,
     };
-    if login.is_err()
+    // A suspended user keeps the code from being spent again: another login would be rejected, too.
+    if login.as_ref().is_err_and(|error| !matches!(error, Error::Suspended))
         && let Err(error) = app.store.unspend_code(phone, code, &nonce).await
     {
         tracing::warn!(%error, "the login failed but its code stays spent");
@@ -126,6 +127,9 @@ async fn start_session(
     session: &Session,
     network: Option<&NetworkDigest>,
 ) -> Result<CompletedLogin, Error> {
+    if user.suspended_at.is_some() {
+        return Err(Error::Suspended);
+    }
     let token = Token::new(user.user_id, app.random.bytes());
     let new = network.filter(|network| !user.networks.contains(network));
     let remember = async {

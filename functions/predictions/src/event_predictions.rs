@@ -1,4 +1,4 @@
-use futures_util::future::try_join;
+use futures_util::future::try_join3;
 use touchline::api::Cursor;
 use touchline::api::predictions::{
     AfterPredictor, EventPredictionList, EventPredictionMeta, EventPredictions, ListedPrediction,
@@ -7,13 +7,16 @@ use touchline::domain::tally::EventTally;
 use touchline::storage::Reads;
 use touchline::storage::pages::Page;
 use touchline::storage::predictions::PredictionQuery;
+use touchline::storage::users::StoredBlocks;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<EventPredictionList>, Error> {
     let id = call.path.event.0;
     let (input, caller) = (call.input, call.caller.user);
     let tally = async { app.store.event_tally(id).await.map_err(Error::from) };
-    let (catalog, EventTally { counts, shards }) = try_join(app.checked_catalog_with(&[id]), tally).await?;
+    let blocks = async { app.store.blocks(caller, Reads::Eventual).await.map_err(Error::from) };
+    let (catalog, EventTally { counts, shards }, StoredBlocks { blocks, .. }) =
+        try_join3(app.checked_catalog_with(&[id]), tally, blocks).await?;
     let event = catalog.event(id).ok_or(Error::EventNotFound)?;
     let after = input.cursor.map(|cursor| cursor.position_in(id)).transpose()?.map(|after| after.0);
 
@@ -25,7 +28,7 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
         (false, Some(user)) => Only::User(user),
         (false, None) => Only::All,
     };
-    let page = match only {
+    let mut page = match only {
         Only::None => Page::default(),
         Only::User(user) => {
             let row = app.store.prediction(id, event.shards, user, Reads::Eventual).await?;
@@ -45,6 +48,7 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
             app.store.predictions_page(&query).await?
         }
     };
+    page.rows.retain(|row| !blocks.contains(row.user_id));
     let users: Vec<_> = page.rows.iter().map(|row| row.user_id).collect();
     let people = app.store.people(&users).await?;
     let data = ListedPrediction::all(&page.rows, &people);

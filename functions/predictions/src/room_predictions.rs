@@ -1,4 +1,4 @@
-use futures_util::future::{try_join, try_join3};
+use futures_util::future::{try_join, try_join4};
 use touchline::api::Cursor;
 use touchline::api::predictions::{
     AfterMember, ListedPrediction, RoomPredictionList, RoomPredictionMeta, RoomPredictions,
@@ -6,6 +6,7 @@ use touchline::api::predictions::{
 use touchline::domain::room::Member;
 use touchline::flows::rooms;
 use touchline::storage::Reads;
+use touchline::storage::users::StoredBlocks;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomPredictionList>, Error> {
@@ -13,8 +14,10 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let (input, caller) = (call.input, call.caller.user);
     let room = async { app.store.room(&id).await.map_err(Error::from) };
     let counts = async { app.store.room_counts(&id).await.map_err(Error::from) };
+    let blocks = async { app.store.blocks(caller, Reads::Eventual).await.map_err(Error::from) };
     // Begins to load the catalog. Only the room tells which match is needed, and most are recent.
-    let (_, room, mut counts) = try_join3(app.checked_catalog_with(&[]), room, counts).await?;
+    let (_, room, mut counts, StoredBlocks { blocks, .. }) =
+        try_join4(app.checked_catalog_with(&[]), room, counts, blocks).await?;
     let room = room.ok_or(Error::RoomNotFound)?;
     rooms::require_read_access(&app, &room, caller).await?;
     let catalog = app.checked_catalog_with(room.event_id.as_slice()).await?;
@@ -32,7 +35,8 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     } else {
         let used = counts.shards.used(counts.totals.members, room.shards);
         let page = app.store.predictors_page(&room, after, input.per_page.0, &used).await?;
-        (page.rows.iter().map(|member| member.user_id).collect::<Vec<_>>(), page.next)
+        let members = page.rows.iter().map(|member| member.user_id);
+        (members.filter(|member| !blocks.contains(*member)).collect::<Vec<_>>(), page.next)
     };
     let rows = app.store.predictions_of(event.id, event.shards, &users);
     let (mut rows, people) = try_join(rows, app.store.people(&users)).await?;

@@ -185,6 +185,7 @@ impl League {
             shards: 4,
             created_at: now,
             last_activity: now,
+            removed_at: None,
         };
         self.product.store.put_room(&room).await.unwrap();
         room

@@ -471,6 +471,7 @@ async fn store_room(app: &TestApp, name: &str) -> Room {
         shards: 4,
         created_at: now,
         last_activity: now,
+        removed_at: None,
     };
     assert!(app.store.put_room(&room).await.unwrap());
     room

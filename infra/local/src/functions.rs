@@ -36,6 +36,7 @@ pub(crate) fn handler(name: &str, timeout: Duration, app: App) -> Option<Handler
         "feed" => return Some(background_handler(app, timeout, feed::handle)),
         "tally" => return Some(background_handler(app, timeout, tally::handle)),
         "points" => return Some(background_handler(app, timeout, points::handle)),
+        "moderation" => return Some(background_handler(app, timeout, moderation::handle)),
         "treasury" => return Some(background_handler(app, timeout, treasury::handle)),
         "erasure" => return Some(background_handler(app, timeout, erasure::handle)),
         "recount" => return Some(background_handler(app, timeout, recount::handle)),

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use touchline::domain::Username;
 use touchline::domain::chat::Credentials;
 use touchline::domain::room::{Room, RoomId};
-use touchline::ports::chat::{Chat, ChatError, LocalChat, NewRoom};
+use touchline::ports::chat::{Chat, ChatError, Closed, LocalChat, NewRoom};
 use touchline_testing::{HS_TOKEN, Persona};
 
 use crate::clock::VirtualClock;
@@ -261,6 +261,15 @@ impl Chat for Homeserver {
         Box::pin(self.call(|_| Ok(())))
     }
 
+    fn update_ignored_users<'a>(
+        &'a self,
+        _: &'a Username,
+        _: &'a [Username],
+        _: &'a [Username],
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.call(|_| Ok(())))
+    }
+
     fn has_rooms<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
         Box::pin(self.call(move |state| {
             let mut memberships = state.rooms.values().filter_map(|room| room.members.get(username.as_str()));
@@ -322,6 +331,23 @@ impl Chat for Homeserver {
                 }
             }
         }))
+    }
+
+    fn close_room<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<Closed, ChatError>> {
+        Box::pin(self.call(|_| Ok(Closed::Locked)))
+    }
+
+    fn kick<'a>(
+        &'a self,
+        _: &'a RoomId,
+        _: &'a Username,
+        _: &'a Username,
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.call(|_| Ok(())))
+    }
+
+    fn kick_others<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(self.call(|_| Ok(())))
     }
 
     fn leave<'a>(&'a self, room: &'a RoomId, user: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {

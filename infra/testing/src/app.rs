@@ -203,6 +203,7 @@ impl TestApp {
                 shards: member_shards(is_private),
                 created_at: now,
                 last_activity: now,
+                removed_at: None,
             };
             self.store.put_room(&room).await.expect("the room is stored");
             let stored = self

@@ -2,7 +2,7 @@ use futures_util::future::BoxFuture;
 use touchline::domain::Username;
 use touchline::domain::chat::Credentials;
 use touchline::domain::room::{Room, RoomId};
-use touchline::ports::chat::{Chat, ChatError, NewRoom};
+use touchline::ports::chat::{Chat, ChatError, Closed, NewRoom};
 
 /// A chat network that is down.
 #[derive(Debug)]
@@ -22,6 +22,15 @@ impl Chat for NoChat {
     }
 
     fn log_out_everywhere<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
+        down()
+    }
+
+    fn update_ignored_users<'a>(
+        &'a self,
+        _: &'a Username,
+        _: &'a [Username],
+        _: &'a [Username],
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
         down()
     }
 
@@ -46,6 +55,23 @@ impl Chat for NoChat {
     }
 
     fn join<'a>(&'a self, _: &'a Room, _: &'a Username, _: bool) -> BoxFuture<'a, Result<(), ChatError>> {
+        down()
+    }
+
+    fn close_room<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<Closed, ChatError>> {
+        down()
+    }
+
+    fn kick<'a>(
+        &'a self,
+        _: &'a RoomId,
+        _: &'a Username,
+        _: &'a Username,
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        down()
+    }
+
+    fn kick_others<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
         down()
     }
 

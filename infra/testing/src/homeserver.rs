@@ -18,7 +18,8 @@ pub fn event_mark() -> EventMark {
 }
 
 /// A fake homeserver with the endpoints for the rooms of matches and for devices: create a room, find a room by its alias,
-/// read and set a room's name, log in and out. Set `CHAT_HOMESERVER_URL` and `CHAT_AS_TOKEN` to connect a [`crate::TestApp`] to it.
+/// read and set a room's name, log in and out. It also stores the account data of users. Set `CHAT_HOMESERVER_URL` and
+/// `CHAT_AS_TOKEN` to connect a [`crate::TestApp`] to it.
 #[derive(Debug, Clone)]
 pub struct HomeserverStandIn {
     url: String,
@@ -32,6 +33,8 @@ struct Homeserver {
     aliases: BTreeMap<String, String>,
     /// Names by room id.
     names: BTreeMap<String, String>,
+    /// The account data of users, by path.
+    account_data: BTreeMap<String, Value>,
     requests: Vec<String>,
     hook: Option<Hook>,
 }
@@ -83,6 +86,18 @@ impl HomeserverStandIn {
         self.with(|homeserver| homeserver.names.insert(room.to_owned(), name.to_owned()));
     }
 
+    /// Returns the account data of a user, such as `m.ignored_user_list`. It is null if there is none.
+    #[must_use]
+    pub fn account_data(&self, user: &str, kind: &str) -> Value {
+        let path = account_data_path(user, kind);
+        self.with(|homeserver| homeserver.account_data.get(&path).cloned().unwrap_or_default())
+    }
+
+    /// Sets the account data of a user, as a Matrix client does.
+    pub fn set_account_data(&self, user: &str, kind: &str, data: Value) {
+        self.with(|homeserver| homeserver.account_data.insert(account_data_path(user, kind), data));
+    }
+
     /// Deletes a room, but not its alias.
     pub fn delete(&self, room: &str) {
         self.with(|homeserver| homeserver.names.remove(room));
@@ -97,6 +112,10 @@ impl HomeserverStandIn {
     fn with<T>(&self, action: impl FnOnce(&mut Homeserver) -> T) -> T {
         action(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+fn account_data_path(user: &str, kind: &str) -> String {
+    format!("user/{user}/account_data/{kind}")
 }
 
 async fn respond(
@@ -152,6 +171,13 @@ impl Homeserver {
         if let Some(alias) = path.strip_prefix("directory/room/#") {
             let alias = alias.split(':').next().unwrap_or_default();
             return Ok(json!({ "room_id": self.aliases.get(alias).ok_or(NOT_FOUND)? }));
+        }
+        if path.starts_with("user/") {
+            if method == Method::PUT {
+                self.account_data.insert(path.to_owned(), body.clone());
+                return Ok(json!({}));
+            }
+            return self.account_data.get(path).cloned().ok_or(NOT_FOUND);
         }
         let room = path.strip_prefix("rooms/").and_then(|path| path.strip_suffix("/state/m.room.name"));
         let name = room.and_then(|room| self.names.get_mut(room)).ok_or(NOT_FOUND)?;

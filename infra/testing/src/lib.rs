@@ -40,6 +40,8 @@
 //! | `lists_rooms()` | `.joined()` `.about_event(id)` `.search(…)` `.per_page(n)` `.cursor(…)` |
 //! | `joins(&room)`, `leaves(&room)`, `invites_to(&room)` | `.user(id)` or `.username(name)` |
 //! | `views_member_stats(&room)`, `requests_chat_credentials()` | |
+//! | `reports(reason)` | `.user(id)`, `.room(id)` or `.message(id)` |
+//! | `blocks(user)`, `unblocks(user)`, `lists_blocks()` | `.per_page(n)` `.cursor(…)` |
 //! | `pushes(transaction, events)`, `queries_user(id)`, `queries_room(alias)`, `pings()` | (the homeserver) |
 //! | `predicts(event)` | `.home()` `.draw()` `.away()` `.pick(…)` `.score(2, 1)` `.confidence(80)` |
 //! | `lists_own_predictions()`, `lists_event_predictions(event)`, `lists_room_predictions(&room)` | `.user(id)` `.pick(…)` `.per_page(n)` `.cursor(…)` |

@@ -51,7 +51,8 @@ error_codes! {
     TokenExpired = "token_expired", 401, "The session has expired.";
     InvalidCode = "invalid_code", 401, "The one-time code is wrong, expired, used, or has no attempts left.";
     NotAMember = "not_a_member", 403, "The caller is not a member of the room.";
-    NotAllowed = "not_allowed", 403, "The room does not allow the action, for example joining a private room without an invitation.";
+    NotAllowed = "not_allowed", 403, "The room or the invited user does not allow the action, for example joining a private room without an invitation.";
+    Suspended = "suspended", 403, "An operator has suspended the user.";
     NotTheHomeserver = "not_the_homeserver", 403, "The request does not carry the homeserver's token.";
     NotFound = "not_found", 404, "No endpoint has this path and method.";
     EventNotFound = "event_not_found", 404, "No match has this id.";
@@ -73,6 +74,7 @@ error_codes! {
     ReferenceReused = "reference_reused", 422, "The idempotency key was used before with other values.";
     TooManyRooms = "too_many_rooms", 422, "The user has joined the maximum number of rooms.";
     TooManyInvitations = "too_many_invitations", 422, "The invited user has the maximum number of open invitations.";
+    TooManyBlocks = "too_many_blocks", 422, "The user has blocked the maximum number of users.";
     RateLimited = "rate_limited", 429, "The caller exceeded a rate limit, or no codes can be sent to the country now.";
     Internal = "internal", 500, "An internal error; the details are in the log.";
     Busy = "busy", 503, "The store did not respond in time, or writes kept conflicting.";

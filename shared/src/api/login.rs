@@ -23,7 +23,7 @@ endpoint! {
     /// The first login of a phone number creates the user. Each code works once. It allows 5 attempts
     /// from the network that requested it, and 5 from all others together.
     VerifyCode: POST "/api/code/verify", in "login", by Anyone, LoginInput => LoggedIn,
-        errors [InvalidCode, RateLimited]
+        errors [InvalidCode, Suspended, RateLimited]
 }
 
 endpoint! {
@@ -31,7 +31,7 @@ endpoint! {
     ///
     /// The same as `POST /api/code/verify`.
     Login: POST "/api/auth/login", in "login", by Anyone, LoginInput => LoggedIn,
-        errors [InvalidCode, RateLimited]
+        errors [InvalidCode, Suspended, RateLimited]
 }
 
 endpoint! {
@@ -77,7 +77,7 @@ endpoint! {
     /// For 72 hours after a change, the owner of the previous number can take the account back. Request a code for the
     /// previous number with `POST /api/code/request` and send it here. All sessions of the account end, except the new one.
     UndoPhoneChange: POST "/api/phone/undo", in "login", by Anyone, UndoInput => LoggedIn,
-        errors [InvalidCode, RateLimited, NoPhoneChange, PhoneInUse]
+        errors [InvalidCode, RateLimited, NoPhoneChange, PhoneInUse, Suspended]
 }
 
 input! {

@@ -4,6 +4,7 @@
 //! tests compare the table with `template.yaml`, with the Lambda functions, with the samples in `events/` and
 //! with the files in `docs/`.
 
+pub mod blocks;
 mod body;
 mod caller;
 pub mod chat;
@@ -19,6 +20,7 @@ pub mod meta;
 mod page;
 pub mod predictions;
 pub mod profile;
+pub mod reports;
 #[cfg(feature = "openapi")]
 pub mod schema;
 pub mod sms_logs;

@@ -228,6 +228,17 @@ pub struct PersonView {
     pub name: Option<String>,
 }
 
+impl PersonView {
+    #[must_use]
+    pub fn of(person: &Person) -> Self {
+        Self {
+            id: person.id,
+            username: person.username.as_str().to_owned(),
+            name: person.name.as_ref().map(|name| name.as_str().to_owned()),
+        }
+    }
+}
+
 impl ListedPrediction {
     /// Describes the predictions in the given order, each with its user. Leaves out predictions of users who
     /// are not in `people`.
@@ -235,11 +246,7 @@ impl ListedPrediction {
     pub fn all(rows: &[Prediction], people: &HashMap<UserId, Person>) -> Vec<Self> {
         let view = |row: &Prediction| {
             let person = people.get(&row.user_id)?;
-            let user = PersonView {
-                id: row.user_id,
-                username: person.username.as_str().to_owned(),
-                name: person.name.as_ref().map(|name| name.as_str().to_owned()),
-            };
+            let user = PersonView::of(person);
             let row = PredictionView::of(row);
             Some(Self {
                 id: row.id,

@@ -1,7 +1,9 @@
 //! The table of all endpoints.
 
 use super::endpoint::Route;
-use super::{chat, coins, homeserver, login, matches, meta, predictions, profile, sms_logs, teams};
+use super::{
+    blocks, chat, coins, homeserver, login, matches, meta, predictions, profile, reports, sms_logs, teams,
+};
 
 macro_rules! endpoints {
     ($($endpoint:path),* $(,)?) => {
@@ -50,6 +52,10 @@ endpoints! {
     chat::Invite,
     chat::MemberStats,
     chat::ChatCredentials,
+    blocks::BlockUser,
+    blocks::UnblockUser,
+    blocks::ListBlocks,
+    reports::CreateReport,
     homeserver::Transaction,
     homeserver::QueryUser,
     homeserver::QueryRoom,

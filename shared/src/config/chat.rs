@@ -18,13 +18,15 @@ pub struct ChatSettings {
     pub limits: RoomLimits,
 }
 
-/// How many rooms and invitations a user can have.
+/// How many rooms and invitations a user can have, and how many reports a user can send.
 #[derive(Debug, Clone, Copy)]
 pub struct RoomLimits {
     /// How many rooms a user can create in a UTC day.
     pub rooms_per_day: usize,
     /// How many invitations a user can send in a UTC day.
     pub invitations_per_day: usize,
+    /// How many reports a user can send in a UTC day.
+    pub reports_per_day: usize,
     /// How many rooms a user can be a member of.
     pub joined_rooms: usize,
     /// How many invitations a user can have that they have neither accepted nor declined.
@@ -39,6 +41,7 @@ impl RoomLimits {
         Ok(Self {
             rooms_per_day: vars.within("ROOMS_PER_DAY", 50, PER_DAY)?,
             invitations_per_day: vars.within("INVITATIONS_PER_DAY", 200, PER_DAY)?,
+            reports_per_day: vars.within("REPORTS_PER_DAY", 50, PER_DAY)?,
             // A join or an invitation reads all memberships of the user, about 25 in half a unit.
             joined_rooms: vars.within("MAX_JOINED_ROOMS", 1_000, 1..=10_000)?,
             open_invitations: vars.within("MAX_OPEN_INVITATIONS", 200, 1..=10_000)?,
@@ -51,6 +54,7 @@ impl RoomLimits {
         match action {
             DailyAction::CreateRoom => self.rooms_per_day,
             DailyAction::SendInvitation => self.invitations_per_day,
+            DailyAction::SendReport => self.reports_per_day,
         }
     }
 }
@@ -61,6 +65,8 @@ pub struct Homeserver {
     pub url: String,
     /// The token that this service sends with its requests to the homeserver.
     pub as_token: Secret,
+    /// The token of an administrator of a Synapse, with which operators delete rooms.
+    pub admin_token: Option<Secret>,
 }
 
 impl ChatSettings {
@@ -93,5 +99,6 @@ fn homeserver(vars: &Variables<'_>) -> Result<Option<Homeserver>, ConfigError> {
     let Some(url) = vars.url("CHAT_HOMESERVER_URL")? else { return Ok(None) };
     let expected = "the as_token of the registration file, because CHAT_HOMESERVER_URL is set";
     let as_token = read_token(vars, TOKEN)?.ok_or_else(|| ConfigError::not_set(TOKEN, expected))?;
-    Ok(Some(Homeserver { url, as_token }))
+    let admin_token = read_token(vars, "CHAT_ADMIN_TOKEN")?;
+    Ok(Some(Homeserver { url, as_token, admin_token }))
 }

@@ -35,6 +35,7 @@ pub struct Limited {
 pub enum DailyAction {
     CreateRoom,
     SendInvitation,
+    SendReport,
 }
 
 impl DailyAction {
@@ -44,6 +45,7 @@ impl DailyAction {
         match self {
             Self::CreateRoom => "rooms",
             Self::SendInvitation => "invitations",
+            Self::SendReport => "reports",
         }
     }
 }

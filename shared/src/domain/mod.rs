@@ -1,6 +1,8 @@
 //! The rules and types of the service. All code here is pure: no async, no AWS, no clock, no randomness.
 
 pub mod address;
+pub mod audit;
+pub mod block;
 pub mod calling_prefix;
 pub mod catalog;
 pub mod chat;
@@ -13,6 +15,7 @@ pub mod invisible;
 pub mod limit;
 pub mod lookalike;
 pub mod marker;
+pub mod month;
 pub mod name_rules;
 pub mod offensive;
 pub mod phone;
@@ -21,6 +24,7 @@ pub mod prediction;
 pub mod profile;
 pub mod promotion;
 pub mod recovery;
+pub mod report;
 pub mod room;
 pub mod session;
 pub mod sms;

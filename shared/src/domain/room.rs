@@ -1,6 +1,6 @@
 //! Chat rooms and their members.
 
-use chrono::serde::ts_milliseconds;
+use chrono::serde::{ts_milliseconds, ts_milliseconds_option};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -33,6 +33,21 @@ impl RoomId {
     pub fn digest(&self) -> u64 {
         let digest = Sha256::digest(self.0.as_bytes());
         u64::from_be_bytes(std::array::from_fn(|at| digest[at]))
+    }
+}
+
+impl Field for RoomId {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+            .ok_or_else(|| "Send the Matrix id of a room, for example !abc:example.org.".into())
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "maxLength": 255, "pattern": r##"^![!"$-9;-~]+:[!"$-~]+$"##,
+            "examples": ["!abc:touchline.local"], "description": "The Matrix id of a room.",
+        })
     }
 }
 
@@ -128,6 +143,9 @@ pub struct Room {
     /// The time of the last message, or of the creation of the room if there is no message yet.
     #[serde(with = "ts_milliseconds")]
     pub last_activity: DateTime<Utc>,
+    /// When an operator removed the room. A removed room is in no list, and nobody can join it.
+    #[serde(default, with = "ts_milliseconds_option", skip_serializing_if = "Option::is_none")]
+    pub removed_at: Option<DateTime<Utc>>,
 }
 
 impl Room {
@@ -143,11 +161,11 @@ impl Room {
         self.creator_id.is_none()
     }
 
-    /// Returns the name in the public directory. Returns `None` for private rooms, which are not listed
+    /// Returns the name in the public directory. Returns `None` for private and removed rooms, which are not listed
     /// there.
     #[must_use]
     pub fn listed_name(&self) -> Option<&str> {
-        (!self.is_private).then_some(&self.name)
+        (!self.is_private && self.removed_at.is_none()).then_some(&self.name)
     }
 }
 

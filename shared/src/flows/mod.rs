@@ -1,5 +1,6 @@
 //! Workflows that several Lambda functions share.
 
+pub mod blocks;
 pub mod codes;
 pub mod coins;
 pub mod rooms;

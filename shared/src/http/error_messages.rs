@@ -130,6 +130,10 @@ impl From<&Error> for Problem {
             Error::WrongCode(_) => {
                 Self::new(C::InvalidCode, "The code is wrong or has expired. Check it, or request a new one.")
             }
+            Error::Suspended => Self::new(
+                C::Suspended,
+                "This account is suspended, because it broke the rules. Contact the support of the app to have that reviewed.",
+            ),
             Error::Limited(limited) => Self::new(
                 C::RateLimited,
                 format!("Too many requests. Try again in {}.", in_words(limited.retry_after)),
@@ -145,6 +149,12 @@ impl From<&Error> for Problem {
                 format!("This user has reached the limit of {limit} open invitations. They must accept or decline one first."),
             )
             .at_field("user_id"),
+            Error::InvitationRejected => Self::new(C::NotAllowed, "You cannot invite this user."),
+            Error::TooManyBlocks { limit } => Self::new(
+                C::TooManyBlocks,
+                format!("You have reached the limit of {limit} blocked users. Unblock a user first."),
+            )
+            .at_field("user"),
             Error::DayLimitReached(reached) => day_limit_reached(*reached),
             Error::Verification(error) => verification(*error),
             Error::Rename(error) => rename(*error),
@@ -246,6 +256,9 @@ fn day_limit_reached(reached: DayLimitReached) -> Problem {
         DailyAction::SendInvitation => {
             format!("You can send {limit} invitations a day. Send the next one after midnight UTC.")
         }
+        DailyAction::SendReport => {
+            format!("You can send {limit} reports a day. Send the next one after midnight UTC.")
+        }
     };
     Problem::new(ErrorCode::RateLimited, message).retry_after(retry_after)
 }
@@ -342,9 +355,11 @@ pub fn examples() -> Vec<Example> {
         Error::Unauthenticated(Unauthenticated::Unknown),
         Error::Unauthenticated(Unauthenticated::Expired),
         Error::WrongCode(WrongCode),
+        Error::Suspended,
         Error::Limited(Limited { retry_after: TimeDelta::minutes(7) }),
         Error::TooManyRooms { limit: 1_000 },
         Error::TooManyInvitations { limit: 200 },
+        Error::TooManyBlocks { limit: 1_000 },
         Error::Verification(VerificationError::PhoneTaken),
         Error::Verification(VerificationError::PhoneMismatch),
         Error::Verification(VerificationError::NothingPending),

@@ -15,6 +15,8 @@ use crate::domain::coins::EntryKey;
 use crate::domain::copying::Copied;
 use crate::domain::limit::{DailyAction, HourlyAction};
 use crate::domain::marker::End;
+use crate::domain::month::Month;
+use crate::domain::report::{ReportId, ReportStatus};
 use crate::domain::sms::LogPosition;
 use crate::domain::{Address, CallingPrefix, Phone, Room, RoomId, UserId, Username, prediction};
 
@@ -167,6 +169,57 @@ pub fn cleanup(work: &Work) -> Key {
 #[must_use]
 pub fn age_refusal(phone: &PhoneDigest) -> Key {
     key(format!("age#{}", phone.as_str()), "refusal")
+}
+
+/// Returns the key of the item that holds the users whom a user has blocked.
+#[must_use]
+pub fn blocks(user: UserId) -> Key {
+    key(format!("user#{user}"), "blocks")
+}
+
+/// Returns the key of a report.
+#[must_use]
+pub fn report(id: &ReportId) -> Key {
+    key(format!("user#{}", id.reporter), format!("report#{}", id.digest))
+}
+
+/// Returns the partition with the lists of a month's reports.
+#[must_use]
+pub fn reports_of(month: Month) -> String {
+    format!("reports#{month}")
+}
+
+/// Returns the prefix of the sort keys in the list of reports with a status.
+#[must_use]
+pub fn report_list_prefix(status: ReportStatus) -> String {
+    format!("{}#", status.as_str())
+}
+
+/// Returns the key of a report's entry in the list of its status. Entries sort by time.
+#[must_use]
+pub fn listed_report(month: Month, status: ReportStatus, at: DateTime<Utc>, id: &ReportId) -> Key {
+    key(reports_of(month), format!("{}{:013}#{id}", report_list_prefix(status), at.timestamp_millis()))
+}
+
+/// Returns the partition with the entries of a month of the operators' audit.
+#[must_use]
+pub fn audit_of(month: Month) -> String {
+    format!("audit#{month}")
+}
+
+/// The prefix of the sort keys of the operators' audit.
+pub const AUDIT_ENTRY: &str = "entry#";
+
+/// Returns the key of an entry of the operators' audit. Entries sort by time.
+#[must_use]
+pub fn audit_entry(at: DateTime<Utc>, id: &str) -> Key {
+    key(audit_of(Month::of(at)), format!("{AUDIT_ENTRY}{:013}#{id}", at.timestamp_millis()))
+}
+
+/// Returns the key of the item that holds the result of an operator's action.
+#[must_use]
+pub fn operator_action(id: &str) -> Key {
+    key(format!("action#{id}"), "action")
 }
 
 /// Returns the key of the counter that holds the last assigned user id.

@@ -6,7 +6,7 @@
 //! A membership changes through homeserver events and through requests to our API. The attributes `heard1` to `heard4` are
 //! the latest events, newest first, and `asked` is the id of the latest request.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -98,6 +98,7 @@ pub struct MembershipRequest<'a> {
     user: UserId,
     before: Option<&'a Member>,
     began: DateTime<Utc>,
+    invited_by: Option<UserId>,
 }
 
 impl<'a> MembershipRequest<'a> {
@@ -111,7 +112,14 @@ impl<'a> MembershipRequest<'a> {
         began: DateTime<Utc>,
         nonce: u32,
     ) -> Self {
-        Self { id: limit::request_id(began, nonce), room, user, before, began }
+        Self { id: limit::request_id(began, nonce), room, user, before, began, invited_by: None }
+    }
+
+    /// Sets who invites the user.
+    #[must_use]
+    pub fn invited_by(mut self, inviter: UserId) -> Self {
+        self.invited_by = Some(inviter);
+        self
     }
 }
 
@@ -242,10 +250,10 @@ impl Store {
             update = update.expression_attribute_values(":expires", number((at + ENDED_KEPT).timestamp()));
         }
         set.push_str(match to {
-            Membership::Join => " REMOVE expires_at",
+            Membership::Join => " REMOVE expires_at, invited_by",
             // Only joined members have these attributes.
             Membership::Invite => " REMOVE expires_at, standing, ranked, entry, since",
-            Membership::Leave => " REMOVE standing, ranked, entry, since",
+            Membership::Leave => " REMOVE standing, ranked, entry, since, invited_by",
         });
         update.update_expression(set)
     }
@@ -345,6 +353,9 @@ impl Store {
             self.membership_update(room, *user, (to, *began), more)
                 .expression_attribute_values(":began", number(began.timestamp_millis()))
                 .expression_attribute_values(":day", number(Day::of(*began).0))
+        } else if let Some(inviter) = request.invited_by {
+            self.membership_update(room, *user, (to, *began), ", asked = :request, invited_by = :inviter")
+                .expression_attribute_values(":inviter", number(inviter))
         } else {
             self.membership_update(room, *user, (to, *began), ", asked = :request")
         };
@@ -437,7 +448,24 @@ impl Store {
         .await
     }
 
-    async fn members_page(
+    /// Ends a membership or an invitation in a room that is removed. Returns false if it has ended already.
+    pub async fn end_membership(
+        &self,
+        room: &Room,
+        user: UserId,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let ended = self
+            .membership_update(room, user, (Membership::Leave, now), "")
+            .condition_expression("attribute_exists(pk) AND membership <> :to")
+            .send()
+            .await;
+        condition_held("UpdateItem", ended)
+    }
+
+    /// Reads up to `limit` memberships of a room's shard, after the user `after`: joined, invited and left. Also returns
+    /// whether they are the last ones.
+    pub async fn members_page(
         &self,
         room: &Room,
         shard: u8,
@@ -561,6 +589,28 @@ impl Store {
             }
         }
         Ok(joined)
+    }
+
+    /// Returns who invited a user to these rooms. Leaves out rooms to which the user was invited in a Matrix client.
+    /// Eventually consistent. Accepts up to 100 rooms.
+    pub async fn inviters(
+        &self,
+        rooms: impl IntoIterator<Item = &Room>,
+        user: UserId,
+    ) -> Result<HashMap<RoomId, UserId>, StoreError> {
+        #[derive(Deserialize)]
+        struct Invited {
+            room_id: RoomId,
+            invited_by: Option<UserId>,
+        }
+        let keys =
+            rooms.into_iter().map(|room| keys::member(&room.room_id, room.shards, user).into()).collect();
+        let mut inviters = HashMap::new();
+        for item in self.batch_get(&self.tables.rooms, keys, Reads::Eventual).await? {
+            let Invited { room_id, invited_by } = from_item(item)?;
+            inviters.extend(invited_by.map(|inviter| (room_id, inviter)));
+        }
+        Ok(inviters)
     }
 
     /// Returns whether the index by user shows a membership. The index lags behind the table.

@@ -23,6 +23,7 @@ pub mod pages;
 pub mod predictions;
 mod rate_limit;
 pub mod recounts;
+pub mod room_removal;
 pub mod rooms;
 pub mod sequence;
 pub mod settlements;

@@ -53,12 +53,13 @@ pub struct RoomCreationRequest<'a> {
 }
 
 impl Store {
-    /// Reads a room. Finds new rooms, too.
+    /// Reads a room. Finds new rooms, too, but not removed ones.
     pub async fn room(&self, id: &RoomId) -> Result<Option<Room>, StoreError> {
-        self.find(&self.tables.rooms, keys::room(id)).await
+        let room: Option<Room> = self.find(&self.tables.rooms, keys::room(id)).await?;
+        Ok(room.filter(|room| room.removed_at.is_none()))
     }
 
-    /// Reads the rooms with these ids. Unknown ids are left out.
+    /// Reads the rooms with these ids, also removed ones. Unknown ids are left out.
     pub async fn rooms(&self, ids: &[RoomId], reads: Reads) -> Result<HashMap<RoomId, Room>, StoreError> {
         let items = self.room_items(ids, keys::room, reads).await?;
         items.into_iter().map(|item| from_item(item).map(|room: Room| (room.room_id.clone(), room))).collect()

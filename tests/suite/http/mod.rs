@@ -7,6 +7,7 @@ mod feed;
 mod load;
 mod login;
 mod matches;
+mod moderation;
 mod predictions;
 mod profile;
 mod races;

@@ -139,6 +139,87 @@ async fn a_kick_or_a_ban_by_a_moderator_ends_the_membership() {
     bob.joins(&room).await.expect_error(403, "not_allowed");
 }
 
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn blocked_users_are_ignored_beside_those_of_the_matrix_client() {
+    let (alice, bob) = two_users().await;
+    let client = MatrixClient(&alice);
+    let path = format!("user/{}/account_data/m.ignored_user_list", alice.chat_id());
+    let ignored = async || {
+        let list = client.get(&path).await.expect(200);
+        list["ignored_users"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    alice.blocks(bob.id).await.expect(200);
+    assert_eq!(ignored().await, [bob.chat_id()]);
+    let stranger = format!("@zz-{}:elsewhere.example", unique_name());
+    let list = json!({ "ignored_users": { bob.chat_id(): {}, &stranger: {} } });
+    client.put(&path, &list).await.expect(200);
+    alice.unblocks(bob.id).await.expect(200);
+    assert_eq!(ignored().await, [stranger.as_str()]);
+    alice.blocks(bob.id).await.expect(200);
+    let mut both = [bob.chat_id(), stranger.as_str()];
+    both.sort_unstable();
+    assert_eq!(ignored().await, both);
+
+    // Synapse does not deliver the messages of ignored users.
+    let room = bob.creates_room(&unique_name()).await.room_id();
+    alice.joins(&room).await.expect(200);
+    let (from_bob, from_alice) = (unique_name(), unique_name());
+    MatrixClient(&bob).writes(&room, &from_bob).await;
+    client.writes(&room, &from_alice).await;
+    let sync = async || client.get("sync?timeout=0").await.expect(200).to_string();
+    let sync = eventually(sync, |sync| sync.contains(&from_alice)).await;
+    assert!(!sync.contains(&from_bob), "{sync}");
+}
+
+async fn moderate(action: &str, mut fields: Value) -> Value {
+    fields["operator"] = "the tests".into();
+    fields["reason"] = "A test.".into();
+    HttpApi::under_test().invoke("moderation", &json!({ action: fields })).await
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn a_suspended_user_is_logged_out_of_chat() {
+    let (alice, bob) = two_users().await;
+    MatrixClient(&bob).get("account/whoami").await.expect(200);
+    assert_eq!(moderate("suspend", json!({ "user_id": bob.id })).await["complete"], true);
+    MatrixClient(&bob).get("account/whoami").await.expect_matrix_error(401, "M_UNKNOWN_TOKEN");
+    MatrixClient(&alice).get("account/whoami").await.expect(200);
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn a_removed_room_is_closed_on_the_homeserver() {
+    let app = HttpApi::under_test();
+    let (alice, bob) = two_users().await;
+    let carol = app.user("carol").await;
+    for is_private in [false, true] {
+        let create = alice.creates_room(&unique_name());
+        let room = if is_private { create.private() } else { create }.await.room_id();
+        alice.invites_to(&room).user(bob.id).await.expect(200);
+        bob.joins(&room).await.expect(200);
+        alice.invites_to(&room).user(carol.id).await.expect(200);
+        let has_joined = async |user: &User<HttpApi>| {
+            let joined = MatrixClient(user).get("joined_rooms").await.expect(200);
+            joined["joined_rooms"].as_array().unwrap().contains(&json!(room))
+        };
+        assert!(has_joined(&alice).await && has_joined(&bob).await);
+        for _ in 0..2 {
+            let removed = moderate("remove_room", json!({ "room_id": room })).await;
+            assert_eq!(removed["complete"], true, "{removed}");
+        }
+        for user in [&alice, &bob, &carol] {
+            assert!(!has_joined(user).await, "{}", user.username);
+            let join = MatrixClient(user).post(&format!("join/{room}"), &json!({})).await;
+            assert_eq!(join.status, 403, "{}: {}", user.username, join.body);
+            user.joins(&room).await.expect_error(404, "room_not_found");
+        }
+        let public = MatrixClient(&alice).get("publicRooms?limit=1000").await.expect(200);
+        assert!(!public.to_string().contains(&room), "{public}");
+    }
+}
+
 /// Returns a [`MatrixChat`], the type that production uses, for the homeserver at this URL. It has the token from
 /// the registration file.
 fn chat(url: &str) -> MatrixChat {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
 
-use super::{Chat, ChatError, NewRoom};
+use super::{Chat, ChatError, Closed, NewRoom};
 use crate::domain::Username;
 use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
@@ -58,6 +58,15 @@ impl Chat for LocalChat {
         done(Ok(()))
     }
 
+    fn update_ignored_users<'a>(
+        &'a self,
+        _: &'a Username,
+        _: &'a [Username],
+        _: &'a [Username],
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        done(Ok(()))
+    }
+
     /// Users of a local chat join rooms only through our API.
     fn has_rooms<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
         Box::pin(async { Ok(false) })
@@ -91,6 +100,23 @@ impl Chat for LocalChat {
         is_invited: bool,
     ) -> BoxFuture<'a, Result<(), ChatError>> {
         done(if room.is_private && !is_invited { Err(ChatError::Forbidden) } else { Ok(()) })
+    }
+
+    fn close_room<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<Closed, ChatError>> {
+        Box::pin(async { Ok(Closed::Locked) })
+    }
+
+    fn kick<'a>(
+        &'a self,
+        _: &'a RoomId,
+        _: &'a Username,
+        _: &'a Username,
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        done(Ok(()))
+    }
+
+    fn kick_others<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {
+        done(Ok(()))
     }
 
     fn leave<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<(), ChatError>> {

@@ -17,7 +17,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Chat, ChatError, NewRoom};
+use super::{Chat, ChatError, Closed, NewRoom};
 use crate::config::{Homeserver, Secret};
 use crate::domain::Username;
 use crate::domain::chat::Credentials;
@@ -46,6 +46,8 @@ pub struct MatrixChat {
     url: String,
     server: String,
     token: Secret,
+    /// The token of an administrator of a Synapse, to delete rooms.
+    admin_token: Option<Secret>,
 }
 
 impl fmt::Debug for MatrixChat {
@@ -97,6 +99,7 @@ impl MatrixChat {
             url: homeserver.url.trim_end_matches('/').to_owned(),
             server: server.to_owned(),
             token: homeserver.as_token.clone(),
+            admin_token: homeserver.admin_token.clone(),
         }
     }
 
@@ -108,13 +111,18 @@ impl MatrixChat {
     async fn request(&self, method: Method, path: &str, user: Option<&Username>, body: Value) -> Response {
         let query = user.map(|user| format!("?user_id={}", encoded(&self.full_id(user)))).unwrap_or_default();
         let url = format!("{}/_matrix/client/v3/{path}{query}", self.url);
+        self.send(&method, &url, &self.token, &body).await
+    }
+
+    /// Sends a request with a token.
+    async fn send(&self, method: &Method, url: &str, token: &Secret, body: &Value) -> Response {
         let mut can_retry = true;
         loop {
             let body = if method == Method::GET { Vec::new() } else { body.to_string().into_bytes() };
             let request = Request::builder()
-                .method(&method)
-                .uri(&url)
-                .header(AUTHORIZATION, format!("Bearer {}", self.token.reveal()))
+                .method(method)
+                .uri(url)
+                .header(AUTHORIZATION, format!("Bearer {}", token.reveal()))
                 .header(CONTENT_TYPE, "application/json")
                 .body(Full::new(Cursor::new(body)))
                 .map_err(|_| ChatError::Unavailable("the homeserver's URL is invalid".into()))?;
@@ -253,6 +261,59 @@ impl MatrixChat {
         Ok(id)
     }
 
+    /// Deletes a room with Synapse's admin API. Synapse removes the members in the background.
+    async fn delete_room(&self, room: &RoomId, token: &Secret) -> Result<(), ChatError> {
+        let url = format!("{}/_synapse/admin/v2/rooms/{}", self.url, encoded(room.as_str()));
+        let body = json!({ "block": true, "purge": true });
+        match self.send(&Method::DELETE, &url, token, &body).await? {
+            // Synapse does not know the room, for example because it has deleted it already.
+            Err(error) if error.status == StatusCode::NOT_FOUND => Ok(()),
+            Err(error)
+                if error.status == StatusCode::UNAUTHORIZED || error.status == StatusCode::FORBIDDEN =>
+            {
+                Err(ChatError::Unavailable("the homeserver rejects the admin token".into()))
+            }
+            response => response.map(|_| ()).map_err(ChatError::from),
+        }
+    }
+
+    /// Makes a room invite-only, forbids messages and invitations, and removes the room from the homeserver's directory.
+    async fn lock_room(&self, room: &RoomId, creator: &Username) -> Result<(), ChatError> {
+        let id = encoded(room.as_str());
+        // The creator may have left the room. They keep their power in it.
+        self.send_as(creator, Method::POST, &format!("join/{id}"), json!({})).await?;
+        let levels = format!("rooms/{id}/state/m.room.power_levels");
+        let mut power = self.request(Method::GET, &levels, Some(creator), Value::Null).await??;
+        for action in ["invite", "events_default"] {
+            power[action] = 100.into();
+        }
+        self.send_as(creator, Method::PUT, &levels, power).await?;
+        let rules = format!("rooms/{id}/state/m.room.join_rules");
+        self.send_as(creator, Method::PUT, &rules, json!({ "join_rule": "invite" })).await?;
+        let listing = format!("directory/list/room/{id}");
+        self.send_as(creator, Method::PUT, &listing, json!({ "visibility": "private" })).await?;
+        let aliases = format!("rooms/{id}/aliases");
+        let aliases = self.request(Method::GET, &aliases, Some(creator), Value::Null).await??;
+        for alias in aliases["aliases"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let path = format!("directory/room/{}", encoded(alias));
+            match self.request(Method::DELETE, &path, Some(creator), json!({})).await? {
+                Err(error) if error.status != StatusCode::NOT_FOUND => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn kick_id(&self, room: &RoomId, creator: &Username, whom: &str) -> Result<(), ChatError> {
+        let path = format!("rooms/{}/kick", encoded(room.as_str()));
+        let body = json!({ "user_id": whom, "reason": "This room was removed." });
+        match self.request(Method::POST, &path, Some(creator), body).await? {
+            // The homeserver forbids to kick a user who is not in the room.
+            Err(error) if error.status == StatusCode::FORBIDDEN => Ok(()),
+            response => response.map(|_| ()).map_err(ChatError::from),
+        }
+    }
+
     async fn set_name(&self, room: &RoomId, user: Option<&Username>, name: &str) -> Result<(), ChatError> {
         let response = self.request(Method::PUT, &name_path(room), user, json!({ "name": name })).await?;
         response.map(|_| ()).map_err(ChatError::from)
@@ -326,6 +387,38 @@ impl Chat for MatrixChat {
         })
     }
 
+    fn update_ignored_users<'a>(
+        &'a self,
+        username: &'a Username,
+        ignored: &'a [Username],
+        others: &'a [Username],
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(async move {
+            let path = format!("user/{}/account_data/m.ignored_user_list", encoded(&self.full_id(username)));
+            let mut list = match self.request(Method::GET, &path, Some(username), Value::Null).await? {
+                // The user has ignored nobody yet, or does not exist on the homeserver yet.
+                Err(error) if error.may_mean_unknown_user() => json!({}),
+                response => response?,
+            };
+            let before = list.clone();
+            if !list["ignored_users"].is_object() {
+                list["ignored_users"] = json!({});
+            }
+            if let Some(users) = list["ignored_users"].as_object_mut() {
+                for other in others {
+                    users.remove(&self.full_id(other));
+                }
+                for user in ignored {
+                    users.entry(self.full_id(user)).or_insert_with(|| json!({}));
+                }
+            }
+            if list == before {
+                return Ok(());
+            }
+            self.send_as(username, Method::PUT, &path, list).await
+        })
+    }
+
     fn has_rooms<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
         Box::pin(async move {
             match self.request(Method::GET, "joined_rooms", Some(username), Value::Null).await? {
@@ -389,6 +482,46 @@ impl Chat for MatrixChat {
         Box::pin(async move {
             let path = format!("join/{}", encoded(room.room_id.as_str()));
             self.send_as(username, Method::POST, &path, json!({})).await
+        })
+    }
+
+    fn close_room<'a>(
+        &'a self,
+        room: &'a RoomId,
+        creator: &'a Username,
+    ) -> BoxFuture<'a, Result<Closed, ChatError>> {
+        Box::pin(async move {
+            if let Some(token) = &self.admin_token {
+                return self.delete_room(room, token).await.map(|()| Closed::Deleted);
+            }
+            self.lock_room(room, creator).await.map(|()| Closed::Locked)
+        })
+    }
+
+    fn kick<'a>(
+        &'a self,
+        room: &'a RoomId,
+        creator: &'a Username,
+        whom: &'a Username,
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(async move { self.kick_id(room, creator, &self.full_id(whom)).await })
+    }
+
+    fn kick_others<'a>(
+        &'a self,
+        room: &'a RoomId,
+        creator: &'a Username,
+    ) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(async move {
+            let path = format!("rooms/{}/joined_members", encoded(room.as_str()));
+            let members = self.request(Method::GET, &path, Some(creator), Value::Null).await??;
+            let own = self.full_id(creator);
+            for (member, _) in members["joined"].as_object().into_iter().flatten() {
+                if *member != own {
+                    self.kick_id(room, creator, member).await?;
+                }
+            }
+            Ok(())
         })
     }
 

@@ -45,6 +45,15 @@ pub struct NewRoom<'a> {
     pub is_private: bool,
 }
 
+/// How a homeserver closed a room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    /// The homeserver removes all members and deletes the room.
+    Deleted,
+    /// The room is locked. Its members must be removed one by one.
+    Locked,
+}
+
 /// The homeserver. All methods are idempotent.
 pub trait Chat: Debug + Send + Sync {
     /// Logs a user in on a device. Creates the user on the homeserver at the first login.
@@ -63,6 +72,15 @@ pub trait Chat: Debug + Send + Sync {
 
     /// Deletes all chat devices of a username, after its owner chose another username.
     fn log_out_everywhere<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
+
+    /// Makes a user ignore the users in `ignored`, and no longer ignore those in `others`. Users whom the user has ignored
+    /// in a Matrix client stay ignored.
+    fn update_ignored_users<'a>(
+        &'a self,
+        username: &'a Username,
+        ignored: &'a [Username],
+        others: &'a [Username],
+    ) -> BoxFuture<'a, Result<(), ChatError>>;
 
     /// Returns whether a user is a member of any room on the homeserver.
     fn has_rooms<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>>;
@@ -91,6 +109,30 @@ pub trait Chat: Debug + Send + Sync {
         room: &'a Room,
         username: &'a Username,
         is_invited: bool,
+    ) -> BoxFuture<'a, Result<(), ChatError>>;
+
+    /// Closes a room that `creator` created: nobody can join it, write in it or find it any more. Members stay in the room
+    /// unless it returns [`Closed::Deleted`].
+    fn close_room<'a>(
+        &'a self,
+        room: &'a RoomId,
+        creator: &'a Username,
+    ) -> BoxFuture<'a, Result<Closed, ChatError>>;
+
+    /// Removes `whom` from a room, or withdraws their invitation, on behalf of its creator. Does nothing if `whom` is not
+    /// in the room.
+    fn kick<'a>(
+        &'a self,
+        room: &'a RoomId,
+        creator: &'a Username,
+        whom: &'a Username,
+    ) -> BoxFuture<'a, Result<(), ChatError>>;
+
+    /// Removes all other members from a room on behalf of its creator, also those who are no users of ours.
+    fn kick_others<'a>(
+        &'a self,
+        room: &'a RoomId,
+        creator: &'a Username,
     ) -> BoxFuture<'a, Result<(), ChatError>>;
 
     /// Makes a user leave a room, or decline an invitation to it.

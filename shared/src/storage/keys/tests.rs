@@ -130,6 +130,7 @@ fn only_rooms_that_users_created_have_an_entry_for_each_letter_of_their_name() {
         shards: 4,
         created_at: chrono::DateTime::UNIX_EPOCH,
         last_activity: chrono::DateTime::UNIX_EPOCH,
+        removed_at: None,
     };
     let partitions = |room: &Room| -> Vec<String> {
         directory_entries(room, "home - away", &[0, 1, 2, 3, 5, 7, 8, 9, 10])
@@ -193,6 +194,7 @@ fn the_entries_of_rooms_with_the_same_first_letter_spread_over_many_partition_ke
                 shards: 4,
                 created_at: chrono::DateTime::UNIX_EPOCH,
                 last_activity: chrono::DateTime::UNIX_EPOCH,
+                removed_at: None,
             };
             let starts: Vec<usize> = (0..name.len()).filter(|at| name.as_bytes()[*at] != b' ').collect();
             for (key, _) in directory_entries(&room, &name, &starts) {

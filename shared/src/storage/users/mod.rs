@@ -1,18 +1,28 @@
-//! The `users` table: profiles, sessions, usernames, phones and one-time codes.
+//! The `users` table: profiles, sessions, usernames, phones, one-time codes, blocks, reports and moderation.
 
 mod ages;
+mod audit;
+mod blocks;
 mod codes;
+mod monthly;
 mod names;
 mod phones;
 mod profiles;
+mod reports;
 mod sessions;
+mod suspensions;
 mod verifications;
 
+pub use audit::BegunAction;
+pub use blocks::{Blocked, StoredBlocks};
 pub(super) use codes::read_code;
 pub use codes::{Admission, Attempt, Counted, Issue, IssueError, ReserveError, StoredCode};
+pub use monthly::MonthlyPosition;
 pub use phones::{ChangePhone, PhoneOwner, UndoFailed, UndoPhoneChange};
 pub(super) use profiles::read_team;
 pub use profiles::{Changes, ChosenTeam, NewUser, RegisterError, RenameFailed, Renamed, UpdateError};
+pub use reports::{ReportsPage, SavedReport};
 pub(super) use sessions::ended_device;
 pub use sessions::{Session, Which};
+pub use suspensions::Suspension;
 pub use verifications::Verification;

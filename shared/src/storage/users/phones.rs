@@ -1,7 +1,9 @@
 //! Owners of phones, and changes of a user's phone.
 
-use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
-use chrono::serde::{ts_milliseconds, ts_seconds};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+};
+use chrono::serde::{ts_milliseconds, ts_milliseconds_option, ts_seconds};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +31,9 @@ pub struct PhoneOwner {
     /// The networks from which the owner has logged in or verified the phone, in the order in which they were added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkDigest>,
+    /// Since when the owner is suspended. A suspended user cannot log in.
+    #[serde(default, with = "ts_milliseconds_option", skip_serializing_if = "Option::is_none")]
+    pub suspended_at: Option<DateTime<Utc>>,
 }
 
 /// How many networks of a phone are stored. Most people log in from few.
@@ -36,8 +41,13 @@ const MAX_NETWORKS: usize = 8;
 
 impl From<&User> for PhoneOwner {
     fn from(user: &User) -> Self {
-        let networks = Vec::new();
-        Self { user_id: user.id, username: user.username.clone(), created_at: user.created_at, networks }
+        Self {
+            user_id: user.id,
+            username: user.username.clone(),
+            created_at: user.created_at,
+            networks: Vec::new(),
+            suspended_at: None,
+        }
     }
 }
 
@@ -74,6 +84,8 @@ pub enum UndoFailed {
     Rejected(#[from] UndoError),
     #[error(transparent)]
     Wrong(#[from] WrongCode),
+    #[error("the user is suspended")]
+    Suspended,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -200,7 +212,8 @@ impl Store {
             .table_name(users)
             .set_key(Some(keys::profile(user.id).into()))
             .update_expression(set)
-            .condition_expression("phone = :old AND username = :name")
+            // A suspended user must not get a phone whose owner item lacks the suspension.
+            .condition_expression("phone = :old AND username = :name AND attribute_not_exists(suspended_at)")
             .expression_attribute_values(":old", text(user.phone.as_str()))
             .expression_attribute_values(":new", text(phone.as_str()))
             .expression_attribute_values(":name", text(user.username.as_str()));
@@ -263,6 +276,10 @@ impl Store {
         if item_that_failed_in_transaction(&error, 1).is_some() {
             return Err(UndoError::PhoneInUse.into());
         }
+        let profile = item_that_failed_in_transaction(&error, 2);
+        if profile.is_some_and(|profile| profile.contains_key("suspended_at")) {
+            return Err(UndoFailed::Suspended);
+        }
         // Any other failed condition means that the profile changed since it was read.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
@@ -293,7 +310,11 @@ impl Store {
             .table_name(users)
             .set_key(Some(keys::profile(user.id).into()))
             .update_expression("SET phone = :phone REMOVE recovery_phone, recovery_until")
-            .condition_expression("phone = :current AND username = :name AND recovery_phone = :phone")
+            .condition_expression(
+                "phone = :current AND username = :name AND recovery_phone = :phone \
+                 AND attribute_not_exists(suspended_at)",
+            )
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .expression_attribute_values(":current", text(user.phone.as_str()))
             .expression_attribute_values(":phone", text(phone.as_str()))
             .expression_attribute_values(":name", text(user.username.as_str()))

@@ -1,0 +1,32 @@
+use touchline::api::blocks::{BlockUser, BlockedUser};
+use touchline::api::{Invalid, Message};
+use touchline::domain::block::{Block, MAX_BLOCKS};
+use touchline::flows::blocks;
+use touchline::storage::users::Blocked;
+use touchline::{App, Call, Error, Reply};
+
+/// What the response adds if the homeserver does not respond. The next request about blocks writes the list again.
+pub const CHAT_LATER: &str = "Chat is not available at the moment and follows later.";
+
+/// Blocks a user: first in our table, which the lists read, and then in the caller's chat account.
+pub async fn handle(app: App, call: Call<BlockUser>) -> Result<Reply<Message<BlockedUser>>, Error> {
+    let (caller, user) = (call.caller.user, call.path.user);
+    if caller == user {
+        return Err(Invalid::field("user", "You cannot block yourself.").into());
+    }
+    let person = app.store.people(&[user]).await?.remove(&user).ok_or(Error::UserNotFound)?;
+    let at = match app.store.block(caller, user, MAX_BLOCKS, app.clock.now()).await? {
+        Blocked::Since(at) => at,
+        Blocked::LimitReached => return Err(Error::TooManyBlocks { limit: MAX_BLOCKS }),
+    };
+    let mut message = format!("You blocked {}.", person.username.as_str());
+    if let Err(error) = blocks::sync_ignored_users(&app, caller).await {
+        tracing::warn!(%error, "a blocked user is not ignored in chat yet");
+        message = format!("{message} {CHAT_LATER}");
+    }
+    let data = BlockedUser::of(&person, Block { at, user });
+    Ok(Message { message, data }.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+use serde_json::{Value, json};
+use touchline::domain::profile::RenameError;
+use touchline::domain::{User, Username, username};
+use touchline::storage::users::RenameFailed;
+use touchline::{App, Error};
+
+use crate::ModerationError;
+use crate::action::{Action, Beginning};
+use crate::suspend::UserSubject;
+
+/// How many generated usernames are tried. Almost all are free.
+const CANDIDATES: usize = 5;
+
+/// Removes the display name of a user, and replaces the username by a generated one, unless it is locked.
+pub async fn reset_name(app: &App, order: Action<UserSubject>) -> Result<Value, ModerationError> {
+    let user = order.subject.user(app).await?;
+    let begun = match order.begin(app, "reset_name", format!("user {}", user.id)).await? {
+        Beginning::New(begun) => begun,
+        Beginning::Replay(result) => return Ok(result),
+    };
+    let name_removed = app.store.remove_display_name(user.id, app.clock.now()).await?;
+    let username = rename(app, &user).await?;
+    let mut result = json!({
+        "user_id": user.id,
+        "name_removed": name_removed,
+        "username": username.as_ref().unwrap_or(&user.username).as_str(),
+        "username_changed": username.is_some(),
+    });
+    if username.is_none() {
+        let locked =
+            "The username is locked, because the user is known by it in chat. Suspend the user instead.";
+        result["note"] = locked.into();
+    }
+    begun.finish(app, result).await
+}
+
+/// Gives a user a generated username. Returns `None` if the username is locked.
+async fn rename(app: &App, user: &User) -> Result<Option<Username>, ModerationError> {
+    if user.username_locked_at.is_some() || app.chat.has_rooms(&user.username).await? {
+        return Ok(None);
+    }
+    for _ in 0..CANDIDATES {
+        let new = username::random(|below| app.random.below(below));
+        match app.store.rename_user(user, &new).await {
+            Ok(_) => {
+                // The chat account belongs to the former username.
+                if let Err(error) = app.chat.log_out_everywhere(&user.username).await {
+                    tracing::warn!(%error, "the chat devices of a former username are still logged in");
+                }
+                return Ok(Some(new));
+            }
+            Err(RenameFailed::Rejected(RenameError::Taken)) => {}
+            Err(RenameFailed::Rejected(RenameError::Locked)) => return Ok(None),
+            Err(RenameFailed::Store(error)) => return Err(error.into()),
+        }
+    }
+    Err(Error::Broken("no generated username was free").into())
+}
