@@ -2,7 +2,6 @@
 
 use chrono::TimeDelta;
 use touchline::domain::{CallingPrefix, Phone};
-use touchline::ports::clock::Clock as _;
 use touchline_testing::TestApp;
 
 const PHONE: &str = "+447700900123";

@@ -459,7 +459,7 @@ async fn a_network_over_the_limit_gets_the_same_response_for_every_phone() {
         .variable("WRONG_CODES_PER_ADDRESS_PER_HOUR", "2")
         .start()
         .await;
-    let caller = app.start();
+    let caller = app.anonymous();
     caller.requests_code(PHONE).from_address(HOME).await.expect(200);
     let code = app.sns.last_code(PHONE);
     for phone in [PHONE, OTHER_PHONE] {
