@@ -183,7 +183,7 @@ async fn a_country_has_a_cap_per_hour_also_for_known_networks() {
     let response = app.anonymous().requests_code(PHONE).from_address(HOME).await;
     response.expect_error(429, "rate_limited");
     assert_eq!(response.header("retry-after"), Some("3595"));
-    assert_eq!(response.message(), "No codes can be sent to this country now. Try again in 1 hour.");
+    assert_eq!(response.message(), "No codes can be sent to this country now. Try again in 60 minutes.");
     app.anonymous().requests_code("+4915112345678").await.expect(200);
     app.clock.advance(TimeDelta::hours(1));
     app.anonymous().requests_code(PHONE).await.expect(200);
