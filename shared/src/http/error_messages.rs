@@ -326,7 +326,6 @@ pub fn examples() -> Vec<Example> {
     use crate::domain::code::WrongCode;
     use crate::domain::limit::Limited;
     use crate::domain::prediction::PredictionsClosed;
-    use crate::domain::sms_guard::Stopped;
     use crate::ports::sms::SmsFailed;
 
     let phone = Invalid::field("phone", "Include the country code, for example +44 7700 900123.");
@@ -366,8 +365,6 @@ pub fn examples() -> Vec<Example> {
         Error::Rename(RenameError::Taken),
         Error::Rename(RenameError::Locked),
         Error::SmsFailed(SmsFailed(String::new())),
-        Error::SmsStopped(Stopped { retry_after: TimeDelta::minutes(50) }),
-        Error::SmsBudgetReached,
         Error::Chat(ChatError::Forbidden),
         Error::Chat(ChatError::Unavailable(String::new())),
         Error::Chat(ChatError::LoginUnsupported),
