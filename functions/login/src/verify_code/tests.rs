@@ -455,10 +455,8 @@ async fn a_network_can_enter_only_so_many_wrong_codes_of_others_in_an_hour() {
 /// Otherwise a stranger could find out for which phones a code was requested.
 #[tokio::test]
 async fn a_network_over_the_limit_gets_the_same_response_for_every_phone() {
-    let app = TestApp::serving(&[crate::router])
-        .variable("WRONG_CODES_PER_ADDRESS_PER_HOUR", "2")
-        .start()
-        .await;
+    let app =
+        TestApp::serving(&[crate::router]).variable("WRONG_CODES_PER_ADDRESS_PER_HOUR", "2").start().await;
     let caller = app.anonymous();
     caller.requests_code(PHONE).from_address(HOME).await.expect(200);
     let code = app.sns.last_code(PHONE);
@@ -487,8 +485,7 @@ async fn a_code_that_was_stored_without_a_network_can_be_entered_from_every_netw
 
 #[tokio::test]
 async fn all_networks_of_an_ipv6_48_share_a_limit_of_wrong_codes() {
-    let app =
-        TestApp::serving(&[crate::router]).variable("CODES_PER_IPV6_48_PER_HOUR", "3").start().await;
+    let app = TestApp::serving(&[crate::router]).variable("CODES_PER_IPV6_48_PER_HOUR", "3").start().await;
     let caller = app.anonymous();
     caller.requests_code(PHONE).from_address(HOME).await.expect(200);
     let code = app.sns.last_code(PHONE);
