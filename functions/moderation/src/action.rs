@@ -8,7 +8,7 @@ use touchline::domain::audit::AuditEntry;
 use touchline::domain::coins::ReferenceId;
 use touchline::domain::{Reason, digest, limit, text};
 
-use crate::ModerationError;
+use crate::error::ModerationError;
 
 /// An action as an operator orders it.
 #[derive(Debug, Deserialize)]

@@ -8,7 +8,7 @@ use touchline::domain::audit::AuditEntry;
 use touchline::domain::report::{Report, ReportId, ReportStatus};
 use touchline::storage::users::MonthlyPosition;
 
-use crate::ModerationError;
+use crate::error::ModerationError;
 
 /// How many rows a page has by default.
 const DEFAULT_LIMIT: usize = 50;

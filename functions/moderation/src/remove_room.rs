@@ -12,7 +12,8 @@ use touchline::ports::chat::{ChatError, Closed};
 use touchline::storage::Reads;
 
 use crate::action::{Action, Beginning};
-use crate::{LONGEST_REQUEST, ModerationError};
+use crate::error::ModerationError;
+use crate::longest_request::LONGEST_REQUEST;
 
 /// The removal begins no new step during this time before the deadline.
 const RESERVE: TimeDelta = TimeDelta::seconds(60);

@@ -4,8 +4,8 @@ use touchline::App;
 use touchline::domain::report::{ReportId, ReportStatus};
 use touchline::storage::Retry;
 
-use crate::ModerationError;
 use crate::action::{Action, Beginning};
+use crate::error::ModerationError;
 use crate::lists::report_view;
 
 #[derive(Debug, Deserialize)]

@@ -4,8 +4,8 @@ use touchline::domain::{User, Username, username};
 use touchline::storage::users::RenameFailed;
 use touchline::{App, Error};
 
-use crate::ModerationError;
 use crate::action::{Action, Beginning};
+use crate::error::ModerationError;
 use crate::suspend::UserSubject;
 
 /// How many generated usernames are tried. Almost all are free.

@@ -7,7 +7,8 @@ use touchline::storage::users::Which;
 use touchline::storage::{Reads, StoreError};
 
 use crate::action::{Action, Beginning};
-use crate::{LONGEST_REQUEST, ModerationError};
+use crate::error::ModerationError;
+use crate::longest_request::LONGEST_REQUEST;
 
 #[derive(Debug, Deserialize)]
 pub struct UserSubject {

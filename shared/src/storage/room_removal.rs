@@ -12,7 +12,7 @@ use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::number;
 use super::keys;
-use super::store::{Reads, Store};
+use super::store::Store;
 use crate::domain::room::{Room, RoomId};
 
 /// A room that may be removed.
@@ -26,9 +26,9 @@ pub struct AnyRoom {
 }
 
 impl Store {
-    /// Reads a room, even if it is removed. Strongly consistent.
+    /// Reads a room, even if it is removed. Finds new rooms, too.
     pub async fn any_room(&self, id: &RoomId) -> Result<Option<AnyRoom>, StoreError> {
-        self.get(&self.tables.rooms, keys::room(id), Reads::Consistent).await
+        self.find(&self.tables.rooms, keys::room(id)).await
     }
 
     /// Removes a room from all lists. From now on, nobody can join it. Returns false if it is removed already.
