@@ -11,13 +11,13 @@ const UNLIMITED: i64 = 1_000_000_000;
 
 /// Reads the limits of text messages.
 pub(super) fn read(vars: &Variables<'_>, environment: Environment) -> Result<GuardRules, ConfigError> {
+    const COUNTS: &str = "a whole number, then exceptions such as +44=20000, all separated by commas";
     let pays = environment.pays_for_messages();
     let unless_paid = |paid: i64| if pays { paid } else { UNLIMITED };
     let budget = Budget {
         per_day: dollars(vars, "DAILY_SMS_BUDGET_USD", "20")?,
         per_month: dollars(vars, "MONTHLY_SMS_BUDGET_USD", "100")?,
     };
-    const COUNTS: &str = "a whole number, then exceptions such as +44=20000, all separated by commas";
     Ok(GuardRules {
         per_hour: per_prefix(vars, "SMS_PER_PREFIX_PER_HOUR", unless_paid(1_000), whole, COUNTS)?,
         credit: per_prefix(vars, "SMS_CREDIT", unless_paid(0), whole, COUNTS)?,

@@ -138,6 +138,7 @@ pub const NEVER_ACCEPTED: &str = r"\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u1
 
 /// Returns whether [`check`] accepts a character only in some places, or is not described by [`NEVER_ACCEPTED`].
 #[cfg(all(test, feature = "openapi"))]
+#[must_use]
 pub fn depends_on_neighbours(character: char) -> bool {
     matches!(character, ZERO_WIDTH_NON_JOINER | ZERO_WIDTH_JOINER | '\u{FE0E}' | '\u{FE0F}')
         || character >= '\u{10000}'

@@ -45,7 +45,7 @@ impl Field for RoomId {
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
         serde_json::json!({
-            "type": "string", "maxLength": 255, "pattern": r##"^![!"$-9;-~]+:[!"$-~]+$"##,
+            "type": "string", "maxLength": 255, "pattern": r#"^![!"$-9;-~]+:[!"$-~]+$"#,
             "examples": ["!abc:touchline.local"], "description": "The Matrix id of a room.",
         })
     }

@@ -79,15 +79,7 @@ impl From<&Error> for Problem {
             Error::SessionNotFound => {
                 Self::new(C::SessionNotFound, "This session has ended already, or is not yours.")
             }
-            Error::UndoPhoneChange(UndoError::NoChange) => Self::new(
-                C::NoPhoneChange,
-                "No account has moved away from this phone number in the last 72 hours.",
-            )
-            .at_field("phone"),
-            Error::UndoPhoneChange(UndoError::PhoneInUse) => Self::new(
-                C::PhoneInUse,
-                "This phone number has a newer account. Delete that account first, then undo the change.",
-            ),
+            Error::UndoPhoneChange(error) => undo(*error),
             Error::TeamNotFound => Self::new(C::TeamNotFound, "This team does not exist."),
             Error::NotAMember => {
                 Self::new(C::NotAMember, "Only members of this room can do that. Join the room first.")
@@ -158,19 +150,7 @@ impl From<&Error> for Problem {
             Error::DayLimitReached(reached) => day_limit_reached(*reached),
             Error::Verification(error) => verification(*error),
             Error::Rename(error) => rename(*error),
-            Error::SmsStopped(stopped) => Self::new(
-                C::RateLimited,
-                format!("No codes can be sent to this country now. Try again in {}.", in_words(stopped.retry_after)),
-            )
-            .retry_after(stopped.retry_after),
-            Error::SmsBudgetReached => {
-                Self::new(C::SmsUnavailable, "No codes can be sent at the moment. Try again later.")
-                    .retry_after(TimeDelta::hours(1))
-            }
-            Error::SmsFailed(_) => {
-                Self::new(C::SmsUnavailable, "The code could not be sent. Try again in a moment.")
-                    .retry_after(SOON)
-            }
+            Error::SmsStopped(_) | Error::SmsBudgetReached | Error::SmsFailed(_) => not_sent(error),
             Error::Store(StoreError::Busy { .. } | StoreError::Contended { .. }) | Error::OutOfTime => {
                 Self::new(C::Busy, "The service is busy. Try again in a moment.").retry_after(SOON)
             }
@@ -183,6 +163,40 @@ impl From<&Error> for Problem {
 
 fn room_not_found() -> Problem {
     Problem::new(ErrorCode::RoomNotFound, "This chat room does not exist.")
+}
+
+fn undo(error: UndoError) -> Problem {
+    match error {
+        UndoError::NoChange => Problem::new(
+            ErrorCode::NoPhoneChange,
+            "No account has moved away from this phone number in the last 72 hours.",
+        )
+        .at_field("phone"),
+        UndoError::PhoneInUse => Problem::new(
+            ErrorCode::PhoneInUse,
+            "This phone number has a newer account. Delete that account first, then undo the change.",
+        ),
+    }
+}
+
+/// Describes why a message with a code was not sent.
+fn not_sent(error: &Error) -> Problem {
+    match error {
+        Error::SmsStopped(stopped) => Problem::new(
+            ErrorCode::RateLimited,
+            format!(
+                "No codes can be sent to this country now. Try again in {}.",
+                in_words(stopped.retry_after)
+            ),
+        )
+        .retry_after(stopped.retry_after),
+        Error::SmsBudgetReached => {
+            Problem::new(ErrorCode::SmsUnavailable, "No codes can be sent at the moment. Try again later.")
+                .retry_after(TimeDelta::hours(1))
+        }
+        _ => Problem::new(ErrorCode::SmsUnavailable, "The code could not be sent. Try again in a moment.")
+            .retry_after(SOON),
+    }
 }
 
 fn unauthenticated(error: Unauthenticated) -> Problem {

@@ -7,6 +7,7 @@
 //! the latest events, newest first, and `asked` is the id of the latest request.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -74,10 +75,10 @@ fn remember(events: &[EventMark]) -> (String, Vec<(String, AttributeValue)>) {
     let (mut set, mut values) = (String::new(), Vec::new());
     for slot in 1..=REMEMBERED {
         if let Some(event) = new.next() {
-            set.push_str(&format!(", heard{slot} = :heard{slot}"));
+            let _ = write!(set, ", heard{slot} = :heard{slot}");
             values.push((format!(":heard{slot}"), text(&event.text)));
         } else {
-            set.push_str(&format!(", heard{slot} = if_not_exists(heard{}, :none)", slot - events.len()));
+            let _ = write!(set, ", heard{slot} = if_not_exists(heard{}, :none)", slot - events.len());
         }
     }
     if events.len() < REMEMBERED {

@@ -115,7 +115,7 @@ impl Store {
         limit: i64,
         expires_at: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        let counted = self
+        let updated = self
             .client
             .update_item()
             .table_name(&self.tables.sms_logs)
@@ -128,7 +128,7 @@ impl Store {
             .expression_attribute_values(":expires", number(expires_at.timestamp()))
             .send()
             .await;
-        condition_held("UpdateItem", counted)
+        condition_held("UpdateItem", updated)
     }
 
     async fn uncount_sms(&self, key: Key, counter: &str) -> Result<(), StoreError> {

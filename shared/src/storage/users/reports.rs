@@ -37,6 +37,12 @@ pub struct ReportsPage {
     pub next: Option<MonthlyPosition>,
 }
 
+fn report_item(id: &ReportId, report: &Report) -> Result<Item, StoreError> {
+    let mut item = to_item(keys::report(id), report)?;
+    item.insert("expires_at".into(), number(expires(report).timestamp()));
+    Ok(item)
+}
+
 impl Store {
     /// Reads a report, strongly consistent.
     pub async fn report(&self, id: &ReportId) -> Result<Option<Report>, StoreError> {
@@ -66,7 +72,7 @@ impl Store {
     async fn create_report(&self, id: &ReportId, report: &Report) -> Result<Option<SavedReport>, StoreError> {
         let create = Put::builder()
             .table_name(&self.tables.users)
-            .set_item(Some(self.report_item(id, report)?))
+            .set_item(Some(report_item(id, report)?))
             .condition_expression("attribute_not_exists(pk)")
             .build()?;
         let writes = vec![TransactWriteItem::builder().put(create).build(), self.list_report(id, report)?];
@@ -115,7 +121,7 @@ impl Store {
     ) -> Result<Option<SavedReport>, StoreError> {
         let replace = Put::builder()
             .table_name(&self.tables.users)
-            .set_item(Some(self.report_item(id, report)?))
+            .set_item(Some(report_item(id, report)?))
             .condition_expression("#status = :closed AND closed_at = :at")
             .expression_attribute_names("#status", "status")
             .expression_attribute_values(":closed", text(ReportStatus::Closed.as_str()))
@@ -209,12 +215,6 @@ impl Store {
             report.map(|(_, report)| (id, report.clone()))
         };
         Ok(ReportsPage { reports: ids.into_iter().filter_map(found).collect(), next })
-    }
-
-    fn report_item(&self, id: &ReportId, report: &Report) -> Result<Item, StoreError> {
-        let mut item = to_item(keys::report(id), report)?;
-        item.insert("expires_at".into(), number(expires(report).timestamp()));
-        Ok(item)
     }
 
     /// Returns the write that adds a report to the list of its status.
