@@ -237,11 +237,11 @@ impl Page<'_> {
         if self.blocks.is_empty() || !rooms.values().any(is_invited) {
             return Ok(());
         }
-        let invited = rooms.values().filter(|room| is_invited(room));
-        let inviters = self.app.store.inviters(invited, self.user).await?;
+        let invitations = rooms.values().filter(|room| is_invited(room));
+        let senders = self.app.store.inviters(invitations, self.user).await?;
         rooms.retain(|id, room| {
-            let inviter = inviters.get(id).copied().or(room.creator_id);
-            !is_invited(room) || !inviter.is_some_and(|inviter| self.blocks.contains(inviter))
+            let sender = senders.get(id).copied().or(room.creator_id);
+            !is_invited(room) || !sender.is_some_and(|sender| self.blocks.contains(sender))
         });
         Ok(())
     }

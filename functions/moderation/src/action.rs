@@ -15,7 +15,7 @@ use crate::error::ModerationError;
 pub struct Action<S> {
     #[serde(flatten)]
     pub subject: S,
-    /// Who the operator is. Whoever may invoke the function can write anything here; CloudTrail has the AWS identity.
+    /// Who the operator is. Whoever may invoke the function can write anything here; `CloudTrail` has the AWS identity.
     operator: String,
     reason: String,
     /// The idempotency key.

@@ -37,7 +37,7 @@ pub async fn list_reports(app: &App, order: ListReports) -> Result<Value, Modera
     let (after, limit) = (position(order.cursor.as_deref())?, limit(order.limit)?);
     let page = app.store.reports_page(status, after, limit, app.clock.now()).await?;
     let reports: Vec<Value> = page.reports.iter().map(|(id, report)| report_view(id, report)).collect();
-    Ok(json!({ "reports": reports, "cursor": page.next.map(cursor) }))
+    Ok(json!({ "reports": reports, "cursor": page.next.as_ref().map(cursor) }))
 }
 
 /// Lists the audit, newest first.
@@ -45,7 +45,7 @@ pub async fn list_audit(app: &App, order: ListAudit) -> Result<Value, Moderation
     let (after, limit) = (position(order.cursor.as_deref())?, limit(order.limit)?);
     let (entries, next) = app.store.audit_page(after, limit, app.clock.now()).await?;
     let entries: Vec<Value> = entries.into_iter().map(entry_view).collect();
-    Ok(json!({ "entries": entries, "cursor": next.map(cursor) }))
+    Ok(json!({ "entries": entries, "cursor": next.as_ref().map(cursor) }))
 }
 
 pub fn report_view(id: &ReportId, report: &Report) -> Value {
@@ -79,7 +79,7 @@ fn limit(limit: Option<usize>) -> Result<usize, ModerationError> {
     }
 }
 
-fn cursor(position: MonthlyPosition) -> String {
+fn cursor(position: &MonthlyPosition) -> String {
     format!("{}/{}", position.month, position.sk)
 }
 
