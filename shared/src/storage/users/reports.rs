@@ -251,3 +251,9 @@ fn list_key(id: &ReportId, report: &Report) -> Key {
 fn expires(report: &Report) -> DateTime<Utc> {
     report.listed_at() + if report.status == ReportStatus::Open { OPEN_KEPT } else { CLOSED_KEPT }
 }
+
+fn report_item(id: &ReportId, report: &Report) -> Result<Item, StoreError> {
+    let mut item = to_item(keys::report(id), report)?;
+    item.insert("expires_at".into(), number(expires(report).timestamp()));
+    Ok(item)
+}
