@@ -11,6 +11,7 @@ use lambda_runtime::LambdaEvent;
 use serde_json::Value;
 
 use crate::config::Config;
+use crate::error::Error as RequestError;
 use crate::http::Router;
 use crate::{App, telemetry};
 
@@ -56,10 +57,10 @@ pub fn count(app: &App, name: &'static str, count: usize) {
 }
 
 /// Records as a metric that no code was sent because of the limits of text messages. Operators have an alarm for it.
-pub fn count_refusal(app: &App, error: &crate::Error) {
+pub fn count_refusal(app: &App, error: &RequestError) {
     match error {
-        crate::Error::SmsStopped(_) => count(app, "SmsStopped", 1),
-        crate::Error::SmsBudgetReached => count(app, "SmsBudgetReached", 1),
+        RequestError::SmsStopped(_) => count(app, "SmsStopped", 1),
+        RequestError::SmsBudgetReached => count(app, "SmsBudgetReached", 1),
         _ => {}
     }
 }

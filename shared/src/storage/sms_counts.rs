@@ -17,16 +17,9 @@ use super::error::StoreError;
 use super::item::{Item, Key, number};
 use super::keys;
 use super::store::{Reads, Store};
-use super::tallies::read_counters;
+use super::tallies::{read_counters, sms_counts_kept_until};
 use crate::domain::CallingPrefix;
 use crate::domain::sms_guard::{History, SmsCounts, WEEK};
-use crate::domain::time::midnight_after;
-
-/// How long the counters of a prefix are kept after their day.
-const DAYS_KEPT: TimeDelta = TimeDelta::days(9);
-
-/// How long the costs of a month are kept after its first day.
-const MONTH_KEPT: TimeDelta = TimeDelta::days(400);
 
 /// How long an environment uses counters that it has read.
 const MAX_AGE: TimeDelta = TimeDelta::seconds(5);
@@ -40,14 +33,6 @@ const SHARE: i64 = 16;
 /// Which part of all messages of an hour an environment can send without a reservation. The counters fall behind if `tally`
 /// does not run, so they alone do not limit such messages.
 const SHARE_OF_HOUR: i64 = 4;
-
-pub(super) fn kept_until(day: NaiveDate) -> DateTime<Utc> {
-    midnight_after(day) + DAYS_KEPT
-}
-
-pub(super) fn month_kept_until(month: NaiveDate) -> DateTime<Utc> {
-    midnight_after(month) + MONTH_KEPT
-}
 
 /// Returns the first day of the month.
 #[must_use]
@@ -88,7 +73,13 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
         let day = now.date_naive();
-        self.count_sms(keys::sms_counts(prefix, day), &SmsCounts::sent_in(now), limit, kept_until(day)).await
+        self.count_sms(
+            keys::sms_counts(prefix, day),
+            &SmsCounts::sent_in(now),
+            limit,
+            sms_counts_kept_until(day),
+        )
+        .await
     }
 
     /// Rolls back [`Store::reserve_sms`].
@@ -99,7 +90,7 @@ impl Store {
     /// Counts a message to a prefix without entered codes, unless there are `limit` of them on this day.
     pub async fn reserve_sms_trial(&self, limit: i64, now: DateTime<Utc>) -> Result<bool, StoreError> {
         let day = now.date_naive();
-        self.count_sms(keys::sms_trials(day), TRIALS, limit, kept_until(day)).await
+        self.count_sms(keys::sms_trials(day), TRIALS, limit, sms_counts_kept_until(day)).await
     }
 
     /// Rolls back [`Store::reserve_sms_trial`].

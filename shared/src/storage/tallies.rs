@@ -13,17 +13,17 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde::Deserialize;
 
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
-use super::sms_counts;
 use super::store::{Reads, Store, every_item};
 use crate::config::Tables;
 use crate::domain::tally::{Counters, EventCounts, EventTally, RoomCounts, UserStats};
+use crate::domain::time::midnight_after;
 use crate::domain::{CallingPrefix, RoomId, UserId};
 
 /// Identifies a counter item to which [`Store::fold`] adds changes.
@@ -63,8 +63,8 @@ impl Aggregate {
     /// Returns when the counters are no longer needed. `None` if they are kept.
     pub(super) fn expires_at(&self) -> Option<DateTime<Utc>> {
         match self {
-            Self::SmsDay { day, .. } => Some(sms_counts::kept_until(*day)),
-            Self::SmsMonth(month) => Some(sms_counts::month_kept_until(*month)),
+            Self::SmsDay { day, .. } => Some(sms_counts_kept_until(*day)),
+            Self::SmsMonth(month) => Some(midnight_after(*month) + SMS_MONTH_KEPT),
             Self::EventPart { .. } | Self::User(_) | Self::RoomPart { .. } => None,
         }
     }
@@ -86,6 +86,17 @@ impl Aggregate {
         let event = keys::predicted_event(pk).map(|(event, shard)| Self::EventPart { event, shard });
         event.or_else(|| keys::room_of_members(pk).map(|(room, shard)| Self::RoomPart { room, shard }))
     }
+}
+
+/// How long the counters of the messages to a prefix are kept after their day.
+const SMS_DAY_KEPT: TimeDelta = TimeDelta::days(9);
+
+/// How long the costs of a month are kept after its first day.
+const SMS_MONTH_KEPT: TimeDelta = TimeDelta::days(400);
+
+/// Returns when the counters of the messages on a day are no longer needed.
+pub(super) fn sms_counts_kept_until(day: NaiveDate) -> DateTime<Utc> {
+    midnight_after(day) + SMS_DAY_KEPT
 }
 
 fn event_id(event: u32) -> (&'static str, AttributeValue) {
