@@ -21,8 +21,7 @@ pub struct Options {
     #[arg(long = "allow-host", value_name = "NAME", value_parser = host_name)]
     pub allowed_hosts: Vec<String>,
 
-    /// Let web pages of this origin use the API, for example http://localhost:5173. Can be repeated. Sets the
-    /// parameter AllowedOrigins of the template.
+    /// Let web pages of this origin use the API, such as the origin of a development server. Can be repeated.
     #[arg(long = "allow-origin", value_name = "ORIGIN", value_parser = origin)]
     pub allowed_origins: Vec<String>,
 

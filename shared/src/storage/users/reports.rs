@@ -37,12 +37,6 @@ pub struct ReportsPage {
     pub next: Option<MonthlyPosition>,
 }
 
-fn report_item(id: &ReportId, report: &Report) -> Result<Item, StoreError> {
-    let mut item = to_item(keys::report(id), report)?;
-    item.insert("expires_at".into(), number(expires(report).timestamp()));
-    Ok(item)
-}
-
 impl Store {
     /// Reads a report, strongly consistent.
     pub async fn report(&self, id: &ReportId) -> Result<Option<Report>, StoreError> {
