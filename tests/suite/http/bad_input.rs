@@ -113,6 +113,8 @@ async fn bodies_that_are_not_objects_are_422() {
 fn well_formed_has_a_body_for_every_endpoint_that_takes_fields() {
     let without_fields = [
         "/api/auth/sessions/{session}/revoke",
+        "/api/auth/users/{user}/block",
+        "/api/auth/users/{user}/unblock",
         "/api/auth/daily-coins",
         "/api/auth/chat/credentials",
         "/api/auth/chat-rooms/{matrixRoomId}/join",
