@@ -9,6 +9,9 @@ use crate::domain::sms_guard::{Budget, GuardRules};
 /// Where messages cost nothing, each prefix is assumed to have so many entered codes, and can get so many messages.
 const UNLIMITED: i64 = 1_000_000_000;
 
+/// What a setting of counts can be.
+const COUNTS: &str = "a whole number, then exceptions such as +44=20000, all separated by commas";
+
 /// Reads the limits of text messages.
 pub(super) fn read(vars: &Variables<'_>, environment: Environment) -> Result<GuardRules, ConfigError> {
     const COUNTS: &str = "a whole number, then exceptions such as +44=20000, all separated by commas";
