@@ -14,7 +14,6 @@ const COUNTS: &str = "a whole number, then exceptions such as +44=20000, all sep
 
 /// Reads the limits of text messages.
 pub(super) fn read(vars: &Variables<'_>, environment: Environment) -> Result<GuardRules, ConfigError> {
-    const COUNTS: &str = "a whole number, then exceptions such as +44=20000, all separated by commas";
     let pays = environment.pays_for_messages();
     let unless_paid = |paid: i64| if pays { paid } else { UNLIMITED };
     let budget = Budget {
