@@ -34,10 +34,6 @@ fn keys_of(name: &Username) -> impl Iterator<Item = Key> {
 impl Store {
     /// Returns whether a user has a username, or one that looks like it. Eventually consistent.
     pub async fn is_username_taken(&self, name: &Username) -> Result<bool, StoreError> {
-        if keys::username_lookalikes(name).is_none() {
-            let key = keys::username_owner(name);
-            return Ok(self.get_item(&self.tables.users, key, Reads::Eventual).await?.is_some());
-        }
         let keys = keys_of(name).map(Item::from).collect();
         let found = self.batch_get(&self.tables.users, keys, Reads::Eventual).await?;
         Ok(!found.is_empty())
