@@ -38,7 +38,7 @@ async fn malformed_oversized_and_non_json_bodies_fail_at_every_endpoint() {
 }
 
 /// Returns a well-formed body for each endpoint that takes fields.
-fn well_formed() -> [(&'static str, Value); 17] {
+fn well_formed() -> [(&'static str, Value); 18] {
     let phone = "+447700900123";
     [
         ("/api/code/request", json!({ "phone": phone })),
@@ -62,6 +62,10 @@ fn well_formed() -> [(&'static str, Value); 17] {
             json!({ "name": "Corner", "topic": "t", "event_id": 1, "is_private": false }),
         ),
         ("/api/auth/chat-rooms/{matrixRoomId}/invite", json!({ "username": "alice" })),
+        (
+            "/api/auth/reports",
+            json!({ "user_id": 1, "reason": "spam", "text": "The same link in every room." }),
+        ),
         ("/api/auth/coins/deduct", json!({ "amount": 1, "reason": "other", "reference_id": "r" })),
         (
             "/api/auth/predictions",
@@ -78,15 +82,15 @@ async fn each_invalid_field_is_422_and_the_response_names_it() {
     let before = alice.views_profile().await.expect(200);
     for (path, body) in well_formed() {
         for field in body.as_object().unwrap().keys() {
-            let mut values = vec![json!({}), json!("a\u{0}"), json!("x".repeat(1_000)), json!(7.5)];
-            // An empty topic is valid.
-            if field != "topic" {
+            let mut values = vec![json!({}), json!("a\u{0}"), json!("x".repeat(1_001)), json!(7.5)];
+            // An empty topic and an empty text of a report are valid.
+            if field != "topic" && field != "text" {
                 values.push(json!(""));
             }
             if field != "team_ids" {
                 values.push(json!([]));
             }
-            if !["team_id", "event_id", "confidence", "amount"].contains(&field.as_str()) {
+            if !["team_id", "event_id", "confidence", "amount", "user_id"].contains(&field.as_str()) {
                 values.push(json!(7));
             }
             for value in values {

@@ -17,6 +17,7 @@ use crate::domain::catalog::{ListPosition, ShownStatus};
 use crate::domain::coins::{Amount, ReferenceId};
 use crate::domain::invisible;
 use crate::domain::prediction::{Confidence, Stamp};
+use crate::domain::report::{MessageId, ReportReason, ReportText};
 use crate::domain::room::{RoomName, Topic};
 use crate::domain::sms::{LogPosition, SmsStatus};
 use crate::domain::username::UsernameBase;
@@ -171,6 +172,13 @@ fn the_search_text_schema_and_parser_accept_the_same_texts() {
 #[test]
 fn the_reference_id_schema_and_parser_accept_the_same_texts() {
     schema_and_parser_agree::<ReferenceId>();
+}
+
+#[test]
+fn the_schemas_and_parsers_of_a_report_accept_the_same_texts() {
+    schema_and_parser_agree::<RoomId>();
+    schema_and_parser_agree::<MessageId>();
+    schema_and_parser_agree::<ReportText>();
 }
 
 /// This test reads the texts from a body. In a query, the parser also accepts a space instead of the plus.
@@ -331,6 +339,7 @@ fn parsers_accept_the_words_that_their_schema_lists_and_no_similar_words() {
         }
     }
     check::<Pick>();
+    check::<ReportReason>();
     check::<SmsStatus>();
     check::<ShownStatus>();
 }
@@ -346,6 +355,9 @@ fn every_pattern_of_an_input_is_compared_with_its_parser() {
         Topic::schema(),
         SearchText::schema(),
         ReferenceId::schema(),
+        RoomId::schema(),
+        MessageId::schema(),
+        ReportText::schema(),
         Phone::schema(),
         UsernameBase::schema(),
         Cursor::<AfterMember>::schema(),
