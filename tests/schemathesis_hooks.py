@@ -16,10 +16,12 @@ phone_numbers = itertools.count(rng.randrange(10_000_000))
 # Maps the token of each login to the room that the login created. There can be several logins, because Schemathesis
 # logs in again after some 401 responses.
 rooms_by_token = {}
+# The phone number of each login, by its token.
+phones_by_token = {}
 
 
-def log_in():
-    phone = f"+4479{next(phone_numbers):08}"
+def log_in(phone=None):
+    phone = phone or f"+4479{next(phone_numbers):08}"
     requests.post(f"{URL}/api/code/request", json={"phone": phone}, timeout=TIMEOUT).raise_for_status()
     log = requests.get(f"{URL}/api/logs/sms", params={"phone": phone}, timeout=TIMEOUT).json()
     login = {"phone": phone, "code": log["data"][0]["code"]}
@@ -32,6 +34,7 @@ class UserAuth:
     def get(self, case, context):
         login = log_in()
         token, user = login["token"], login["user"]["id"]
+        phones_by_token[token] = login["user"]["phone"]
         grant = {"user_id": user, "amount": 1_000_000, "reason": "Test balance", "reference_id": "start"}
         treasury = f"{URL}/2015-03-31/functions/treasury/invocations"
         requests.post(treasury, json={"grant": grant}, timeout=TIMEOUT).raise_for_status()
@@ -87,8 +90,12 @@ def before_call(context, case, kwargs):
             case.body = {"amount": 1, "reason": "gift"}
         if case.operation.path.endswith("/reports"):
             case.body = {"user_id": guest["user"]["id"], "reason": "spam"}
+        token = (case.headers or {}).get("Authorization", "").removeprefix("Bearer ")
+        # Once for each login, because a phone gets few codes.
+        if case.operation.path.endswith("/revoke") and token in phones_by_token:
+            session = log_in(phones_by_token.pop(token))["matrix_credentials"]["device_id"]
+            case.path_parameters["session"] = session
         if case.operation.path.endswith("/invite"):
-            token = (case.headers or {}).get("Authorization", "").removeprefix("Bearer ")
             case.path_parameters["matrixRoomId"] = rooms_by_token.get(token, match["chat_room_id"])
             case.body = {"username": guest["user"]["username"]}
 
