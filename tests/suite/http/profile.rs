@@ -1,7 +1,7 @@
 use serde_json::json;
-use touchline_testing::Api as _;
+use touchline_testing::{Api as _, User};
 
-use crate::target::{HttpApi, unique_name, unique_phone};
+use crate::target::{HttpApi, eventually, unique_name, unique_phone};
 
 #[tokio::test]
 async fn the_profile_shows_the_updated_fields() {
@@ -40,6 +40,25 @@ async fn a_phone_is_verified_by_the_latest_code_sent_to_it() {
     let verified = alice.verifies_phone(&new, &second).await.expect_data(200);
     assert_eq!(verified, json!({ "verified": true, "phone": new }));
     assert_eq!(alice.views_profile().await.expect_data(200)["phone"], new.as_str());
+}
+
+#[tokio::test]
+async fn a_change_of_phone_ends_other_sessions_and_can_be_undone() {
+    let app = HttpApi::under_test();
+    let alice = app.user("alice").await;
+    let other = app.sign_in(&alice.phone).await;
+    let new = unique_phone();
+    alice.initiates_verification(&new).await.expect(200);
+    alice.verifies_phone(&new, &app.last_code(&new).await).await.expect(200);
+    eventually(async || other.views_profile().await.status, |status| *status == 401).await;
+    alice.views_profile().await.expect(200);
+
+    let code = app.anonymous().receives_code(&alice.phone).await;
+    let login = app.anonymous().undoes_phone_change(&alice.phone, &code).await.expect_data(200);
+    let owner = User::from_login(&app, &login);
+    assert_eq!((owner.id, owner.phone.as_str()), (alice.id, alice.phone.as_str()));
+    eventually(async || alice.views_profile().await.status, |status| *status == 401).await;
+    owner.views_profile().await.expect(200);
 }
 
 #[tokio::test]

@@ -7,6 +7,12 @@ use touchline_stack::{TEMPLATE, Template, yaml};
 use super::variable;
 use crate::policy::allowed;
 
+/// The calls that a function makes only while another system is down. The HTTP suite runs with all systems up.
+const DURING_OUTAGES: [(&str, &str); 1] = [
+    // Stores that a chat device must be removed when the homeserver is back.
+    ("ErasureFunction", "dynamodb:PutItem UsersTable"),
+];
+
 /// The local stack records the calls of each function while the HTTP suite runs.
 #[test]
 #[ignore = "needs the recorded calls of the HTTP suite: run tests/real-components"]
@@ -40,6 +46,7 @@ fn roles_allow_exactly_the_calls_that_functions_make() {
         wrong.extend(
             allowed
                 .difference(&made)
+                .filter(|call| !DURING_OUTAGES.contains(&(id.as_str(), call.as_str())))
                 .map(|call| format!("the role of {id} allows {call}, which is never called")),
         );
     }
