@@ -14,7 +14,7 @@ use touchline::storage::directory::RoomChange;
 use touchline::storage::predictions::NewPrediction;
 use touchline::storage::tallies::VersionedStats;
 use touchline_local::HTTP_FUNCTIONS;
-use touchline_testing::{Response, TestApp, User, event_mark};
+use touchline_testing::{Response, TestApp, User};
 
 use crate::contract::root;
 
@@ -256,8 +256,7 @@ async fn predictions(app: &TestApp, alice: &User, all: &mut Measurements) {
             };
             app.store.predict(&new).await.unwrap();
         }
-        let join = (Membership::Join, app.clock.now());
-        app.store.apply_homeserver_membership(&room, user, join, &[event_mark()]).await.unwrap();
+        app.store.apply_homeserver_membership(&room, user, Membership::Join, app.clock.now()).await.unwrap();
     }
     let tables = &app.config.tables;
     for table in [&tables.predictions, &tables.predictions, &tables.rooms, &tables.rooms, &tables.rooms] {

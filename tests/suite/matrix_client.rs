@@ -1,6 +1,7 @@
 //! A user's Matrix client. If there is no real homeserver, the client itself pushes the Matrix events to our
 //! API.
 
+use chrono::TimeDelta;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use touchline::ports::clock::{Clock as _, SystemClock};
@@ -67,7 +68,9 @@ impl MatrixClient<'_> {
         let event = json!({
             "type": kind, "room_id": room, "sender": self.0.chat_id(), "state_key": self.0.chat_id(),
             "content": content,
-            "event_id": unique_name(), "origin_server_ts": SystemClock.now().timestamp_millis(),
+            // This time is after every request of the test so far. The API ignores a membership event that is
+            // older than the last change of the membership.
+            "origin_server_ts": (SystemClock.now() + TimeDelta::seconds(2)).timestamp_millis(),
         });
         self.0.api().homeserver().pushes(&unique_name(), [event]).await.expect(200);
     }

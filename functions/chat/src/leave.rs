@@ -41,7 +41,6 @@ mod tests {
     use touchline::domain::UserId;
     use touchline::domain::room::{Membership, RoomId};
     use touchline::storage::keys::{self, Key};
-    use touchline_testing::event_mark;
 
     use crate::testing::{app, listed, process_changes};
 
@@ -92,10 +91,7 @@ mod tests {
             (Membership::Join, None),
         ] {
             let at = app.clock.now();
-            app.store
-                .apply_homeserver_membership(&room, UserId(3), (membership, at), &[event_mark()])
-                .await
-                .unwrap();
+            app.store.apply_homeserver_membership(&room, UserId(3), membership, at).await.unwrap();
             assert_eq!(expires_at(3).await, expires, "{membership:?}");
         }
     }

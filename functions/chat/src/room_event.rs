@@ -9,9 +9,7 @@ use touchline::domain::room::{Membership, RoomId};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoomEvent {
     pub room: RoomId,
-    pub id: String,
-    /// The time that the sender's server set. `None` if it is not a time.
-    pub at: Option<DateTime<Utc>>,
+    pub at: DateTime<Utc>,
     /// Whether the sender is a user of our server, so that our homeserver set the time.
     pub is_ours: bool,
     pub kind: RoomEventKind,
@@ -31,8 +29,7 @@ pub enum RoomEventKind {
 #[must_use]
 pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
     let room = RoomId::parse(event["room_id"].as_str()?)?;
-    // Another server can send any number. It must not keep its event from taking effect.
-    let at = event["origin_server_ts"].as_i64().and_then(DateTime::from_timestamp_millis);
+    let at = DateTime::from_timestamp_millis(event["origin_server_ts"].as_i64()?)?;
     let sender = event["sender"].as_str().and_then(|sender| sender.split_once(':'));
     let is_ours = sender.is_some_and(|(_, of)| of == server);
     let kind = match event["type"].as_str()? {
@@ -50,18 +47,7 @@ pub fn read(event: &Value, server: &str) -> Option<RoomEvent> {
         }
         _ => return None,
     };
-    Some(RoomEvent { room, id: id(event), at, is_ours, kind })
-}
-
-/// Returns the id of an event. Every homeserver sends one. Without an id, the parts that do not change between deliveries
-/// identify the event.
-fn id(event: &Value) -> String {
-    match event["event_id"].as_str() {
-        Some(id) => id.to_owned(),
-        None => ["room_id", "type", "sender", "state_key", "content", "origin_server_ts"]
-            .map(|field| event[field].to_string())
-            .concat(),
-    }
+    Some(RoomEvent { room, at, is_ours, kind })
 }
 
 /// Returns the username in a Matrix user id, or `None` for users of other servers and for invalid usernames. In Matrix,
@@ -142,16 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn an_event_takes_effect_without_a_valid_time() {
-        for time in [json!("now"), json!(i64::MAX), json!(null), json!(9_007_199_254_740_991_i64)] {
-            let found = read(&event("m.room.message", &json!({ "origin_server_ts": time })), "hs").unwrap();
-            assert_eq!(found.at, None, "{time}");
-        }
-    }
-
-    #[test]
     fn malformed_events_are_ignored() {
-        for more in [json!({ "room_id": "a" }), json!({ "room_id": 7 }), json!({ "sender": null })] {
+        for more in [
+            json!({ "room_id": "a" }),
+            json!({ "room_id": 7 }),
+            json!({ "origin_server_ts": "now" }),
+            json!({ "origin_server_ts": i64::MAX }),
+            json!({ "sender": null }),
+        ] {
             assert_eq!(read(&event("m.room.message", &more), "hs"), None, "{more}");
         }
         for event in [json!(null), json!([]), json!("x"), json!({})] {

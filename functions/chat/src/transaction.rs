@@ -7,7 +7,7 @@ use touchline::api::homeserver::{Empty, Transaction};
 use touchline::domain::room::{Day, Membership, Room, RoomId};
 use touchline::domain::{UserId, Username, digest};
 use touchline::flows::rooms;
-use touchline::storage::members::{CLOCK_SKEW, EventMark};
+use touchline::storage::members::CLOCK_SKEW;
 use touchline::storage::{Reads, StoreError, keys};
 use touchline::{App, Call, Error, Reply};
 
@@ -32,6 +32,12 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
     let server = &app.config.chat.server;
     let now = app.clock.now();
     let events = events.iter().filter_map(|event| room_event::read(event, server));
+    // Replace a time in the future. Our homeserver's clock may be ahead of ours, and its times order the membership
+    // changes of a user, so they stay as they are. Other servers can send any time.
+    let events = events.map(|event| {
+        let latest = if event.is_ours { now + CLOCK_SKEW } else { now };
+        RoomEvent { at: event.at.min(latest), ..event }
+    });
     NetChanges::of(events, now).store(&app).await?;
     app.store.save_processed_push(&id, &content, now).await?;
     Ok(Empty {}.into())
@@ -48,44 +54,33 @@ struct NetChanges {
 }
 
 /// The last change of a membership.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Change {
     to: Membership,
     at: DateTime<Utc>,
-    /// The events of the transaction that changed the membership.
-    events: Vec<EventMark>,
-    /// How many of these events there are up to the last one that ended the membership. 0 if none did.
-    until_left: usize,
+    /// Whether this or an earlier event of the transaction ended the membership.
+    has_left: bool,
 }
 
 impl NetChanges {
     fn of(events: impl Iterator<Item = RoomEvent>, now: DateTime<Utc>) -> Self {
         let mut changes = Self::default();
-        for RoomEvent { room, id, at, is_ours, kind } in events {
+        for RoomEvent { room, at, kind, .. } in events {
             match kind {
                 // The events of a room arrive in order, so the last membership event of a user counts.
                 RoomEventKind::Membership(user, to) => {
                     let key = (room, user);
+                    let before = changes.memberships.get(&key);
                     // Matrix rejects invitations of members, so an invitation after a join is an old event. Ignore it.
-                    let has_joined =
-                        changes.memberships.get(&key).is_some_and(|before| before.to == Membership::Join);
-                    if to == Membership::Invite && has_joined {
+                    if to == Membership::Invite && before.is_some_and(|before| before.to == Membership::Join)
+                    {
                         continue;
                     }
-                    let before = changes.memberships.remove(&key);
-                    let time = at.filter(|_| is_ours);
-                    let (mut events, mut until_left) =
-                        before.map_or_else(Default::default, |before| (before.events, before.until_left));
-                    events.push(EventMark::new(&id, time));
-                    if to == Membership::Leave {
-                        until_left = events.len();
-                    }
-                    // Other servers can send any time. Our homeserver's clock may be ahead of ours.
-                    let at = time.map_or(now, |time| time.min(now + CLOCK_SKEW));
-                    changes.memberships.insert(key, Change { to, at, events, until_left });
+                    let has_left = to == Membership::Leave || before.is_some_and(|before| before.has_left);
+                    changes.memberships.insert(key, Change { to, at, has_left });
                 }
                 RoomEventKind::Message(sender) => {
-                    let at = at.map_or(now, |at| at.min(now));
+                    let at = at.min(now);
                     if let Some(sender) = sender {
                         let last = changes.last_sent.entry((room.clone(), sender)).or_insert(at);
                         *last = at.max(*last);
@@ -110,7 +105,7 @@ impl NetChanges {
         let mut memberships = Vec::new();
         for ((id, name), change) in &self.memberships {
             if let (Some(room), Some(user)) = (room(id), users.get(name)) {
-                memberships.push(set_membership(app, room, *user, change));
+                memberships.push(set_membership(app, room, *user, *change));
             }
         }
         run_all(memberships).await?;
@@ -137,18 +132,22 @@ async fn run_all<F: Future<Output = Result<(), StoreError>>>(writes: Vec<F>) -> 
     stream::iter(writes).buffer_unordered(CONCURRENT_WRITES).try_collect().await
 }
 
-async fn set_membership(app: &App, room: &Room, user: UserId, change: &Change) -> Result<(), StoreError> {
-    let Change { to, at, ref events, until_left } = *change;
+async fn set_membership(
+    app: &App,
+    room: &Room,
+    user: UserId,
+    Change { to, at, has_left }: Change,
+) -> Result<(), StoreError> {
     // Lock the username first: the homeserver knows members and invited users by it.
     if to != Membership::Leave
         && let Some(user) = app.store.find_user(user).await?
     {
         rooms::lock_username(app, &user).await?;
     }
-    // An invitation replaces a joined membership only after the events that ended the membership.
-    let (ended, events) = events.split_at(if to == Membership::Invite { until_left } else { 0 });
-    app.store.apply_homeserver_membership(room, user, (Membership::Leave, at), ended).await?;
-    app.store.apply_homeserver_membership(room, user, (to, at), events).await
+    if to == Membership::Invite && has_left {
+        app.store.apply_homeserver_membership(room, user, Membership::Leave, at).await?;
+    }
+    app.store.apply_homeserver_membership(room, user, to, at).await
 }
 
 async fn users(app: &App, names: &[Username]) -> Result<HashMap<Username, UserId>, StoreError> {

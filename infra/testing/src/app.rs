@@ -25,7 +25,7 @@ use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
 
 use crate::chat::NoChat;
 use crate::persona::{Persona, SignIn, User};
-use crate::{Api, Faults, Function, RawRequest, Response, SeededRandom, SnsStandIn, TestClock, event_mark};
+use crate::{Api, Faults, Function, RawRequest, Response, SeededRandom, SnsStandIn, TestClock};
 
 /// The token that the homeserver sends to a [`TestApp`].
 pub const HS_TOKEN: &str = "hs-token-of-the-tests";
@@ -206,10 +206,7 @@ impl TestApp {
                 removed_at: None,
             };
             self.store.put_room(&room).await.expect("the room is stored");
-            let stored = self
-                .store
-                .apply_homeserver_membership(&room, UserId(user), (membership, now), &[event_mark()])
-                .await;
+            let stored = self.store.apply_homeserver_membership(&room, UserId(user), membership, now).await;
             stored.expect("the membership is stored");
             rooms.push(room);
         }

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
@@ -9,13 +8,6 @@ use axum::http::{Method, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use touchline::storage::members::EventMark;
-
-/// Returns the mark of a new event of the homeserver.
-pub fn event_mark() -> EventMark {
-    static EVENTS: AtomicU64 = AtomicU64::new(0);
-    EventMark::new(&EVENTS.fetch_add(1, Ordering::Relaxed).to_string(), None)
-}
 
 /// A fake homeserver with the endpoints for the rooms of matches and for devices: create a room, find a room by its alias,
 /// read and set a room's name, log in and out. It also stores the account data of users. Set `CHAT_HOMESERVER_URL` and

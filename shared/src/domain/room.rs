@@ -244,9 +244,9 @@ pub struct Member {
     /// The id of the last request of our API that changed the membership.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// The last homeserver event that changed the membership.
-    #[serde(default, rename = "heard1", skip_serializing_if = "Option::is_none")]
-    pub heard: Option<String>,
+    /// The time of the last homeserver event that changed the membership, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<i64>,
 }
 
 impl Member {

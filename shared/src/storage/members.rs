@@ -3,11 +3,10 @@
 //! A membership also holds copies of the member's primary team, statistics, and pick for the room's match. From
 //! these copies, the members of a room are counted and ranked.
 //!
-//! A membership changes through homeserver events and through requests to our API. The attributes `heard1` to `heard4` are
-//! the latest events, newest first, and `asked` is the id of the latest request.
+//! A membership changes through homeserver events and through requests to our API. The attribute `told` is the
+//! time of the latest event, in milliseconds since 1970, and `asked` the id of the latest request.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -26,7 +25,7 @@ use super::store::{Reads, Store};
 use super::tallies::VersionedStats;
 use crate::domain::room::{Day, Member, Membership, Room, RoomId};
 use crate::domain::tally::UserStats;
-use crate::domain::{Prediction, UserId, digest, limit};
+use crate::domain::{Prediction, UserId, limit};
 
 /// The index of memberships by user and room.
 const BY_USER: &str = "by_user";
@@ -39,53 +38,12 @@ const BY_STANDING: &str = "by_standing";
 /// join through our API, `entry` is the id of the join request.
 const ELSEWHERE: &str = "elsewhere";
 
-/// How many events a membership remembers, so that a redelivered event does not change it again.
-const REMEMBERED: usize = 4;
-
 /// The maximum difference that we assume between the homeserver's clock and ours.
 pub const CLOCK_SKEW: TimeDelta = TimeDelta::seconds(5);
 
 /// How long a membership is stored after it has ended. While it is stored, older events of the homeserver do not change
 /// it. Without this limit, users who join and leave rooms would add rows forever.
 const ENDED_KEPT: TimeDelta = TimeDelta::days(30);
-
-/// Identifies an event of the homeserver among the events that a membership remembers.
-///
-/// The homeserver sends events in the order of its stream, so each new event takes effect, whatever its time says. The time
-/// serves only to recognise an event that was redelivered so late that the membership has forgotten it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventMark {
-    text: String,
-    has_time: bool,
-}
-
-impl EventMark {
-    /// `at` is the time of the event if our homeserver set it. Other servers can send any time, so their events have none.
-    #[must_use]
-    pub fn new(event_id: &str, at: Option<DateTime<Utc>>) -> Self {
-        let millis = at.map_or(0, |at| at.timestamp_millis().clamp(0, 9_999_999_999_999));
-        Self { text: format!("{millis:013}{}", &digest(&[event_id])[..8]), has_time: at.is_some() }
-    }
-}
-
-/// Returns the assignments that make a membership remember `events`, oldest first, and the values for them. The membership
-/// forgets its oldest events.
-fn remember(events: &[EventMark]) -> (String, Vec<(String, AttributeValue)>) {
-    let mut new = events.iter().rev();
-    let (mut set, mut values) = (String::new(), Vec::new());
-    for slot in 1..=REMEMBERED {
-        if let Some(event) = new.next() {
-            let _ = write!(set, ", heard{slot} = :heard{slot}");
-            values.push((format!(":heard{slot}"), text(&event.text)));
-        } else {
-            let _ = write!(set, ", heard{slot} = if_not_exists(heard{}, :none)", slot - events.len());
-        }
-    }
-    if events.len() < REMEMBERED {
-        values.push((":none".into(), text("")));
-    }
-    (set, values)
-}
 
 /// A request of our API to change a membership.
 ///
@@ -128,21 +86,22 @@ impl<'a> MembershipRequest<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Version {
     asked: Option<String>,
-    heard: Option<String>,
+    told: Option<i64>,
 }
 
 impl Version {
     fn of(member: &Member) -> Self {
-        Self { asked: member.asked.clone(), heard: member.heard.clone() }
+        Self { asked: member.asked.clone(), told: member.told }
     }
 
     /// Adds the condition that the stored membership has this version.
     fn in_condition(&self, mut update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
         let mut condition = Vec::new();
-        for (name, value) in [("asked", &self.asked), ("heard1", &self.heard)] {
+        let asked = self.asked.as_ref().map(text);
+        for (name, value) in [("asked", asked), ("told", self.told.map(number))] {
             if let Some(value) = value {
                 condition.push(format!("{name} = :{name}_before"));
-                update = update.expression_attribute_values(format!(":{name}_before"), text(value));
+                update = update.expression_attribute_values(format!(":{name}_before"), value);
             } else {
                 condition.push(format!("attribute_not_exists({name})"));
             }
@@ -277,19 +236,19 @@ impl Store {
     /// Makes a request the cause of a stored join that an event reported. Only one request can claim a join. Returns
     /// false if the join is older than the request, or another request claimed it.
     async fn claim_join(&self, request: &MembershipRequest<'_>, found: &Item) -> Result<bool, StoreError> {
-        let Some(heard) = found.get("heard1").filter(|_| has_text(found, "entry", ELSEWHERE)) else {
+        let Some(told) = found.get("told").filter(|_| has_text(found, "entry", ELSEWHERE)) else {
             return Ok(false);
         };
         let claimed = self
             .member_update(keys::member(&request.room.room_id, request.room.shards, request.user))
             .update_expression("SET entry = :request, since = :began, seen = :day, asked = :request")
             .condition_expression(
-                "heard1 = :heard AND (entry = :request OR (entry = :elsewhere AND since >= :earliest))",
+                "told = :told AND (entry = :request OR (entry = :elsewhere AND since >= :earliest))",
             )
             .expression_attribute_values(":request", text(&request.id))
             .expression_attribute_values(":began", number(request.began.timestamp_millis()))
             .expression_attribute_values(":day", number(Day::of(request.began).0))
-            .expression_attribute_values(":heard", heard.clone())
+            .expression_attribute_values(":told", told.clone())
             .expression_attribute_values(":earliest", number((request.began - CLOCK_SKEW).timestamp_millis()))
             .expression_attribute_values(":elsewhere", text(ELSEWHERE))
             .send()
@@ -316,7 +275,7 @@ impl Store {
         to: Membership,
     ) -> Result<Option<Item>, StoreError> {
         let before = request.before.map(|member| (member.membership, Version::of(member)));
-        let heard = before.as_ref().and_then(|(_, version)| version.heard.clone());
+        let told = before.as_ref().and_then(|(_, version)| version.told);
         let (mut from, mut version) = before.unzip();
         let mut retry = Retry::immediate("a membership", 5);
         let mut found = None;
@@ -330,7 +289,7 @@ impl Store {
             }
             // An event has changed the membership since. A user who joins may still be invited: then the event is the
             // invitation's, from before the join.
-            if member.heard != heard && (to, member.membership) != (Membership::Join, Membership::Invite) {
+            if member.told != told && (to, member.membership) != (Membership::Join, Membership::Invite) {
                 return Ok(found);
             }
             // Only requests have changed the membership. Apply this one after them.
@@ -376,46 +335,36 @@ impl Store {
         }
     }
 
-    /// Applies events of the homeserver that change a membership to `to`, unless the last of them was applied before. `events`
-    /// are in the order of the homeserver. An invitation does not replace a joined membership, because Matrix rejects
-    /// invitations of members.
-    ///
-    /// The homeserver sends the next event only after we have accepted the earlier ones. So an event that arrives later is
-    /// newer, or it is a redelivery. A redelivery is among the remembered events, or it is older than all of them.
+    /// Applies a membership event of the homeserver, unless a newer event was applied. An invitation does not replace a joined
+    /// membership, because Matrix rejects invitations of members.
     pub async fn apply_homeserver_membership(
         &self,
         room: &Room,
         user: UserId,
-        (to, at): (Membership, DateTime<Utc>),
-        events: &[EventMark],
+        to: Membership,
+        at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let events = &events[events.len().saturating_sub(REMEMBERED)..];
-        let Some(last) = events.last() else { return Ok(()) };
-        let (remembered, values) = remember(events);
-        let mut condition = "NOT (:heard1 IN (heard1, heard2, heard3, heard4))".to_owned();
-        if last.has_time {
-            condition.push_str(" AND (attribute_not_exists(heard4) OR heard4 < :heard1)");
-        }
+        let mut condition = "(attribute_not_exists(told) OR told <= :told)".to_owned();
         let mut update = if to == Membership::Join {
             // If the user joined through our API, `entry` and `since` keep the id and the time of the join
             // request.
-            let more =
-                ", entry = if_not_exists(entry, :elsewhere), since = if_not_exists(since, :at), seen = :day";
-            self.membership_update(room, user, (to, at), &format!("{remembered}{more}"))
+            let more = ", told = :told, entry = if_not_exists(entry, :elsewhere), \
+                        since = if_not_exists(since, :told), seen = :day";
+            self.membership_update(room, user, (to, at), more)
                 .expression_attribute_values(":elsewhere", text(ELSEWHERE))
-                .expression_attribute_values(":at", number(at.timestamp_millis()))
                 .expression_attribute_values(":day", number(Day::of(at).0))
         } else {
-            self.membership_update(room, user, (to, at), &remembered)
+            self.membership_update(room, user, (to, at), ", told = :told")
         };
-        for (name, value) in values {
-            update = update.expression_attribute_values(name, value);
-        }
         if to == Membership::Invite {
             condition.push_str(" AND (attribute_not_exists(membership) OR membership <> :join)");
             update = update.expression_attribute_values(":join", text(Membership::Join.as_str()));
         }
-        let applied = update.condition_expression(condition).send().await;
+        let applied = update
+            .condition_expression(condition)
+            .expression_attribute_values(":told", number(at.timestamp_millis()))
+            .send()
+            .await;
         condition_held("UpdateItem", applied).map(|_| ())
     }
 

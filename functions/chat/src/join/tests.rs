@@ -4,7 +4,7 @@ use touchline::domain::UserId;
 use touchline::domain::room::{Member, Membership, Room, RoomId};
 use touchline::storage::Reads;
 use touchline::storage::members::{Joined, MembershipRequest};
-use touchline_testing::{Fault, TestApp, concurrently, event_mark};
+use touchline_testing::{Fault, TestApp, concurrently};
 
 use crate::testing::{app, builder, listed, membership_event, names, process_changes};
 
@@ -127,11 +127,7 @@ impl Pending {
     /// Applies an event of the homeserver, whose clock is behind ours.
     async fn event(&self, to: Membership, seconds: i64) {
         let at = self.app.clock.now() + TimeDelta::seconds(seconds - 5);
-        self.app
-            .store
-            .apply_homeserver_membership(&self.room, self.bob, (to, at), &[event_mark()])
-            .await
-            .unwrap();
+        self.app.store.apply_homeserver_membership(&self.room, self.bob, to, at).await.unwrap();
     }
 }
 

@@ -122,61 +122,6 @@ async fn redelivered_or_older_events_do_not_change_a_membership() {
     assert_eq!(joined_and_count(&bob, &room).await, (true, 2));
 }
 
-/// A moderator on another server can send any time.
-#[tokio::test]
-async fn a_kick_takes_effect_whatever_its_time_says() {
-    for time in [json!(0), json!(-1), json!(9_007_199_254_740_991_i64), json!("now")] {
-        let (app, [alice, bob, _]) = app().await;
-        let room = alice.creates_room("Stand").await.room_id();
-        let to = |membership, seconds| membership_event(&app, &room, bob.chat_id(), membership, seconds);
-        push(&app, "1", &[to("join", 0)]).await;
-        let mut kick = to("leave", 0);
-        kick["sender"] = json!("@moderator:elsewhere.example");
-        kick["origin_server_ts"] = time.clone();
-        push(&app, "2", &[kick.clone()]).await;
-        assert_eq!(joined_and_count(&bob, &room).await, (false, 1), "{time}");
-        // The next event of our server is not blocked, and the redelivered kick does not undo it.
-        push(&app, "3", &[to("join", 1)]).await;
-        assert_eq!(joined_and_count(&bob, &room).await, (true, 2), "{time}");
-        push(&app, "4", &[kick]).await;
-        assert_eq!(joined_and_count(&bob, &room).await, (true, 2), "{time}");
-    }
-}
-
-/// The clock of our homeserver was set back. A kick in a room of ours has a time before the join.
-#[tokio::test]
-async fn events_take_effect_in_the_order_of_the_homeserver_if_its_clock_is_set_back() {
-    let (app, [alice, bob, _]) = app().await;
-    let room = alice.creates_room("Stand").await.room_id();
-    let to = |membership, seconds| membership_event(&app, &room, bob.chat_id(), membership, seconds);
-    push(&app, "1", &[to("join", 0)]).await;
-    push(&app, "2", &[to("leave", -3_600)]).await;
-    assert_eq!(joined_and_count(&bob, &room).await, (false, 1));
-    push(&app, "3", &[to("join", -3_599)]).await;
-    assert_eq!(joined_and_count(&bob, &room).await, (true, 2));
-}
-
-/// A homeserver whose database was restored sends old events again, in other transactions.
-#[tokio::test]
-async fn events_that_are_redelivered_one_by_one_do_not_change_a_membership() {
-    let (app, [alice, bob, _]) = app().await;
-    let room = alice.creates_room("Stand").await.room_id();
-    let events: Vec<Value> = (0..12)
-        .map(|change| {
-            let membership = if change % 2 == 0 { "join" } else { "leave" };
-            membership_event(&app, &room, bob.chat_id(), membership, change - 60)
-        })
-        .collect();
-    for (number, events) in events.chunks(3).enumerate() {
-        push(&app, &number.to_string(), events).await;
-    }
-    assert_eq!(joined_and_count(&bob, &room).await, (false, 1));
-    for (number, event) in events.iter().enumerate() {
-        push(&app, &format!("again-{number}"), std::slice::from_ref(event)).await;
-        assert_eq!(joined_and_count(&bob, &room).await, (false, 1), "event {number}");
-    }
-}
-
 #[tokio::test]
 async fn malformed_bodies_are_400() {
     let (app, _) = app().await;
