@@ -161,6 +161,10 @@ async fn login(app: &TestApp, all: &mut Measurements) -> User {
     all.add(verify, "wrong code", 401, (0.0, 1.0, 1), response);
     let response = anonymous.verifies_code(PHONE, &code).await;
     all.add(verify, "first login", 200, (1.0, 11.0, 4), response);
+    let code = anonymous.receives_code("+447700900776").await;
+    let response = anonymous.verifies_code("+447700900776", &code).username("j0hn.smith").await;
+    let case = "first login, with a username that also reserves another spelling";
+    all.add(verify, case, 200, (1.0, 13.0, 4), response);
     let code = anonymous.receives_code(PHONE).await;
     let response = anonymous.verifies_code(PHONE, &code).await;
     all.add(verify, "returning user", 200, (1.0, 3.0, 3), response);
