@@ -126,6 +126,12 @@ async fn sessions(app: &TestApp, alice: &User, all: &mut Measurements) {
     mover.initiates_verification("+447700900888").await.expect(200);
     mover.verifies_phone("+447700900888", &app.sns.last_code("+447700900888")).await.expect(200);
     let anonymous = app.anonymous();
+    // Some users above have fixed ids. The next user must not get one of them.
+    while app.store.draw_user_id().await.unwrap().0 < mover.id {}
+    let code = anonymous.receives_code("+447700900776").await;
+    let response = anonymous.verifies_code("+447700900776", &code).username("ada.lovelace").await;
+    let case = "first login, with a username that also reserves another spelling";
+    all.add("POST /api/code/verify", case, 200, (1.0, 13.0, 4), response);
     let code = anonymous.receives_code(&mover.phone).await;
     let response = anonymous.undoes_phone_change(&mover.phone, &code).await;
     let owner = User::from_login(app, &response.clone().expect_data(200));
@@ -161,10 +167,6 @@ async fn login(app: &TestApp, all: &mut Measurements) -> User {
     all.add(verify, "wrong code", 401, (0.0, 1.0, 1), response);
     let response = anonymous.verifies_code(PHONE, &code).await;
     all.add(verify, "first login", 200, (1.0, 11.0, 4), response);
-    let code = anonymous.receives_code("+447700900776").await;
-    let response = anonymous.verifies_code("+447700900776", &code).username("j0hn.smith").await;
-    let case = "first login, with a username that also reserves another spelling";
-    all.add(verify, case, 200, (1.0, 13.0, 4), response);
     let code = anonymous.receives_code(PHONE).await;
     let response = anonymous.verifies_code(PHONE, &code).await;
     all.add(verify, "returning user", 200, (1.0, 3.0, 3), response);
