@@ -17,7 +17,7 @@ pub fn line(text: &str, max: usize) -> Result<String, Reason> {
     Ok(text.to_owned())
 }
 
-/// Parses one line like [`line`] that other users will see: also without invisible characters.
+/// Parses one line like [`line()`] that other users will see: also without invisible characters.
 pub fn public_line(text: &str, max: usize) -> Result<String, Reason> {
     let text = line(text, max)?;
     invisible::check(&text)?;
@@ -39,7 +39,7 @@ impl Field for SearchText {
     }
 }
 
-/// JSON Schemas of text. The patterns of [`line`] match exactly the texts that the parser accepts. The patterns of
+/// JSON Schemas of text. The patterns of [`line()`] match exactly the texts that the parser accepts. The patterns of
 /// [`public_line`](schema::public_line) also match texts with characters whose acceptance depends on their neighbours.
 #[cfg(feature = "openapi")]
 pub mod schema {
