@@ -15,7 +15,7 @@ use crate::error::ModerationError;
 pub struct Action<S> {
     #[serde(flatten)]
     pub subject: S,
-    /// Who the operator is. Whoever may invoke the function can write anything here; `CloudTrail` has the AWS identity.
+    /// The name of the operator. Anyone who may invoke the function can write any name here; `CloudTrail` has the AWS identity.
     operator: String,
     reason: String,
     /// The idempotency key.

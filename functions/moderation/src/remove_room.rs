@@ -15,7 +15,7 @@ use crate::action::{Action, Beginning};
 use crate::error::ModerationError;
 use crate::longest_request::LONGEST_REQUEST;
 
-/// The removal begins no new step during this time before the deadline.
+/// The removal begins no new step if the deadline is closer than this.
 const RESERVE: TimeDelta = TimeDelta::seconds(60);
 
 /// How many memberships a step reads.

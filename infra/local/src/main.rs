@@ -54,7 +54,7 @@ fn report_usage(error: &clap::Error) -> ExitCode {
 async fn run(options: &Options) -> ExitCode {
     // The gateway prints a line for each request, so the log contains only warnings and errors.
     touchline::telemetry::start(tracing::Level::WARN);
-    // Listen before the address is printed. Whoever reads the address can stop the stack at once.
+    // Listen before the address is printed. A program that reads the address may stop the stack immediately.
     let mut signals = match StopSignals::listen() {
         Ok(signals) => signals,
         Err(error) => {

@@ -1,4 +1,4 @@
-//! Answers web pages of other origins as API Gateway does, with the settings of the template.
+//! Handles requests of web pages of other origins as API Gateway does, with the settings of the template.
 
 use axum::body::Body;
 use axum::http::header::{

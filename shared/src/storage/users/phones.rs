@@ -233,7 +233,7 @@ impl Store {
             let notice = Work::TellOldPhone { user: user.id, phone: user.phone.clone() };
             writes.push(self.cleanup_write(&notice, now)?);
         }
-        // An open recovery stays with the phone that has it.
+        // If an earlier change can still be undone, the item of its phone exists already.
         if let Some(recovery) = recovery.filter(|recovery| is_new && recovery.phone == user.phone) {
             let item = RecoveryItem { user_id: user.id, expires_at: recovery.until };
             let put = Put::builder()
