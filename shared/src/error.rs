@@ -1,5 +1,7 @@
 //! The reasons why a request fails. `http/error_messages.rs` maps each error to an HTTP response.
 
+use chrono::{DateTime, Utc};
+
 use crate::api::Invalid;
 use crate::api::endpoint::{Resource, UnknownId};
 use crate::domain::catalog::CatalogMissing;
@@ -32,6 +34,8 @@ pub enum Error {
     SessionNotFound,
     #[error(transparent)]
     UndoPhoneChange(#[from] UndoError),
+    #[error("the change of the account's phone can be undone until {until}")]
+    PhoneChangedRecently { until: DateTime<Utc> },
     #[error("no team has this id")]
     TeamNotFound,
     #[error("the caller is not a member of the room")]

@@ -1,5 +1,5 @@
-//! Finishes work that follows from a change: it removes the chat devices of sessions that have ended, ends sessions, and tells
-//! the owner of a phone that it was replaced.
+//! Finishes work that follows from a change: it deletes what is stored about users who have deleted their accounts, removes
+//! the chat devices of sessions that have ended, ends sessions, and tells the owner of a phone that it was replaced.
 //!
 //! A stream record starts the work at once. If it fails, because another system is down or the function crashes, a schedule
 //! repeats it every minute until it succeeds.
@@ -74,7 +74,11 @@ impl Run<'_> {
         // A user who was deleted has no chat devices.
         let Some(owner) = self.app.store.find_user(user).await? else { return Ok(()) };
         let work = Work::LogOutDevice { user, username: owner.username, device_id };
-        if self.try_work(&work).await { Ok(()) } else { self.app.store.save_cleanup(&work, self.begun).await }
+        if self.try_work(&work, self.begun).await {
+            Ok(())
+        } else {
+            self.app.store.save_cleanup(&work, self.begun).await
+        }
     }
 
     /// Does all work that is not finished.
@@ -90,7 +94,7 @@ impl Run<'_> {
 
     /// Does a piece of work, and deletes it if it is finished. Returns whether it is.
     async fn attempt(&self, cleanup: &Cleanup) -> Result<bool, StoreError> {
-        if self.app.clock.now() >= self.until || !self.try_work(&cleanup.work).await {
+        if self.app.clock.now() >= self.until || !self.try_work(&cleanup.work, cleanup.since).await {
             return Ok(false);
         }
         let is_final = cleanup.work.is_final(cleanup.since, self.begun);
@@ -100,12 +104,15 @@ impl Run<'_> {
         Ok(is_final)
     }
 
-    /// Does a piece of work. Returns whether it succeeded.
-    async fn try_work(&self, work: &Work) -> bool {
+    /// Does a piece of work that exists since `since`. Returns whether it is done.
+    async fn try_work(&self, work: &Work, since: DateTime<Utc>) -> bool {
         if work.needs_chat() && self.chat_is_down.load(Ordering::Relaxed) {
             return false;
         }
-        let Err(error) = work::run(self.app, work).await else { return true };
+        let error = match work::run(self.app, work, since).await {
+            Ok(is_done) => return is_done,
+            Err(error) => error,
+        };
         tracing::warn!(%error, "work is not finished; the next run repeats it");
         if work.needs_chat() {
             self.chat_is_down.store(true, Ordering::Relaxed);

@@ -2,6 +2,8 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline_testing::{Fault, HomeserverStandIn, TestApp, User};
 
+mod deletion;
+
 const PHONE: &str = "+447700900123";
 const NEW_PHONE: &str = "+447700900555";
 

@@ -1,22 +1,34 @@
 //! What each piece of work does. All of it can be repeated.
 
+use chrono::{DateTime, Utc};
+
 use touchline::domain::cleanup::Work;
 use touchline::domain::sms;
-use touchline::storage::users::Which;
+use touchline::storage::users::{Erasure, Which};
 use touchline::{App, Error};
 
-pub async fn run(app: &App, work: &Work) -> Result<(), Error> {
+/// Does a piece of work that exists since `since`. Returns false if a part of it is left.
+pub async fn run(app: &App, work: &Work, since: DateTime<Utc>) -> Result<bool, Error> {
     match work {
-        Work::LogOutDevice { username, device_id, .. } => Ok(app.chat.log_out(username, device_id).await?),
-        Work::LogOutDevices { username } => Ok(app.chat.log_out_everywhere(username).await?),
+        Work::LogOutDevice { username, device_id, .. } => app.chat.log_out(username, device_id).await?,
+        Work::LogOutDevices { username } => app.chat.log_out_everywhere(username).await?,
         Work::EndSessions { user, until, except } => {
             let which = Which::All { until: *until, except: except.as_ref() };
             app.store.end_sessions(*user, which, app.clock.now()).await?;
-            Ok(())
         }
         Work::TellOldPhone { phone, .. } => {
             app.sms.send(phone, &sms::phone_changed_text()).await.outcome?;
-            Ok(())
+        }
+        Work::EraseUser { user, usernames, phones } => {
+            app.store.erase_user(&Erasure { user: *user, usernames, phones, since }).await?;
+        }
+        Work::EraseChat { usernames, .. } => {
+            for username in usernames {
+                if !app.chat.erase_user(username).await? {
+                    return Ok(false);
+                }
+            }
         }
     }
+    Ok(true)
 }

@@ -1,27 +1,15 @@
-use std::cmp::Reverse;
-
 use touchline::api::Data;
 use touchline::api::login::{ListSessions, SessionView};
-use touchline::domain::session::SessionId;
+use touchline::flows::sessions;
 use touchline::{App, Call, Error, Reply};
 
 /// The most sessions that a response lists. Few users have more than three.
 const MOST: usize = 100;
 
 pub async fn handle(app: App, call: Call<ListSessions>) -> Result<Reply<Data<Vec<SessionView>>>, Error> {
-    let (caller, now) = (call.caller, app.clock.now());
-    let mut sessions = app.store.sessions(caller.user).await?;
-    sessions.retain(|session| session.is_active(now));
-    sessions.sort_by_key(|session| Reverse((session.renewed_at, session.created_at)));
+    let mut sessions = sessions::active(&app, &call.caller).await?;
     sessions.truncate(MOST);
-    let views = sessions.into_iter().map(|session| SessionView {
-        current: session.device_id == caller.device_id,
-        id: SessionId(session.device_id),
-        device_name: session.device_name,
-        created_at: session.created_at.into(),
-        last_used_at: session.renewed_at.into(),
-    });
-    Ok(Data { data: views.collect() }.into())
+    Ok(Data { data: sessions }.into())
 }
 
 #[cfg(test)]

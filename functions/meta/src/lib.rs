@@ -1,5 +1,6 @@
-//! The health check and the OpenAPI document.
+//! The health check, the OpenAPI document, and the page for deleting an account.
 
+mod deletion_page;
 mod description;
 mod health;
 
@@ -7,5 +8,5 @@ use touchline::{App, Router};
 
 #[must_use]
 pub fn router(app: App) -> Router {
-    Router::new(app).on(health::handle).on(description::handle)
+    Router::new(app).on(health::handle).on(description::handle).on(deletion_page::handle)
 }

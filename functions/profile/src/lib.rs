@@ -1,5 +1,9 @@
-//! The caller's profile, and the verification of phones.
+//! The caller's profile, the verification of phones, and the deletion and export of accounts.
 
+mod confirm_deletion;
+mod delete_account;
+mod delete_by_phone;
+mod export_account;
 mod initiate_verification;
 mod me;
 mod no_profile;
@@ -17,4 +21,8 @@ pub fn router(app: App) -> Router {
         .on(initiate_verification::handle)
         .on(verify_phone::handle)
         .on(resend_code::handle)
+        .on(delete_account::handle)
+        .on(confirm_deletion::handle)
+        .on(delete_by_phone::handle)
+        .on(export_account::handle)
 }

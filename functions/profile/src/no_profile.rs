@@ -1,5 +1,5 @@
 use touchline::Error;
+use touchline::domain::session::Unauthenticated;
 
-/// The error for a session whose user has no profile. It should never occur: a user's profile is written
-/// together with their first session and is never deleted.
-pub const NO_PROFILE: Error = Error::Broken("a session's user has no profile");
+/// The error for a session whose user has no profile: the user has just deleted the account, and the session is about to end.
+pub const NO_PROFILE: Error = Error::Unauthenticated(Unauthenticated::Unknown);

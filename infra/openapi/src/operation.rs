@@ -107,7 +107,7 @@ fn successes(route: &Route, key: &str, output: &Value, recorded: &Recorded) -> M
             content["example"] = example.clone();
         }
         let mut response = json!({
-            "description": success_description(route, *status), "content": { "application/json": content },
+            "description": success_description(route, *status), "content": { route.content_type: content },
         });
         if route.idempotency_header.is_some() && *status == 200 {
             response["headers"]["Idempotency-Replayed"] = json!({

@@ -261,6 +261,10 @@ impl Chat for Homeserver {
         Box::pin(self.call(|_| Ok(())))
     }
 
+    fn erase_user<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
+        Box::pin(self.call(|_| Ok(true)))
+    }
+
     fn update_ignored_users<'a>(
         &'a self,
         _: &'a Username,

@@ -25,6 +25,10 @@ impl Chat for NoChat {
         down()
     }
 
+    fn erase_user<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
+        down()
+    }
+
     fn update_ignored_users<'a>(
         &'a self,
         _: &'a Username,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 /// A fake homeserver with the endpoints for the rooms of matches and for devices: create a room, find a room by its alias,
-/// read and set a room's name, log in and out. It also stores the account data of users. Set `CHAT_HOMESERVER_URL` and
+/// read and set a room's name, join, invite and leave, log in and out, and delete an account. It also stores the account data of users. Set `CHAT_HOMESERVER_URL` and
 /// `CHAT_AS_TOKEN` to connect a [`crate::TestApp`] to it.
 #[derive(Debug, Clone)]
 pub struct HomeserverStandIn {
@@ -120,7 +120,12 @@ async fn respond(
     let path = path.strip_prefix("/_matrix/client/v3/").unwrap_or_default();
     let body = serde_json::from_slice(&body).unwrap_or_default();
     let mut homeserver = state.lock().unwrap_or_else(PoisonError::into_inner);
-    let request = format!("{method} {path}");
+    let mut request = format!("{method} {path}");
+    // A user's account is the subject of this request, and only the query has it.
+    if path == "account/deactivate" {
+        let query = percent_decode_str(uri.query().unwrap_or_default()).decode_utf8_lossy();
+        request = format!("{request} {}", query.strip_prefix("user_id=").unwrap_or_default());
+    }
     if let Some(Hook(hook)) = &mut homeserver.hook {
         hook(&request);
     }
@@ -147,7 +152,13 @@ impl Homeserver {
             let id = format!("@{user}:touchline.local");
             return Ok(json!({ "user_id": id, "access_token": "token", "device_id": body["device_id"] }));
         }
-        if path == "register" || path == "logout/all" || path.starts_with("devices/") {
+        if ["register", "logout/all", "account/deactivate"].contains(&path) || path.starts_with("devices/") {
+            return Ok(json!({}));
+        }
+        if path == "joined_rooms" {
+            return Ok(json!({ "joined_rooms": [] }));
+        }
+        if path.starts_with("join/") || path.ends_with("/invite") || path.ends_with("/leave") {
             return Ok(json!({}));
         }
         if path == "createRoom" {

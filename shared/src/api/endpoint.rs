@@ -35,6 +35,9 @@ pub trait Endpoint: Sized + Send + Sync + 'static {
     /// The header with the caller's idempotency key, if the endpoint reads one.
     const IDEMPOTENCY_HEADER: Option<&'static str>;
 
+    /// The `Content-Type` of successful responses. A body that is not JSON is one text.
+    const CONTENT_TYPE: &'static str;
+
     /// Parses the parameters of the path.
     fn from_path(values: PathValues<'_>) -> Result<Self, UnknownId>;
 
@@ -42,6 +45,9 @@ pub trait Endpoint: Sized + Send + Sync + 'static {
     #[cfg(feature = "openapi")]
     fn path_schemas() -> Vec<serde_json::Value>;
 }
+
+/// The content type of JSON.
+pub const JSON: &str = "application/json";
 
 /// A type that a path parameter is parsed into.
 pub trait PathParameter: Sized {
@@ -101,6 +107,7 @@ pub struct Route {
     pub needs_token: bool,
     pub statuses: &'static [u16],
     pub idempotency_header: Option<&'static str>,
+    pub content_type: &'static str,
     /// The names of the body fields or query parameters.
     pub fields: &'static [&'static str],
     caller_errors: &'static [ErrorCode],
@@ -120,6 +127,7 @@ impl Route {
             needs_token: E::Caller::NEEDS_TOKEN,
             statuses: E::STATUSES,
             idempotency_header: E::IDEMPOTENCY_HEADER,
+            content_type: E::CONTENT_TYPE,
             fields: E::Input::NAMES,
             caller_errors: E::Caller::ERRORS,
             own_errors: E::ERRORS,
@@ -181,13 +189,15 @@ pub fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
 /// }
 /// ```
 ///
-/// `{ parameter: Type }` lists the parameters in the order of the path. `status`, `errors` and
-/// `idempotent by` are optional. The default status of a successful response is 200.
+/// `{ parameter: Type }` lists the parameters in the order of the path. `status`, `errors`, `idempotent by` and `as` are
+/// optional. The default status of a successful response is 200. `as` gives the content type, if it is not JSON.
 macro_rules! endpoint {
     (@statuses) => { &[200] };
     (@statuses $($status:literal),+) => { &[$($status),+] };
     (@header) => { None };
     (@header $header:literal) => { Some($header) };
+    (@content) => { $crate::api::endpoint::JSON };
+    (@content $content:literal) => { $content };
     (
         #[doc = $summary:literal]
         $(#[doc = $description:literal])*
@@ -196,6 +206,7 @@ macro_rules! endpoint {
         $(, status [$($status:literal),+])?
         $(, errors [$($code:ident),+])?
         $(, idempotent by $header:literal)?
+        $(, as $content:literal)?
     ) => {
         #[doc = $summary]
         $(#[doc = $description])*
@@ -217,6 +228,7 @@ macro_rules! endpoint {
             const STATUSES: &'static [u16] = endpoint!(@statuses $($($status),+)?);
             const ERRORS: &'static [$crate::api::ErrorCode] = &[$($($crate::api::ErrorCode::$code),+)?];
             const IDEMPOTENCY_HEADER: Option<&'static str> = endpoint!(@header $($header)?);
+            const CONTENT_TYPE: &'static str = endpoint!(@content $($content)?);
 
             #[allow(unused_mut, unused_variables, reason = "most paths have no parameters")]
             fn from_path(

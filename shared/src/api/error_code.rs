@@ -61,6 +61,7 @@ error_codes! {
     UserNotFound = "user_not_found", 404, "No user has this id or username.";
     SessionNotFound = "session_not_found", 404, "The caller has no active session with this id.";
     PhoneInUse = "phone_in_use", 409, "The previous phone number has another account since the change.";
+    PhoneChangedRecently = "phone_changed_recently", 409, "The account cannot be deleted yet: its phone number changed in the last 72 hours, and the owner of the previous number can still undo that.";
     AlreadyAMember = "already_a_member", 409, "The user is already a member of the room.";
     UsernameLocked = "username_locked", 409, "The username cannot change: the user is known by it in chat rooms, or has changed it ten times.";
     BodyTooLarge = "body_too_large", 413, "The body exceeds the size limit.";

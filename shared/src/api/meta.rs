@@ -19,6 +19,19 @@ endpoint! {
     Description: GET "/api/openapi.json", in "meta", by Anyone, NoInput => Document
 }
 
+endpoint! {
+    /// Open the page for deleting an account
+    ///
+    /// A page for people who no longer have the app. It asks for the phone number and a code.
+    DeletionPage: GET "/account/delete", in "meta", by Anyone, NoInput => Html, as "text/html; charset=utf-8"
+}
+
+/// A page, sent unchanged.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct Html(pub &'static str);
+
 /// A JSON document, sent unchanged.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]

@@ -4,6 +4,7 @@
 //! tests compare the table with `template.yaml`, with the Lambda functions, with the samples in `events/` and
 //! with the files in `docs/`.
 
+pub mod account;
 pub mod blocks;
 mod body;
 mod caller;

@@ -222,13 +222,19 @@ pub struct ListedPrediction {
 pub struct PersonView {
     /// The user's id.
     pub id: UserId,
-    /// The username.
+    /// The username; `deleted` if the user has deleted the account.
     pub username: String,
     /// The name from the profile; `null` if there is none.
     pub name: Option<String>,
 }
 
 impl PersonView {
+    /// Describes a user who has deleted the account. Nobody can choose this username.
+    #[must_use]
+    pub fn deleted(id: UserId) -> Self {
+        Self { id, username: "deleted".into(), name: None }
+    }
+
     #[must_use]
     pub fn of(person: &Person) -> Self {
         Self {
@@ -240,15 +246,15 @@ impl PersonView {
 }
 
 impl ListedPrediction {
-    /// Describes the predictions in the given order, each with its user. Leaves out predictions of users who
-    /// are not in `people`.
+    /// Describes the predictions in the given order, each with its user. Users who are not in `people` have deleted their
+    /// accounts.
     #[must_use]
     pub fn all(rows: &[Prediction], people: &HashMap<UserId, Person>) -> Vec<Self> {
         let view = |row: &Prediction| {
-            let person = people.get(&row.user_id)?;
-            let user = PersonView::of(person);
+            let user =
+                people.get(&row.user_id).map_or_else(|| PersonView::deleted(row.user_id), PersonView::of);
             let row = PredictionView::of(row);
-            Some(Self {
+            Self {
                 id: row.id,
                 user,
                 prediction: row.prediction,
@@ -256,9 +262,9 @@ impl ListedPrediction {
                 confidence: row.confidence,
                 points_earned: row.points_earned,
                 created_at: row.created_at,
-            })
+            }
         };
-        rows.iter().filter_map(view).collect()
+        rows.iter().map(view).collect()
     }
 }
 

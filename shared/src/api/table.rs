@@ -2,7 +2,8 @@
 
 use super::endpoint::Route;
 use super::{
-    blocks, chat, coins, homeserver, login, matches, meta, predictions, profile, reports, sms_logs, teams,
+    account, blocks, chat, coins, homeserver, login, matches, meta, predictions, profile, reports, sms_logs,
+    teams,
 };
 
 macro_rules! endpoints {
@@ -33,6 +34,10 @@ endpoints! {
     profile::InitiateVerification,
     profile::VerifyPhone,
     profile::ResendCode,
+    account::DeleteAccount,
+    account::ConfirmDeletion,
+    account::DeleteByPhone,
+    account::ExportAccount,
     matches::ListEvents,
     matches::OneEvent,
     teams::ListTeams,
@@ -63,6 +68,7 @@ endpoints! {
     sms_logs::ListSmsLogs,
     meta::Health,
     meta::Description,
+    meta::DeletionPage,
 }
 
 #[cfg(test)]

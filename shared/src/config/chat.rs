@@ -3,7 +3,7 @@ use std::ops::RangeInclusive;
 use super::Secret;
 use super::secret::read_token;
 use super::variables::{ConfigError, Variables};
-use crate::domain::limit::DailyAction;
+use crate::domain::limit::{DailyAction, EXPORTS_PER_DAY};
 
 /// Settings of the chat.
 #[derive(Debug, Clone)]
@@ -55,6 +55,7 @@ impl RoomLimits {
             DailyAction::CreateRoom => self.rooms_per_day,
             DailyAction::SendInvitation => self.invitations_per_day,
             DailyAction::SendReport => self.reports_per_day,
+            DailyAction::ExportAccount => EXPORTS_PER_DAY,
         }
     }
 }

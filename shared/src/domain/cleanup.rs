@@ -25,11 +25,16 @@ pub enum Work {
     },
     /// Tells the owner of a phone that their account has another phone now.
     TellOldPhone { user: UserId, phone: Phone },
+    /// Deletes what is stored about a user who has deleted the account. `usernames` has the former ones, too, and `phones` the
+    /// phone that could undo a change.
+    EraseUser { user: UserId, usernames: Vec<Username>, phones: Vec<Phone> },
+    /// Deletes the messages and the chat accounts of a user who has deleted the account.
+    EraseChat { user: UserId, usernames: Vec<Username> },
 }
 
 /// The longest duration of a request, and the difference of two clocks. After this time, a login that began before a change
 /// has stored its session.
-const REQUESTS_END: TimeDelta = TimeDelta::seconds(15);
+pub const REQUESTS_END: TimeDelta = TimeDelta::seconds(15);
 
 impl Work {
     /// Returns the work of ending all sessions of a user that began before now, except one.
@@ -38,20 +43,34 @@ impl Work {
         Self::EndSessions { user, until: now + MAX_CLOCK_DIFFERENCE, except }
     }
 
-    /// Returns whether the work is finished after a run that began at `run`. A login that was under way during a change may
-    /// store its session after the first run. So a second run must begin after all such requests have ended.
+    /// Returns whether the work is finished after a run that began at `run`. A request that was under way during a change, for
+    /// example a login, may store something after the first run. So a second run must begin after all such requests have ended.
     #[must_use]
     pub fn is_final(&self, since: DateTime<Utc>, run: DateTime<Utc>) -> bool {
         match self {
-            Self::EndSessions { .. } => run - since >= REQUESTS_END,
-            Self::LogOutDevice { .. } | Self::LogOutDevices { .. } | Self::TellOldPhone { .. } => true,
+            Self::EndSessions { .. } | Self::EraseUser { .. } => run - since >= REQUESTS_END,
+            Self::LogOutDevice { .. }
+            | Self::LogOutDevices { .. }
+            | Self::TellOldPhone { .. }
+            | Self::EraseChat { .. } => true,
+        }
+    }
+
+    /// Returns whether the work is superfluous after `user` has deleted the account.
+    #[must_use]
+    pub fn ends_with_account(&self, user: UserId) -> bool {
+        match self {
+            Self::LogOutDevice { user: owner, .. }
+            | Self::EndSessions { user: owner, .. }
+            | Self::TellOldPhone { user: owner, .. } => *owner == user,
+            Self::LogOutDevices { .. } | Self::EraseUser { .. } | Self::EraseChat { .. } => false,
         }
     }
 
     /// Returns whether the work needs the homeserver.
     #[must_use]
     pub fn needs_chat(&self) -> bool {
-        matches!(self, Self::LogOutDevice { .. } | Self::LogOutDevices { .. })
+        matches!(self, Self::LogOutDevice { .. } | Self::LogOutDevices { .. } | Self::EraseChat { .. })
     }
 }
 

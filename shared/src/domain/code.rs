@@ -1,4 +1,4 @@
-//! One-time codes for login and phone verification.
+//! One-time codes for login, phone verification and the deletion of an account.
 
 use std::fmt;
 
@@ -21,11 +21,13 @@ pub const MAX_ATTEMPTS: u32 = 5;
 /// a new code.
 pub const PENDING_FOR: TimeDelta = TimeDelta::days(1);
 
-/// What a code is for. A code for one purpose is invalid for the other.
+/// What a code is for. A code for one purpose is invalid for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Login,
     Verify,
+    /// The deletion of the account.
+    Delete,
 }
 
 impl Purpose {
@@ -34,11 +36,12 @@ impl Purpose {
         match self {
             Self::Login => "login",
             Self::Verify => "verify",
+            Self::Delete => "delete",
         }
     }
 }
 
-/// The step of login or phone verification that requests a code.
+/// What a code is requested for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeRequest {
     Login,
@@ -46,6 +49,8 @@ pub enum CodeRequest {
     StartVerification(UserId),
     /// A user requests a new code for a pending verification.
     ResendVerification(UserId),
+    /// A user wants to delete the account. The code goes to the account's phone.
+    DeleteAccount(UserId),
 }
 
 impl CodeRequest {
@@ -54,6 +59,7 @@ impl CodeRequest {
         match self {
             Self::Login => Purpose::Login,
             Self::StartVerification(_) | Self::ResendVerification(_) => Purpose::Verify,
+            Self::DeleteAccount(_) => Purpose::Delete,
         }
     }
 }

@@ -36,7 +36,11 @@ pub enum DailyAction {
     CreateRoom,
     SendInvitation,
     SendReport,
+    ExportAccount,
 }
+
+/// How often a user can export the account in a UTC day. An export reads everything that is stored about the user.
+pub const EXPORTS_PER_DAY: usize = 10;
 
 impl DailyAction {
     /// Returns the word for the action in storage keys.
@@ -46,6 +50,7 @@ impl DailyAction {
             Self::CreateRoom => "rooms",
             Self::SendInvitation => "invitations",
             Self::SendReport => "reports",
+            Self::ExportAccount => "exports",
         }
     }
 }

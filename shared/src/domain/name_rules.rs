@@ -10,6 +10,7 @@ const RESERVED: &[&str] = &[
     "anonymous",
     "api",
     "bot",
+    "deleted",
     "everyone",
     "help",
     "mod",

@@ -60,6 +60,8 @@ pub struct User {
     /// When the username was locked. Creating or joining the first chat room locks the username, because the
     /// members of the room see it.
     pub username_locked_at: Option<DateTime<Utc>>,
+    /// The usernames that the user had before. They stay reserved for the user.
+    pub former_usernames: Vec<Username>,
     /// The phone whose owner can undo a change of the phone.
     pub recovery: Option<Recovery>,
 }

@@ -104,6 +104,17 @@ pub fn text(code: &OneTimeCode) -> String {
     format!("Your Touchline code is {}. It is valid for {minutes} minutes.", code.as_str())
 }
 
+/// Returns the text of the SMS with the code that deletes an account. It says so, because the code could be asked for under
+/// another pretext.
+#[must_use]
+pub fn deletion_text(code: &OneTimeCode) -> String {
+    let minutes = code::VALID_FOR.num_minutes();
+    format!(
+        "The code {} deletes your Touchline account. Give it to nobody. It is valid for {minutes} minutes.",
+        code.as_str()
+    )
+}
+
 /// Returns the text of the SMS that tells the owner of a phone that their account has another phone now.
 #[must_use]
 pub fn phone_changed_text() -> String {

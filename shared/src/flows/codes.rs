@@ -1,4 +1,4 @@
-//! Sends and checks one-time codes, for login and phone verification.
+//! Sends and checks one-time codes: for login, phone verification and the deletion of an account.
 
 use std::slice;
 
@@ -11,7 +11,9 @@ use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
 use crate::domain::{Address, CodePepper, OneTimeCode, Phone, Purpose, UserId, limit};
 use crate::flows::sms_guard::{self, Permit};
 use crate::storage::StoreError;
-use crate::storage::users::{Admission, Attempt, Counted, Issue, IssueError, StoredCode, Verification};
+use crate::storage::users::{
+    Admission, Attempt, Counted, Issue, IssueError, StoredCode, UserCode, Verification,
+};
 use crate::{App, Error};
 
 /// Stores a new code, sends it and adds an entry to the SMS log. Returns how many seconds the code is valid.
@@ -28,8 +30,10 @@ pub async fn send(
     address: Option<&Address>,
 ) -> Result<i64, Error> {
     let settings = &app.config.codes;
-    if let Some(code) = settings.test_phones.code(phone).filter(|_| request == CodeRequest::Login) {
-        return store_test_code(app, phone, code, address).await;
+    if let Some(code) = settings.test_phones.code(phone)
+        && !matches!(request, CodeRequest::StartVerification(_) | CodeRequest::ResendVerification(_))
+    {
+        return store_test_code(app, phone, request, code, address).await;
     }
     if !phone.is_allowed(&settings.prefixes) {
         return Err(Invalid::field("phone", "Codes cannot be sent to this country yet.").into());
@@ -61,7 +65,11 @@ pub async fn send(
         }
     };
 
-    let delivery = app.sms.send(phone, &sms::text(&code)).await;
+    let text = match request.purpose() {
+        Purpose::Login | Purpose::Verify => sms::text(&code),
+        Purpose::Delete => sms::deletion_text(&code),
+    };
+    let delivery = app.sms.send(phone, &text).await;
     let entry = SmsLogEntry {
         id: SmsLogEntry::id(now, app.random.number()),
         code_id: id.clone(),
@@ -102,17 +110,18 @@ const TEST_PROVIDER: &str = "test";
 async fn store_test_code(
     app: &App,
     phone: &Phone,
+    request: CodeRequest,
     code: &OneTimeCode,
     address: Option<&Address>,
 ) -> Result<i64, Error> {
     let now = app.clock.now();
     let id = limit::request_id(now, app.random.number());
     admit_address(app, address, &id, now).await?;
-    let digest = pepper(app)?.digest(phone, Purpose::Login, &id, code);
+    let digest = pepper(app)?.digest(phone, request.purpose(), &id, code);
     let network = network(app, phone, address)?;
     let issue = Issue { phone, id: &id, digest: &digest, network: network.as_ref(), is_test: true };
     let admission = Admission::new(&app.config.codes.per_test_phone);
-    if let Err(error) = app.store.issue_code(&issue, admission, now).await {
+    if let Err(error) = store_code(app, request, &issue, admission, now).await {
         log_failure(release_address(app, address, &id, now).await);
         return Err(error.into());
     }
@@ -176,9 +185,9 @@ struct Stored {
     verification: Option<Begun>,
 }
 
-/// A verification that was stored, and the one that it has replaced.
+/// A verification or a deletion that was stored, and the one that it has replaced.
 struct Begun {
-    user: UserId,
+    which: UserCode,
     new: Verification,
     before: Option<Verification>,
 }
@@ -214,21 +223,22 @@ async fn store_code(
     now: DateTime<Utc>,
 ) -> Result<Stored, IssueError> {
     let (store, phone, depth) = (&app.store, issue.phone, admission.depth);
-    let (user, resends) = match request {
+    let (which, resends) = match request {
         CodeRequest::Login => {
             store.issue_code(issue, admission, now).await?;
             return Ok(Stored { depth, verification: None });
         }
-        CodeRequest::StartVerification(user) => (user, false),
+        CodeRequest::StartVerification(user) => (UserCode::Verification(user), false),
+        CodeRequest::DeleteAccount(user) => (UserCode::Deletion(user), false),
         CodeRequest::ResendVerification(user) => {
             store.require_pending_verification(user, phone, now).await?;
-            (user, true)
+            (UserCode::Verification(user), true)
         }
     };
     store.admit(Counted::Phone(phone), admission, issue.id, now).await?;
-    let new = Verification::new(phone, issue.id, issue.digest, now);
-    match store.save_verification(user, &new, resends, now).await {
-        Ok(before) => Ok(Stored { depth, verification: Some(Begun { user, new, before }) }),
+    let new = Verification::new(phone, issue.id, issue.digest, issue.is_test, now);
+    match store.save_verification(which, &new, resends, now).await {
+        Ok(before) => Ok(Stored { depth, verification: Some(Begun { which, new, before }) }),
         Err(error) => {
             log_failure(store.release(Counted::Phone(phone), depth, issue.id).await);
             Err(error)
@@ -239,10 +249,10 @@ async fn store_code(
 /// Rolls back [`store_code`]: the code becomes void and no longer counts against the rate limit of its phone. A verification
 /// that was pending before is pending again.
 async fn withdraw(app: &App, issue: &Issue<'_>, stored: Stored) -> Result<(), StoreError> {
-    let Some(Begun { user, new, before }) = stored.verification else {
+    let Some(Begun { which, new, before }) = stored.verification else {
         return app.store.withdraw_code(issue, stored.depth).await;
     };
-    app.store.restore_verification(user, &new, before.as_ref()).await?;
+    app.store.restore_verification(which, &new, before.as_ref()).await?;
     app.store.release(Counted::Phone(issue.phone), stored.depth, issue.id).await
 }
 
@@ -265,7 +275,7 @@ pub async fn check_login(
     network: Option<&NetworkDigest>,
 ) -> Result<StoredCode, Error> {
     let (now, nonce) = (app.clock.now(), app.random.word(16));
-    let attempt = Attempt { phone, user: None, network, nonce: &nonce };
+    let attempt = Attempt { phone, of_user: None, network, nonce: &nonce };
     if let Some(stored) = app.store.reserve_attempt(&attempt, now).await? {
         return compare(app, phone, Purpose::Login, stored, code);
     }
@@ -298,10 +308,30 @@ pub async fn check_verification(
     user: UserId,
     code: &OneTimeCode,
 ) -> Result<StoredCode, Error> {
+    check_user_code(app, phone, UserCode::Verification(user), Purpose::Verify, code).await
+}
+
+/// Compares a code with the one that a user requested to delete the account. Each call uses up one of the code's attempts.
+pub async fn check_deletion(
+    app: &App,
+    phone: &Phone,
+    user: UserId,
+    code: &OneTimeCode,
+) -> Result<StoredCode, Error> {
+    check_user_code(app, phone, UserCode::Deletion(user), Purpose::Delete, code).await
+}
+
+async fn check_user_code(
+    app: &App,
+    phone: &Phone,
+    which: UserCode,
+    purpose: Purpose,
+    code: &OneTimeCode,
+) -> Result<StoredCode, Error> {
     let nonce = app.random.word(16);
-    let attempt = Attempt { phone, user: Some(user), network: None, nonce: &nonce };
+    let attempt = Attempt { phone, of_user: Some(which), network: None, nonce: &nonce };
     let stored = app.store.reserve_attempt(&attempt, app.clock.now()).await?;
-    compare(app, phone, Purpose::Verify, stored.ok_or(WrongCode)?, code)
+    compare(app, phone, purpose, stored.ok_or(WrongCode)?, code)
 }
 
 fn compare(

@@ -4,4 +4,5 @@ pub mod blocks;
 pub mod codes;
 pub mod coins;
 pub mod rooms;
+pub mod sessions;
 pub mod sms_guard;

@@ -80,6 +80,13 @@ impl From<&Error> for Problem {
                 Self::new(C::SessionNotFound, "This session has ended already, or is not yours.")
             }
             Error::UndoPhoneChange(error) => undo(*error),
+            Error::PhoneChangedRecently { until } => Self::new(
+                C::PhoneChangedRecently,
+                format!(
+                    "The phone number of this account changed recently. You can delete the account from {} UTC.",
+                    until.format("%-d %B %Y, %H:%M")
+                ),
+            ),
             Error::TeamNotFound => Self::new(C::TeamNotFound, "This team does not exist."),
             Error::NotAMember => {
                 Self::new(C::NotAMember, "Only members of this room can do that. Join the room first.")
@@ -272,6 +279,9 @@ fn day_limit_reached(reached: DayLimitReached) -> Problem {
         }
         DailyAction::SendReport => {
             format!("You can send {limit} reports a day. Send the next one after midnight UTC.")
+        }
+        DailyAction::ExportAccount => {
+            format!("You can export your data {limit} times a day. Try again after midnight UTC.")
         }
     };
     Problem::new(ErrorCode::RateLimited, message).retry_after(retry_after)

@@ -16,11 +16,17 @@ impl<T> Reply<T> {
         Self { status, body, headers: Vec::new() }
     }
 
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
     /// Adds a header that marks the body as the result of an earlier identical request.
     #[must_use]
-    pub fn replayed(mut self) -> Self {
-        self.headers.push(("idempotency-replayed", "true"));
-        self
+    pub fn replayed(self) -> Self {
+        self.header("idempotency-replayed", "true")
     }
 }
 

@@ -4,9 +4,11 @@ use lambda_http::Body;
 use lambda_http::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use lambda_http::http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::error_messages::Problem;
 use crate::Error;
+use crate::api::endpoint::JSON;
 use crate::api::{ErrorCode, ErrorFormat};
 
 /// Creates a response with a JSON body.
@@ -20,9 +22,22 @@ pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response<Body>
             (StatusCode::INTERNAL_SERVER_ERROR, text.to_owned())
         }
     };
+    with_type(status, JSON, text)
+}
+
+/// Creates a response whose body is one text, for example a page.
+pub(super) fn text<T: Serialize>(status: StatusCode, content_type: &'static str, body: &T) -> Response<Body> {
+    match serde_json::to_value(body) {
+        Ok(Value::String(text)) => with_type(status, content_type, text),
+        // All bodies other than JSON are texts. `json` reports the error.
+        _ => json(status, body),
+    }
+}
+
+fn with_type(status: StatusCode, content_type: &'static str, text: String) -> Response<Body> {
     let mut response = Response::new(Body::Text(text));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 

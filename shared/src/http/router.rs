@@ -17,7 +17,7 @@ use super::caller::Identify;
 use super::error_messages::Problem;
 use super::reply::Reply;
 use super::{edge, request, response};
-use crate::api::endpoint::PathValues;
+use crate::api::endpoint::{JSON, PathValues};
 use crate::api::{Caller as _, Endpoint, ErrorFormat, Route, shape};
 use crate::domain::coins::ReferenceId;
 use crate::domain::{Address, UserId};
@@ -221,7 +221,11 @@ where
 fn respond_with<E: Endpoint>(result: Result<Reply<E::Output>, Error>) -> Response<Body> {
     match result {
         Ok(Reply { status, body, headers }) => {
-            let mut response = response::json(status, &body);
+            let mut response = if E::CONTENT_TYPE == JSON {
+                response::json(status, &body)
+            } else {
+                response::text(status, E::CONTENT_TYPE, &body)
+            };
             for (name, value) in headers {
                 response.headers_mut().insert(name, HeaderValue::from_static(value));
             }

@@ -10,7 +10,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::cleanup::Work;
-use crate::domain::code::PhoneDigest;
+use crate::domain::code::{PhoneDigest, Purpose};
 use crate::domain::coins::EntryKey;
 use crate::domain::copying::Copied;
 use crate::domain::limit::{DailyAction, HourlyAction};
@@ -18,7 +18,7 @@ use crate::domain::marker::End;
 use crate::domain::month::Month;
 use crate::domain::report::{ReportId, ReportStatus};
 use crate::domain::sms::LogPosition;
-use crate::domain::{Address, CallingPrefix, Phone, Room, RoomId, UserId, Username, prediction};
+use crate::domain::{Address, CallingPrefix, Phone, Room, RoomId, UserId, Username, digest, prediction};
 
 fn key(pk: impl Into<String>, sk: impl Into<String>) -> Key {
     Key { pk: pk.into(), sk: sk.into() }
@@ -88,10 +88,20 @@ pub fn verification(user: UserId) -> Key {
     key(format!("user#{user}"), "verification")
 }
 
-/// Returns whether the sort key is that of a user's pending verification.
+/// Returns the key of the code with which a user confirms the deletion of the account.
 #[must_use]
-pub fn is_verification(sk: &str) -> bool {
-    sk == "verification"
+pub fn deletion(user: UserId) -> Key {
+    key(format!("user#{user}"), "deletion")
+}
+
+/// Returns the purpose of a user's code, from the sort key of its item.
+#[must_use]
+pub fn purpose_of_code(sk: &str) -> Option<Purpose> {
+    match sk {
+        "verification" => Some(Purpose::Verify),
+        "deletion" => Some(Purpose::Delete),
+        _ => None,
+    }
 }
 
 /// Returns the key of the item that holds a phone's login code and its rate limit.
@@ -100,29 +110,34 @@ pub fn phone_codes(phone: &Phone) -> Key {
     key(format!("phone#{}", phone.as_str()), "codes")
 }
 
+/// Replaces the phone in a partition key, for texts that are kept longer than the phone.
+#[must_use]
+pub fn without_phone(pk: &str) -> &str {
+    if pk.starts_with("phone#") { "phone#(hidden)" } else { pk }
+}
+
 /// Returns the phone, if the key is one of [`phone_codes`].
 #[must_use]
 pub fn phone_with_codes(pk: &str, sk: &str) -> Option<Phone> {
     Phone::parse(pk.strip_prefix("phone#")?).ok().filter(|_| sk == "codes")
 }
 
-/// Returns the key of the item that names a username's owner.
+/// Returns the key of the item that names a username's owner. It has a hash of the username, because the item stays when the
+/// user deletes the account: nobody else can get the username, but the item does not tell what it was.
 #[must_use]
 pub fn username_owner(name: &Username) -> Key {
-    key(format!("name#{}", name.as_str()), "owner")
+    reserved_name(name.as_str())
+}
+
+fn reserved_name(name: &str) -> Key {
+    key(format!("name#{}", digest(&[name])), "owner")
 }
 
 /// Returns the key of the item that keeps other users from taking a username that looks like `name`. Returns `None` if it
 /// is the item of [`username_owner`].
 #[must_use]
 pub fn username_lookalikes(name: &Username) -> Option<Key> {
-    name.lookalike_key().map(|lookalike| key(format!("name#{lookalike}"), "owner"))
-}
-
-/// Returns the username, if the partition is that of a username.
-#[must_use]
-pub fn owned_name(pk: &str) -> Option<Username> {
-    Username::parse(pk.strip_prefix("name#")?).ok()
+    name.lookalike_key().map(|lookalike| reserved_name(&lookalike))
 }
 
 /// Returns the key of the rate limit of a network: an IPv4 address or an IPv6 /64.
@@ -161,6 +176,8 @@ pub fn cleanup(work: &Work) -> Key {
         Work::LogOutDevices { username } => format!("devices#{}", username.as_str()),
         Work::EndSessions { user, .. } => format!("sessions#{user}"),
         Work::TellOldPhone { user, phone } => format!("notice#{user}#{}", phone.as_str()),
+        Work::EraseUser { user, .. } => format!("erase#{user}"),
+        Work::EraseChat { user, .. } => format!("erase-chat#{user}"),
     };
     key(CLEANUP, name)
 }
@@ -177,10 +194,13 @@ pub fn blocks(user: UserId) -> Key {
     key(format!("user#{user}"), "blocks")
 }
 
+/// The prefix of the sort keys of reports.
+pub const REPORT: &str = "report#";
+
 /// Returns the key of a report.
 #[must_use]
 pub fn report(id: &ReportId) -> Key {
-    key(format!("user#{}", id.reporter), format!("report#{}", id.digest))
+    key(format!("user#{}", id.reporter), format!("{REPORT}{}", id.digest))
 }
 
 /// Returns the partition with the lists of a month's reports.
@@ -612,10 +632,16 @@ pub fn copied(pk: &str, sk: &str) -> Option<(UserId, Copied)> {
     Some((partition_owner(pk)?, what))
 }
 
+/// Returns the partition of the items that track the creations of a user's rooms.
+#[must_use]
+pub fn room_creations(user: UserId) -> String {
+    format!("making#{user}")
+}
+
 /// Returns the key of the item that tracks the creation of a room. `digest` identifies the request.
 #[must_use]
 pub fn room_creation(user: UserId, digest: &str) -> Key {
-    key(format!("making#{user}"), digest)
+    key(room_creations(user), digest)
 }
 
 /// Returns the key of the item that marks a homeserver transaction as processed.

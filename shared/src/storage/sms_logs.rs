@@ -134,6 +134,23 @@ impl Store {
         Ok(entries)
     }
 
+    /// Deletes the log entries of a phone until a time.
+    pub(super) async fn delete_sms_logs(
+        &self,
+        phone: &Phone,
+        until: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let filter = Filter { phone: Some(phone.clone()), date: None, status: None, before: None };
+        for entry in self.sms_logs(&filter, usize::MAX, until.date_naive()).await? {
+            if entry.created_at <= until {
+                let day = entry.created_at.date_naive();
+                let key = keys::sms_log(day, phone, &LogPosition::of(&entry));
+                self.delete_item(&self.tables.sms_logs, key).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn shard_entries(
         &self,
         filter: &Filter,

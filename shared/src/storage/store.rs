@@ -80,6 +80,20 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Deletes an item, if it exists.
+    pub(super) async fn delete_item(&self, table: &str, key: Key) -> Result<(), StoreError> {
+        self.client
+            .delete_item()
+            .table_name(table)
+            .set_key(Some(key.into()))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("DeleteItem", &error))?;
+        Ok(())
+    }
+}
+
 /// Reads all pages of a query and returns all items.
 pub(super) async fn every_item(query: QueryFluentBuilder) -> Result<Vec<Item>, StoreError> {
     let found = query.into_paginator().items().send().collect::<Result<Vec<_>, _>>().await;

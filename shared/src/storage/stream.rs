@@ -158,15 +158,21 @@ impl Batch {
 fn without_personal_data(raw: Value) -> Value {
     let keys = &raw["dynamodb"]["Keys"];
     let sk = keys["sk"]["S"].as_str().unwrap_or_default();
-    let is_personal = ["profile", "codes", "verification"].contains(&sk)
+    let is_personal = ["profile", "codes"].contains(&sk)
+        || keys::purpose_of_code(sk).is_some()
         || keys["pk"]["S"].as_str().is_some_and(keys::is_sms_log);
     if is_personal { identity_of(&raw) } else { raw }
 }
 
-/// Reduces a raw record to the parts that identify the change: the key of the item and the sequence number.
+/// Reduces a raw record to the parts that identify the change: the key of the item and the sequence number. A phone in the
+/// key is left out, because the result is kept for two weeks.
 fn identity_of(raw: &Value) -> Value {
     let change = &raw["dynamodb"];
-    json!({ "dynamodb": { "Keys": change["Keys"], "SequenceNumber": change["SequenceNumber"] } })
+    let mut keys = change["Keys"].clone();
+    if let Some(pk) = keys["pk"]["S"].as_str().map(|pk| keys::without_phone(pk).to_owned()) {
+        keys["pk"]["S"] = pk.into();
+    }
+    json!({ "dynamodb": { "Keys": keys, "SequenceNumber": change["SequenceNumber"] } })
 }
 
 impl Record {
@@ -224,10 +230,10 @@ impl Record {
             message(old.is_none().then_some(new).flatten())?
         } else if let Some(phone) = keys::phone_with_codes(&pk, &sk) {
             code(&phone, Purpose::Login, old, new)?
-        } else if keys::is_verification(&sk) {
+        } else if let Some(purpose) = keys::purpose_of_code(&sk) {
             let phone = new.as_ref().and_then(|item| item.get("phone")?.as_s().ok());
             match phone.and_then(|phone| Phone::parse(phone).ok()) {
-                Some(phone) => code(&phone, Purpose::Verify, old, new)?,
+                Some(phone) => code(&phone, purpose, old, new)?,
                 None => Change::Other,
             }
         } else if let Some(user) = keys::session_owner(&pk, &sk) {
@@ -250,10 +256,10 @@ impl Record {
         })
     }
 
-    /// Returns the parts of the record that identify the change: the key and the sequence number.
+    /// Returns the parts of the record that identify the change: the key without a phone, and the sequence number.
     #[must_use]
     pub fn identity(&self) -> Value {
-        let Key { pk, sk } = &self.key;
+        let (pk, sk) = (keys::without_phone(&self.key.pk), &self.key.sk);
         json!({ "dynamodb": { "Keys": { "pk": { "S": pk }, "sk": { "S": sk } }, "SequenceNumber": self.number } })
     }
 }

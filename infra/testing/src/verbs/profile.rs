@@ -29,6 +29,25 @@ impl<A: Api> Persona<A> {
         self.request(Method::POST, "/api/auth/verify-phone").field("phone", phone).field("code", code)
     }
 
+    /// Requests the code with which the caller can delete the account.
+    pub fn requests_deletion(&self) -> Request<A> {
+        self.request(Method::POST, "/api/auth/account/delete")
+    }
+
+    /// Deletes the caller's account.
+    pub fn confirms_deletion(&self, code: &str) -> Request<A> {
+        self.request(Method::POST, "/api/auth/account/delete/confirm").field("code", code)
+    }
+
+    /// Deletes the account of a phone with a login code, without a session.
+    pub fn deletes_account_of(&self, phone: &str, code: &str) -> Request<A> {
+        self.request(Method::POST, "/api/account/delete").field("phone", phone).field("code", code)
+    }
+
+    pub fn exports_account(&self) -> Request<A> {
+        self.get("/api/auth/account/export")
+    }
+
     /// Requests another code for the phone that is being verified.
     pub fn requests_new_code(&self, phone: &str) -> Request<A> {
         self.request(Method::POST, "/api/auth/resend-code").field("phone", phone)

@@ -58,6 +58,10 @@ impl Chat for LocalChat {
         done(Ok(()))
     }
 
+    fn erase_user<'a>(&'a self, _: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
+        Box::pin(async { Ok(true) })
+    }
+
     fn update_ignored_users<'a>(
         &'a self,
         _: &'a Username,

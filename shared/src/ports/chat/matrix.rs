@@ -19,9 +19,9 @@ use tokio::time::timeout;
 
 use super::{Chat, ChatError, Closed, NewRoom};
 use crate::config::{Homeserver, Secret};
-use crate::domain::Username;
 use crate::domain::chat::Credentials;
 use crate::domain::room::{Room, RoomId};
+use crate::domain::{Username, digest};
 use crate::ports::web::connector;
 
 /// The maximum time to wait for a response of the homeserver. It is short, because clients of our API wait
@@ -34,6 +34,19 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// The Matrix room version of new rooms: the last version whose room ids end in `:server`, as our API
 /// promises.
 const ROOM_VERSION: &str = "11";
+
+/// The most messages of a user that Synapse deletes in each room.
+const MOST_MESSAGES: u32 = 1_000_000;
+
+/// How often the state of a deletion by Synapse is requested, and the pause between two requests.
+const STATUS_REQUESTS: usize = 20;
+const STATUS_PAUSE: Duration = Duration::from_millis(500);
+
+/// How many messages of a user are deleted in one call without Synapse's admin API.
+const REDACTIONS: usize = 200;
+
+/// The number of messages in a page. A message has at most 64 KB, so that a page is smaller than [`MAX_BYTES`].
+const PAGE: usize = 15;
 
 type Body = Full<Cursor<Vec<u8>>>;
 
@@ -109,8 +122,9 @@ impl MatrixChat {
 
     /// Sends a request on behalf of `user`, or of the application service itself if `user` is `None`.
     async fn request(&self, method: Method, path: &str, user: Option<&Username>, body: Value) -> Response {
-        let query = user.map(|user| format!("?user_id={}", encoded(&self.full_id(user)))).unwrap_or_default();
-        let url = format!("{}/_matrix/client/v3/{path}{query}", self.url);
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let query = user.map(|user| format!("{separator}user_id={}", encoded(&self.full_id(user))));
+        let url = format!("{}/_matrix/client/v3/{path}{}", self.url, query.unwrap_or_default());
         self.send(&method, &url, &self.token, &body).await
     }
 
@@ -316,6 +330,86 @@ impl MatrixChat {
         }
     }
 
+    /// Deletes all messages of a user with Synapse's admin API, which does so in the background. Returns whether it has
+    /// finished.
+    async fn redact_as_admin(&self, username: &Username, token: &Secret) -> Result<bool, ChatError> {
+        let admin = format!("{}/_synapse/admin/v1/user", self.url);
+        let url = format!("{admin}/{}/redact", encoded(&self.full_id(username)));
+        // An empty list means all rooms.
+        let body = json!({ "rooms": [], "limit": MOST_MESSAGES });
+        let begun = match self.send(&Method::POST, &url, token, &body).await? {
+            Err(error) if error.status == StatusCode::NOT_FOUND => return Ok(true),
+            response => response?,
+        };
+        let id = begun["redact_id"].as_str().unwrap_or_default();
+        let url = format!("{admin}/redact_status/{}", encoded(id));
+        for _ in 0..STATUS_REQUESTS {
+            let status = self.send(&Method::GET, &url, token, &Value::Null).await??;
+            match status["status"].as_str() {
+                Some("complete") => return Ok(true),
+                Some("failed") => return Err(ChatError::Unavailable("the redaction has failed".into())),
+                _ => tokio::time::sleep(STATUS_PAUSE).await,
+            }
+        }
+        Ok(false)
+    }
+
+    /// Deletes the messages of a user in all rooms that they have joined, on their own behalf. Returns false if there are
+    /// too many for one call.
+    async fn redact_own(&self, username: &Username) -> Result<bool, ChatError> {
+        let joined = match self.request(Method::GET, "joined_rooms", Some(username), Value::Null).await? {
+            // The user does not exist on the homeserver, or the account is deleted already.
+            Err(error) if error.may_mean_unknown_user() => return Ok(true),
+            response => response?,
+        };
+        let mut left = REDACTIONS;
+        for room in joined["joined_rooms"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if !self.redact_in(room, username, &mut left).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Deletes messages of a user in a room, until none or `left` of them are left. Returns whether none are.
+    async fn redact_in(&self, room: &str, username: &Username, left: &mut usize) -> Result<bool, ChatError> {
+        let room = encoded(room);
+        let filter = encoded(&json!({ "senders": [self.full_id(username)] }).to_string());
+        let mut from = String::new();
+        loop {
+            let path = format!("rooms/{room}/messages?dir=b&limit={PAGE}&filter={filter}{from}");
+            let page = self.request(Method::GET, &path, Some(username), Value::Null).await??;
+            let events = page["chunk"].as_array().map(Vec::as_slice).unwrap_or_default();
+            for id in events
+                .iter()
+                .filter(|event| has_content(event))
+                .filter_map(|event| event["event_id"].as_str())
+            {
+                if *left == 0 {
+                    return Ok(false);
+                }
+                *left -= 1;
+                // The same transaction id for each attempt, so that a message is redacted once.
+                let path = format!("rooms/{room}/redact/{}/{}", encoded(id), digest(&[id]));
+                self.request(Method::PUT, &path, Some(username), json!({})).await??;
+            }
+            match page["end"].as_str() {
+                Some(end) => from = format!("&from={}", encoded(end)),
+                None => return Ok(true),
+            }
+        }
+    }
+
+    /// Deletes a user's account with its devices, and makes them leave all rooms.
+    async fn deactivate(&self, username: &Username) -> Result<(), ChatError> {
+        let body = json!({ "erase": true });
+        match self.request(Method::POST, "account/deactivate", Some(username), body).await? {
+            // The user does not exist on the homeserver, or the account is deleted already.
+            Err(error) if error.may_mean_unknown_user() => Ok(()),
+            response => response.map(|_| ()).map_err(ChatError::from),
+        }
+    }
+
     async fn set_name(&self, room: &RoomId, user: Option<&Username>, name: &str) -> Result<(), ChatError> {
         let response = self.request(Method::PUT, &name_path(room), user, json!({ "name": name })).await?;
         response.map(|_| ()).map_err(ChatError::from)
@@ -325,6 +419,12 @@ impl MatrixChat {
 /// Returns the path of the Matrix state event that holds a room's name.
 fn name_path(room: &RoomId) -> String {
     format!("rooms/{}/state/m.room.name", encoded(room.as_str()))
+}
+
+/// Returns whether an event has content that can be deleted. State events, such as memberships, and redactions have none.
+fn has_content(event: &Value) -> bool {
+    let is_redacted = event["unsigned"]["redacted_because"].is_object();
+    event["state_key"].is_null() && event["type"] != "m.room.redaction" && !is_redacted
 }
 
 /// Turns errors that the caller cannot correct into [`ChatError::Unavailable`].
@@ -386,6 +486,20 @@ impl Chat for MatrixChat {
                 Err(error) if error.may_mean_unknown_user() => Ok(()),
                 response => response.map(|_| ()).map_err(ChatError::from),
             }
+        })
+    }
+
+    fn erase_user<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
+        Box::pin(async move {
+            let is_redacted = match &self.admin_token {
+                Some(token) => self.redact_as_admin(username, token).await?,
+                None => self.redact_own(username).await?,
+            };
+            // A user who has left a room cannot delete messages in it, so the account goes last.
+            if is_redacted {
+                self.deactivate(username).await?;
+            }
+            Ok(is_redacted)
         })
     }
 

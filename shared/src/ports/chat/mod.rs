@@ -73,6 +73,10 @@ pub trait Chat: Debug + Send + Sync {
     /// Deletes all chat devices of a username, after its owner chose another username.
     fn log_out_everywhere<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
+    /// Deletes the messages of a user, and then the user's account with all its devices and memberships. Returns false if
+    /// messages are left, because there are many. The account is then still there, and the caller tries again later.
+    fn erase_user<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>>;
+
     /// Makes a user ignore the users in `ignored`, and no longer ignore those in `others`. Users whom the user has ignored
     /// in a Matrix client stay ignored.
     fn update_ignored_users<'a>(

@@ -7,9 +7,10 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::verifications::{CODE, UserCode};
 use crate::domain::code::{self, CodeDigest, NetworkDigest, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
-use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserId};
+use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose};
 use crate::storage::condition::{condition_held, item_that_failed_condition};
 use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
@@ -68,9 +69,9 @@ impl<'a> Admission<'a> {
 #[derive(Debug)]
 pub struct Attempt<'a> {
     pub phone: &'a Phone,
-    /// The user who verifies the phone. `None` for a login, whose code belongs to no user.
-    pub user: Option<UserId>,
-    /// The network from which a login code is entered. `None` for loopback, and for a verification.
+    /// The code, if it belongs to a user. `None` for a login.
+    pub of_user: Option<UserCode>,
+    /// The network from which a login code is entered. `None` for loopback, and for the code of a user.
     pub network: Option<&'a NetworkDigest>,
     /// A text that identifies this attempt, so that a retried write is recognised.
     pub nonce: &'a str,
@@ -162,17 +163,17 @@ impl StoredCode {
     }
 }
 
-/// Reads the code of a phone's `codes` item, or of a user's `verification` item.
+/// Reads the code of a phone's `codes` item, or of a user's `verification` or `deletion` item.
 pub(in crate::storage) fn read_code(item: Item, purpose: Purpose) -> Result<Option<StoredCode>, StoreError> {
     Ok(from_item::<CodeItem>(item)?.of(purpose))
 }
 
-/// An item with a code: a phone's `codes` item, or a user's `verification` item.
+/// An item with a code: a phone's `codes` item, or a user's `verification` or `deletion` item.
 #[derive(Debug, Deserialize)]
 struct CodeItem {
     login: Option<StoredCode>,
     verify: Option<StoredCode>,
-    /// The phone that a user verifies.
+    /// The phone that a user verifies, or the phone of the account.
     phone: Option<Phone>,
 }
 
@@ -180,7 +181,7 @@ impl CodeItem {
     fn of(self, purpose: Purpose) -> Option<StoredCode> {
         match purpose {
             Purpose::Login => self.login,
-            Purpose::Verify => self.verify,
+            Purpose::Verify | Purpose::Delete => self.verify,
         }
     }
 }
@@ -296,9 +297,9 @@ impl Store {
         attempts: Attempts,
         now: DateTime<Utc>,
     ) -> Result<Option<StoredCode>, ReserveError> {
-        let (purpose, key) = match attempt.user {
-            None => (Purpose::Login, keys::phone_codes(attempt.phone)),
-            Some(user) => (Purpose::Verify, keys::verification(user)),
+        let (purpose, name, key) = match attempt.of_user {
+            None => (Purpose::Login, Purpose::Login.as_str(), keys::phone_codes(attempt.phone)),
+            Some(code) => (Purpose::Verify, CODE, code.key()),
         };
         let mut condition = "#code.#counter < :max AND #code.valid_until > :now \
                              AND attribute_not_exists(#code.used_by) \
@@ -310,7 +311,7 @@ impl Store {
             .table_name(&self.tables.users)
             .set_key(Some(key.into()))
             .update_expression("SET #code.#counter = #code.#counter + :one, #code.tried_by = :nonce")
-            .expression_attribute_names("#code", purpose.as_str())
+            .expression_attribute_names("#code", name)
             .expression_attribute_names("#counter", attempts.counter())
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":nonce", text(attempt.nonce))
@@ -318,7 +319,7 @@ impl Store {
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        if attempt.user.is_some() {
+        if attempt.of_user.is_some() {
             condition.push_str(" AND phone = :phone");
             update = update.expression_attribute_values(":phone", text(attempt.phone.as_str()));
         }
@@ -343,14 +344,15 @@ impl Store {
             return Err(StoreError::from_sdk("UpdateItem", &error).into());
         };
         let item: CodeItem = from_item(item)?;
-        if attempt.user.is_some() && item.phone.as_ref() != Some(attempt.phone) {
+        let is_verification = matches!(attempt.of_user, Some(UserCode::Verification(_)));
+        if is_verification && item.phone.as_ref() != Some(attempt.phone) {
             return Err(VerificationError::PhoneMismatch.into());
         }
         match item.of(purpose) {
             // The write succeeded, but its response was lost and the SDK retried the write.
             Some(code) if code.tried_by.as_deref() == Some(attempt.nonce) => Ok(Some(code)),
             // A stranger gets the same response for a phone without a code as for a phone with one.
-            None if is_requester && attempt.user.is_none() => Ok(None),
+            None if is_requester && attempt.of_user.is_none() => Ok(None),
             Some(code)
                 if is_requester && code.network.is_some() && code.network.as_ref() != attempt.network =>
             {

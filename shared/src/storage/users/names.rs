@@ -11,11 +11,14 @@ use crate::storage::item::{Item, from_item};
 use crate::storage::keys::{self, Key};
 use crate::storage::store::{Reads, Store};
 
-/// The item of a username.
+/// The item of a username. The key has a hash of the username.
 ///
 /// A user with the username `john_smith` has two items: `john_smith` with their `user_id`, and `johnsmith` with their id in
 /// `held_by`. Nobody else can take `johnsmith` or another username that looks like it, but no user has that username. A
 /// username that is its own look-alike key has one item.
+///
+/// The items of a user who has deleted the account have neither id. They keep the usernames reserved: a Matrix account cannot be
+/// created again.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct NameOwner {
     /// The user who has the username, or had it before.
@@ -27,7 +30,7 @@ pub(super) struct NameOwner {
 }
 
 /// Returns the keys of the items that a user needs in order to have a username.
-fn keys_of(name: &Username) -> impl Iterator<Item = Key> {
+pub(super) fn keys_of(name: &Username) -> impl Iterator<Item = Key> {
     std::iter::once(keys::username_owner(name)).chain(keys::username_lookalikes(name))
 }
 
@@ -53,16 +56,19 @@ impl Store {
             pk: String,
             user_id: Option<UserId>,
         }
+        // The key has a hash of the username.
+        let names: HashMap<String, &Username> =
+            names.iter().map(|name| (keys::username_owner(name).pk, name)).collect();
         let mut owners = HashMap::new();
         for reads in [Reads::Eventual, Reads::Consistent] {
-            let missing = names.iter().filter(|name| !owners.contains_key(*name));
+            let missing = names.values().filter(|name| !owners.contains_key(**name));
             let keys: Vec<_> = missing.map(|name| keys::username_owner(name).into()).collect();
             if keys.is_empty() {
                 break;
             }
             for item in self.batch_get(&self.tables.users, keys, reads).await? {
                 let Owned { pk, user_id } = from_item(item)?;
-                owners.extend(keys::owned_name(&pk).zip(user_id));
+                owners.extend(names.get(&pk).map(|name| (*name).clone()).zip(user_id));
             }
         }
         Ok(owners)

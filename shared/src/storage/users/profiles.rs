@@ -48,6 +48,9 @@ struct ProfileItem {
     /// When the user first joined a room. From then on the username is locked.
     #[serde(default, with = "ts_milliseconds_option", skip_serializing_if = "Option::is_none")]
     chat_since: Option<DateTime<Utc>>,
+    /// The usernames that the user had before. They stay reserved for the user.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    former_usernames: Vec<Username>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recovery_phone: Option<Phone>,
     #[serde(default, with = "ts_milliseconds_option", skip_serializing_if = "Option::is_none")]
@@ -87,6 +90,7 @@ impl From<ProfileItem> for User {
             primary_team: item.primary_team,
             other_teams: item.other_teams,
             username_locked_at: item.chat_since,
+            former_usernames: item.former_usernames,
             recovery: item
                 .recovery_phone
                 .zip(item.recovery_until)
@@ -207,11 +211,19 @@ impl Store {
         }
     }
 
-    /// Reads the public profiles of up to 100 users, eventually consistent. Unknown ids are left out.
+    /// Reads the public profiles of up to 100 users. Leaves out unknown ids and users who have deleted their accounts. Finds
+    /// new users, too: users whom an eventually consistent read does not find are read again, strongly consistent.
     pub async fn people(&self, users: &[UserId]) -> Result<HashMap<UserId, Person>, StoreError> {
-        let keys = users.iter().map(|user| keys::profile(*user).into()).collect();
-        let items = self.batch_get(&self.tables.users, keys, Reads::Eventual).await?;
-        items.into_iter().map(|item| from_item(item).map(|person: Person| (person.id, person))).collect()
+        let mut people = HashMap::new();
+        for reads in [Reads::Eventual, Reads::Consistent] {
+            let missing = users.iter().filter(|user| !people.contains_key(*user));
+            let keys: Vec<Item> = missing.map(|user| keys::profile(*user).into()).collect();
+            for item in self.batch_get(&self.tables.users, keys, reads).await? {
+                let person: Person = from_item(item)?;
+                people.insert(person.id, person);
+            }
+        }
+        Ok(people)
     }
 
     /// Allocates the next user id. An id that the caller does not use leaves a harmless gap.
@@ -258,6 +270,7 @@ impl Store {
             primary_team: None,
             other_teams: Vec::new(),
             chat_since: None,
+            former_usernames: Vec::new(),
             recovery_phone: None,
             recovery_until: None,
         };
@@ -525,7 +538,10 @@ impl Store {
         let profile = Update::builder()
             .table_name(users)
             .set_key(Some(keys::profile(user.id).into()))
-            .update_expression("SET username = :new ADD renames :one")
+            .update_expression(
+                "SET username = :new, former_usernames = list_append(if_not_exists(former_usernames, :none), :former) \
+                 ADD renames :one",
+            )
             // `chat_since` is set when the user first joins a room or is invited to one. From then on, the username is their
             // identity in chat and cannot change.
             .condition_expression(
@@ -537,6 +553,8 @@ impl Store {
             .expression_attribute_values(":max", number(MAX_RENAMES))
             .expression_attribute_values(":old", text(user.username.as_str()))
             .expression_attribute_values(":new", text(to.as_str()))
+            .expression_attribute_values(":none", AttributeValue::L(Vec::new()))
+            .expression_attribute_values(":former", AttributeValue::L(vec![text(user.username.as_str())]))
             .expression_attribute_values(":phone", text(user.phone.as_str()))
             .build()?;
         let phone = Update::builder()

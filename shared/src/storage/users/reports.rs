@@ -14,7 +14,7 @@ use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item, number, text, to_item};
 use crate::storage::keys::{self, Key};
-use crate::storage::store::{Reads, Store};
+use crate::storage::store::{Reads, Store, every_item};
 
 /// How long an open report is kept.
 const OPEN_KEPT: TimeDelta = TimeDelta::days(730);
@@ -156,6 +156,18 @@ impl Store {
             self.unlist_report(id, open)?,
         ];
         self.write_report(writes).await
+    }
+
+    /// Reads all reports that a user has sent.
+    pub async fn reports_by(&self, user: UserId) -> Result<Vec<Report>, StoreError> {
+        let query = self
+            .client
+            .query()
+            .table_name(&self.tables.users)
+            .key_condition_expression("pk = :user AND begins_with(sk, :report)")
+            .expression_attribute_values(":user", text(keys::user_partition(user)))
+            .expression_attribute_values(":report", text(keys::REPORT));
+        every_item(query).await?.into_iter().map(from_item).collect()
     }
 
     /// Reads up to `limit` reports with a status, oldest first. Reports that were deleted with their reporter are left

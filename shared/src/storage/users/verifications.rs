@@ -1,7 +1,6 @@
-//! Pending verifications of phones, one for each user.
+//! Codes of users: one for the pending verification of a phone, and one for the deletion of the account.
 //!
-//! The code of a verification is in an item of the user, not of the phone. So another user who verifies the same phone does
-//! not replace it.
+//! The code is in an item of the user, not of the phone. So another user who verifies the same phone does not replace it.
 
 use aws_sdk_dynamodb::types::ReturnValue;
 use chrono::serde::{ts_milliseconds, ts_seconds};
@@ -11,17 +10,33 @@ use serde::{Deserialize, Serialize};
 use super::codes::{IssueError, StoredCode};
 use crate::domain::code::{self, CodeDigest, VerificationError};
 use crate::domain::limit::{self, Limited};
-use crate::domain::{CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserId};
+use crate::domain::{CodeId, MAX_CLOCK_DIFFERENCE, Phone, UserId};
 use crate::storage::condition::condition_held;
 use crate::storage::error::StoreError;
 use crate::storage::item::{from_item, number, text, to_item};
-use crate::storage::keys;
+use crate::storage::keys::{self, Key};
 use crate::storage::store::{Reads, Store};
 
 /// The attribute with the code.
-const CODE: &str = Purpose::Verify.as_str();
+pub(super) const CODE: &str = "verify";
 
-/// A user's verification of a phone.
+/// A code that belongs to a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserCode {
+    Verification(UserId),
+    Deletion(UserId),
+}
+
+impl UserCode {
+    pub(super) fn key(self) -> Key {
+        match self {
+            Self::Verification(user) => keys::verification(user),
+            Self::Deletion(user) => keys::deletion(user),
+        }
+    }
+}
+
+/// A user's verification of a phone, or the deletion of an account that has the phone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Verification {
     pub phone: Phone,
@@ -35,10 +50,23 @@ pub struct Verification {
 impl Verification {
     /// Returns a verification whose code is not sent yet.
     #[must_use]
-    pub fn new(phone: &Phone, issue: &CodeId, digest: &CodeDigest, now: DateTime<Utc>) -> Self {
+    pub fn new(
+        phone: &Phone,
+        issue: &CodeId,
+        digest: &CodeDigest,
+        is_test: bool,
+        now: DateTime<Utc>,
+    ) -> Self {
         let pending_until = now + code::PENDING_FOR;
-        let verify = StoredCode::new(issue, digest, None, now);
+        let mut verify = StoredCode::new(issue, digest, None, now);
+        verify.is_test = is_test;
         Self { phone: phone.clone(), verify, pending_until, expires_at: pending_until }
+    }
+
+    /// Returns the phone, if the verification is pending.
+    #[must_use]
+    pub fn pending_phone(self, now: DateTime<Utc>) -> Option<Phone> {
+        self.is_pending(&self.phone.clone(), now).then_some(self.phone)
     }
 
     fn is_pending(&self, phone: &Phone, now: DateTime<Utc>) -> bool {
@@ -65,14 +93,19 @@ impl Store {
         Err(VerificationError::NothingPending.into())
     }
 
-    /// Replaces the user's verification with `new`, and returns the replaced one. If `resends` is true, it does so only if a
+    /// Reads a user's verification, strongly consistent.
+    pub async fn verification(&self, user: UserId) -> Result<Option<Verification>, StoreError> {
+        self.get(&self.tables.users, keys::verification(user), Reads::Consistent).await
+    }
+
+    /// Replaces the verification with `new`, and returns the replaced one. If `resends` is true, it does so only if a
     /// verification of the same phone is pending. A write that reaches the store late does not replace a newer verification.
     ///
     /// If the response is lost and the SDK retries the write, it returns `None`, because the retry sees the new verification
     /// as the previous one.
     pub async fn save_verification(
         &self,
-        user: UserId,
+        which: UserCode,
         new: &Verification,
         resends: bool,
         now: DateTime<Utc>,
@@ -82,7 +115,7 @@ impl Store {
             .client
             .put_item()
             .table_name(&self.tables.users)
-            .set_item(Some(to_item(keys::verification(user), new)?))
+            .set_item(Some(to_item(which.key(), new)?))
             .expression_attribute_names("#code", CODE)
             // The clocks of two requests differ by up to a second.
             .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
@@ -112,12 +145,12 @@ impl Store {
     /// Rolls back [`Store::save_verification`] when the message could not be sent. `before` is what it returned.
     pub async fn restore_verification(
         &self,
-        user: UserId,
+        which: UserCode,
         new: &Verification,
         before: Option<&Verification>,
     ) -> Result<(), StoreError> {
         const IS_NEW: &str = "#code.issue = :issue";
-        let (table, key) = (&self.tables.users, keys::verification(user));
+        let (table, key) = (&self.tables.users, which.key());
         let issue = text(&new.verify.issue);
         let restored = if let Some(before) = before {
             let put = self.client.put_item().table_name(table).set_item(Some(to_item(key, before)?));

@@ -1,0 +1,34 @@
+use touchline::api::MessageOnly;
+use touchline::api::account::ConfirmDeletion;
+use touchline::domain::UserId;
+use touchline::flows::codes;
+use touchline::storage::Reads;
+use touchline::storage::users::{DeleteAccount, DeletionCode, Which};
+use touchline::{App, Call, Error, Reply};
+
+use crate::delete_account::check_phone_is_settled;
+use crate::no_profile::NO_PROFILE;
+
+pub async fn handle(app: App, call: Call<ConfirmDeletion>) -> Result<Reply<MessageOnly>, Error> {
+    let user = app.store.user(call.caller.user, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
+    check_phone_is_settled(&app, &user)?;
+    let code = codes::check_deletion(&app, &user.phone, user.id, &call.input.code).await?;
+    let nonce = app.random.word(16);
+    let deletion = DeleteAccount { user: &user, code: DeletionCode::Own(&code), nonce: &nonce };
+    app.store.delete_account(&deletion, app.clock.now()).await?;
+    end_all_sessions(&app, user.id).await;
+    Ok(deleted().into())
+}
+
+/// Ends all sessions of a deleted user. If this fails, `erasure` deletes them a moment later.
+pub async fn end_all_sessions(app: &App, user: UserId) {
+    let now = app.clock.now();
+    let all = Which::All { until: chrono::DateTime::<chrono::Utc>::MAX_UTC, except: None };
+    if let Err(error) = app.store.end_sessions(user, all, now).await {
+        tracing::warn!(%error, "the sessions of a deleted user have not ended yet");
+    }
+}
+
+pub fn deleted() -> MessageOnly {
+    MessageOnly { message: "Your account is deleted. All your data is gone within a minute.".into() }
+}

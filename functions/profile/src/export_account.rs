@@ -1,0 +1,150 @@
+use futures_util::future::{try_join, try_join3, try_join4};
+use touchline::api::Data;
+use touchline::api::account::{
+    AccountExport, ExportAccount, ExportedBlock, ExportedCoins, ExportedMembership, ExportedMessage,
+    ExportedProfile, ExportedReport, ExportedStatistics,
+};
+use touchline::api::coins::EntryView;
+use touchline::api::predictions::PredictionView;
+use touchline::domain::limit::{DailyAction, DayLimitReached, EXPORTS_PER_DAY};
+use touchline::domain::{User, UserId};
+use touchline::flows::sessions;
+use touchline::storage::day_limit::{Counted, CountedAction};
+use touchline::storage::sms_logs::Filter;
+use touchline::storage::users::Verification;
+use touchline::storage::{Reads, StoreError};
+use touchline::{App, Call, Error, Reply};
+
+use crate::no_profile::NO_PROFILE;
+
+/// The most predictions and the most movements of coins in an export. With both, a response has about 5 MB, and Lambda allows
+/// 6 MB.
+const MOST: usize = 10_000;
+
+pub async fn handle(app: App, call: Call<ExportAccount>) -> Result<Reply<Data<AccountExport>>, Error> {
+    let (caller, now) = (call.caller, app.clock.now());
+    let user = caller.user;
+    count(&app, user).await?;
+    let profile = app.store.user(user, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
+    let store = &app.store;
+    let (known_networks, messages) =
+        try_join(known_networks(&app, &profile), messages(&app, &profile)).await?;
+    let (verification, blocks, reports) =
+        try_join3(store.verification(user), store.blocks(user, Reads::Consistent), store.reports_by(user))
+            .await?;
+    let sessions = sessions::active(&app, &caller).await?;
+    let ((predictions, has_all), (coins, has_all_entries), rooms, statistics) =
+        try_join4(predictions(&app, user), coins(&app, user), rooms(&app, user), store.user_stats(user))
+            .await?;
+    let (blocks, _) = blocks.blocks.page(None, usize::MAX);
+    let export = AccountExport {
+        exported_at: now.into(),
+        chat_user_id: format!("@{}:{}", profile.username.as_str(), app.config.chat.server),
+        profile: profile_view(profile, known_networks, &app),
+        sessions,
+        pending_verification: verification.and_then(|pending: Verification| pending.pending_phone(now)),
+        text_messages: messages,
+        blocks: blocks
+            .into_iter()
+            .map(|block| ExportedBlock { user_id: block.user, created_at: block.at.into() })
+            .collect(),
+        reports: reports.into_iter().map(ExportedReport::from).collect(),
+        rooms,
+        predictions,
+        statistics: ExportedStatistics {
+            settled: statistics.settled,
+            correct: statistics.correct,
+            points: statistics.points,
+        },
+        coins,
+        is_complete: has_all && has_all_entries,
+    };
+    Ok(Data { data: export }.into())
+}
+
+/// Counts the export against its limit per day.
+async fn count(app: &App, user: UserId) -> Result<(), Error> {
+    let now = app.clock.now();
+    let action = DailyAction::ExportAccount;
+    let counted = CountedAction { user, action, day: now.date_naive(), id: app.random.number() };
+    match app.store.count_action(&counted, EXPORTS_PER_DAY).await? {
+        Counted::LimitReached => Err(DayLimitReached::new(action, EXPORTS_PER_DAY, now).into()),
+        Counted::Now | Counted::Before => Ok(()),
+    }
+}
+
+fn profile_view(user: User, known_networks: usize, app: &App) -> ExportedProfile {
+    let now = app.clock.now();
+    ExportedProfile {
+        id: user.id,
+        phone: user.phone,
+        previous_phone: user.recovery.filter(|recovery| recovery.until > now).map(|recovery| recovery.phone),
+        username: user.username,
+        former_usernames: user.former_usernames,
+        created_at: user.created_at.into(),
+        name: user.name,
+        email: user.email,
+        date_of_birth: user.date_of_birth,
+        primary_team_id: user.primary_team,
+        other_team_ids: user.other_teams,
+        known_networks,
+    }
+}
+
+async fn known_networks(app: &App, user: &User) -> Result<usize, StoreError> {
+    Ok(app.store.phone_owner(&user.phone).await?.map_or(0, |owner| owner.networks.len()))
+}
+
+async fn messages(app: &App, user: &User) -> Result<Vec<ExportedMessage>, StoreError> {
+    let filter = Filter { phone: Some(user.phone.clone()), date: None, status: None, before: None };
+    let entries = app.store.sms_logs(&filter, 1_000, app.clock.now().date_naive()).await?;
+    let message = |entry: touchline::domain::sms::SmsLogEntry| ExportedMessage {
+        status: entry.status,
+        created_at: entry.created_at.into(),
+    };
+    Ok(entries.into_iter().map(message).collect())
+}
+
+async fn rooms(app: &App, user: UserId) -> Result<Vec<ExportedMembership>, StoreError> {
+    let mut rooms: Vec<ExportedMembership> = Vec::new();
+    loop {
+        let after = rooms.last().map(|room| room.room_id.clone());
+        let page = app.store.memberships_page(user, after.as_ref(), 1_000).await?;
+        let (is_last, count) = (page.is_last, page.rows.len());
+        let view = |row: touchline::storage::members::UserMembership| ExportedMembership {
+            room_id: row.room_id,
+            membership: row.membership,
+        };
+        rooms.extend(page.rows.into_iter().map(view));
+        if is_last || count == 0 {
+            return Ok(rooms);
+        }
+    }
+}
+
+/// Returns the newest predictions, and whether they are all.
+async fn predictions(app: &App, user: UserId) -> Result<(Vec<PredictionView>, bool), StoreError> {
+    let (mut views, mut before) = (Vec::new(), None);
+    loop {
+        let (rows, has_more) = app.store.own_predictions(user, before.as_ref(), 100).await?;
+        views.extend(rows.iter().map(PredictionView::of));
+        before = rows.into_iter().next_back().map(|row| row.created);
+        if !has_more || before.is_none() || views.len() >= MOST {
+            return Ok((views, !has_more));
+        }
+    }
+}
+
+/// Returns the wallet with its newest movements, and whether they are all.
+async fn coins(app: &App, user: UserId) -> Result<(ExportedCoins, bool), StoreError> {
+    let wallet = app.store.wallet(user).await?;
+    let (mut entries, mut below): (Vec<EntryView>, _) = (Vec::new(), None);
+    loop {
+        let (page, has_more) = app.store.history(user, below, 1_000).await?;
+        below = page.last().map(|entry| entry.sequence);
+        entries.extend(page.into_iter().map(EntryView::from));
+        if !has_more || entries.len() >= MOST {
+            return Ok((ExportedCoins { balance: wallet.balance, entries }, !has_more));
+        }
+    }
+}
