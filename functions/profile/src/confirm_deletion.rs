@@ -32,3 +32,6 @@ pub async fn end_all_sessions(app: &App, user: UserId) {
 pub fn deleted() -> MessageOnly {
     MessageOnly { message: "Your account is deleted. All your data is gone within a minute.".into() }
 }
+
+#[cfg(test)]
+mod tests;

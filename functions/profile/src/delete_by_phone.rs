@@ -40,3 +40,6 @@ async fn delete(app: &App, phone: &Phone, nonce: &str) -> Result<(), Error> {
     end_all_sessions(app, user.id).await;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

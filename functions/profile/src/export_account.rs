@@ -148,3 +148,6 @@ async fn coins(app: &App, user: UserId) -> Result<(ExportedCoins, bool), StoreEr
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

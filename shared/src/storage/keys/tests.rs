@@ -25,7 +25,7 @@ fn keys_of_the_users_table_keep_their_format() {
         flat(&hour_limit(HourlyAction::RequestCode, &network, at)),
         "address#2001:db8:1::/48/codes#2026-11-15T12"
     );
-    assert_eq!(flat(&username_owner(&name)), "name#alice/owner");
+    assert_eq!(flat(&username_owner(&name)), "name#6ea988ee737a68d0fb1d7bb76040e804/owner");
     assert_eq!(flat(&user_counter()), "counter#user/last");
 }
 
