@@ -116,8 +116,27 @@ async fn measure() -> Measurements {
     all.add("GET /api/openapi.json", "", 200, (0.0, 0.0, 0), response);
     let response = anonymous.get("/api/health").await;
     all.add("GET /api/health", "", 200, (0.5, 0.0, 1), response);
+    let response = anonymous.get("/account/delete").await;
+    all.add("GET /account/delete", "", 200, (0.0, 0.0, 0), response);
     sessions(&app, &alice, &mut all).await;
+    account(&app, &mut all).await;
     all
+}
+
+/// Measures the export and the deletion of accounts.
+async fn account(app: &TestApp, all: &mut Measurements) {
+    let phone = "+447700900775";
+    let leaver = app.sign_in(phone).await;
+    let response = leaver.exports_account().await;
+    all.add("GET /api/auth/account/export", "a new user", 200, (20.0, 1.0, 22), response);
+    let response = leaver.requests_deletion().await;
+    all.add("POST /api/auth/account/delete", "", 200, (1.0, 3.0, 4), response);
+    let response = leaver.confirms_deletion(&app.sns.last_code(phone)).await;
+    all.add("POST /api/auth/account/delete/confirm", "one session", 200, (2.0, 14.0, 5), response);
+    app.sign_in(phone).await;
+    let code = app.anonymous().receives_code(phone).await;
+    let response = app.anonymous().deletes_account_of(phone, &code).await;
+    all.add("POST /api/account/delete", "one session", 200, (3.0, 13.0, 7), response);
 }
 
 /// Measures the endpoints of sessions, and ends those of alice.

@@ -302,10 +302,10 @@ fn no_secret_is_a_parameter_and_only_functions_that_need_a_secret_get_it() {
         ]
     );
     assert_eq!(functions_with("CHAT_HS_TOKEN"), ["ChatFunction"]);
-    assert_eq!(functions_with("CHAT_ADMIN_TOKEN"), ["ModerationFunction"]);
+    assert_eq!(functions_with("CHAT_ADMIN_TOKEN"), ["ErasureFunction", "ModerationFunction"]);
     assert_eq!(functions_with("FEED_TOKEN"), ["FeedFunction"]);
     assert_eq!(functions_with("SMS_LOG_SECRET"), ["SmsLogsFunction"]);
-    assert_eq!(functions_with("TEST_PHONES"), ["LoginFunction"]);
+    assert_eq!(functions_with("TEST_PHONES"), ["LoginFunction", "ProfileFunction"]);
     let serving: Vec<String> =
         functions().into_iter().filter(|(_, function)| serves_http(function)).map(|(id, _)| id).collect();
     assert_eq!(functions_with("ORIGIN_SECRETS"), serving, "a function without it serves everyone");

@@ -27,7 +27,8 @@ const RESERVE: TimeDelta = TimeDelta::seconds(10);
 /// The number of pieces of work that are done concurrently.
 const CONCURRENT: usize = 10;
 
-/// Handles one invocation: a batch of stream records, or `{}` for a scheduled run. Lambda stops it at `deadline`.
+/// Handles one invocation: a batch of stream records, `{}` for a scheduled run, or `{"hash_names": {}}` after an update from
+/// a version that stored usernames without a hash. Lambda stops it at `deadline`.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StoreError> {
     let run = Run {
         app: &app,
@@ -35,7 +36,13 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         until: deadline - RESERVE,
         chat_is_down: AtomicBool::new(false),
     };
-    if event.get("Records").is_some() { run.process(Batch::read(event)?).await } else { run.sweep().await }
+    if event.get("Records").is_some() {
+        run.process(Batch::read(event)?).await
+    } else if event.get("hash_names").is_some() {
+        run.hash_names().await
+    } else {
+        run.sweep().await
+    }
 }
 
 /// One invocation.
@@ -78,6 +85,21 @@ impl Run<'_> {
             Ok(())
         } else {
             self.app.store.save_cleanup(&work, self.begun).await
+        }
+    }
+
+    /// Moves the items of usernames to keys with a hash. Can be repeated, and must be until it is complete.
+    async fn hash_names(&self) -> Result<Value, StoreError> {
+        let (mut moved, mut conflicts, mut from) = (0, Vec::new(), None);
+        loop {
+            let step = self.app.store.hash_names(from).await?;
+            moved += step.moved;
+            conflicts.extend(step.conflicts);
+            from = step.next;
+            let complete = from.is_none();
+            if complete || self.app.clock.now() >= self.until {
+                return Ok(json!({ "moved": moved, "conflicts": conflicts, "complete": complete }));
+            }
         }
     }
 

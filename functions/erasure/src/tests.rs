@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use touchline_testing::{Fault, HomeserverStandIn, TestApp, User};
 
 mod deletion;
+mod hashing;
 
 const PHONE: &str = "+447700900123";
 const NEW_PHONE: &str = "+447700900555";

@@ -1,6 +1,7 @@
 //! Describes one operation: its parameters, request body and responses.
 
 use serde_json::{Map, Value, json};
+use touchline::api::endpoint::JSON;
 use touchline::api::schema::Operation;
 use touchline::api::{self, ErrorFormat, InputField, Route};
 use touchline::http::idempotency_key_schema;
@@ -103,7 +104,9 @@ fn successes(route: &Route, key: &str, output: &Value, recorded: &Recorded) -> M
     let mut responses = Map::new();
     for status in route.statuses {
         let mut content = json!({ "schema": output });
-        if let Some(example) = recorded.responses.get(&(key.to_owned(), *status)) {
+        // A whole page would be no useful example.
+        let is_json = route.content_type == JSON;
+        if let Some(example) = recorded.responses.get(&(key.to_owned(), *status)).filter(|_| is_json) {
             content["example"] = example.clone();
         }
         let mut response = json!({

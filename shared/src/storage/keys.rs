@@ -129,7 +129,16 @@ pub fn username_owner(name: &Username) -> Key {
     reserved_name(name.as_str())
 }
 
-fn reserved_name(name: &str) -> Key {
+/// Returns the username, or the look-alike key of one, if the partition has it as earlier versions stored it: without a hash.
+#[must_use]
+pub fn unhashed_name(pk: &str) -> Option<&str> {
+    // A hash has 32 characters, and a username at most 30.
+    pk.strip_prefix("name#").filter(|name| name.len() < 32)
+}
+
+/// Returns the key of the item that reserves a username or a look-alike key.
+#[must_use]
+pub fn reserved_name(name: &str) -> Key {
     key(format!("name#{}", digest(&[name])), "owner")
 }
 

@@ -38,7 +38,7 @@ async fn malformed_oversized_and_non_json_bodies_fail_at_every_endpoint() {
 }
 
 /// Returns a well-formed body for each endpoint that takes fields.
-fn well_formed() -> [(&'static str, Value); 18] {
+fn well_formed() -> [(&'static str, Value); 20] {
     let phone = "+447700900123";
     [
         ("/api/code/request", json!({ "phone": phone })),
@@ -55,6 +55,8 @@ fn well_formed() -> [(&'static str, Value); 18] {
         ("/api/auth/verify-phone/initiate", json!({ "phone": phone })),
         ("/api/auth/verify-phone", json!({ "phone": phone, "code": "123456" })),
         ("/api/auth/resend-code", json!({ "phone": phone })),
+        ("/api/auth/account/delete/confirm", json!({ "code": "123456" })),
+        ("/api/account/delete", json!({ "phone": phone, "code": "123456" })),
         ("/api/auth/teams/primary", json!({ "team_id": 1 })),
         ("/api/auth/teams/other", json!({ "team_ids": [1] })),
         (
@@ -116,6 +118,7 @@ async fn bodies_that_are_not_objects_are_422() {
 #[test]
 fn well_formed_has_a_body_for_every_endpoint_that_takes_fields() {
     let without_fields = [
+        "/api/auth/account/delete",
         "/api/auth/sessions/{session}/revoke",
         "/api/auth/users/{user}/block",
         "/api/auth/users/{user}/unblock",

@@ -7,10 +7,9 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::verifications::{CODE, UserCode};
 use crate::domain::code::{self, CodeDigest, NetworkDigest, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
-use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose};
+use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserId};
 use crate::storage::condition::{condition_held, item_that_failed_condition};
 use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
@@ -33,6 +32,25 @@ impl Attempts {
         match self {
             Self::Requester => "attempts",
             Self::Others => "other_attempts",
+        }
+    }
+}
+
+/// The attribute with the code in the items of users.
+pub(super) const USER_CODE: &str = "verify";
+
+/// A code that belongs to a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserCode {
+    Verification(UserId),
+    Deletion(UserId),
+}
+
+impl UserCode {
+    pub(super) fn key(self) -> Key {
+        match self {
+            Self::Verification(user) => keys::verification(user),
+            Self::Deletion(user) => keys::deletion(user),
         }
     }
 }
@@ -299,7 +317,7 @@ impl Store {
     ) -> Result<Option<StoredCode>, ReserveError> {
         let (purpose, name, key) = match attempt.of_user {
             None => (Purpose::Login, Purpose::Login.as_str(), keys::phone_codes(attempt.phone)),
-            Some(code) => (Purpose::Verify, CODE, code.key()),
+            Some(code) => (Purpose::Verify, USER_CODE, code.key()),
         };
         let mut condition = "#code.#counter < :max AND #code.valid_until > :now \
                              AND attribute_not_exists(#code.used_by) \

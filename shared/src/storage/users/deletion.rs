@@ -9,9 +9,8 @@ use aws_sdk_dynamodb::types::{Delete, TransactWriteItem, Update};
 use chrono::{DateTime, Utc};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use super::codes::{ReserveError, SPENDABLE, StoredCode};
+use super::codes::{ReserveError, SPENDABLE, StoredCode, USER_CODE};
 use super::names;
-use super::verifications::CODE;
 use crate::domain::cleanup::Work;
 use crate::domain::code::WrongCode;
 use crate::domain::{MAX_CLOCK_DIFFERENCE, Phone, Purpose, User, UserId, Username};
@@ -85,7 +84,7 @@ impl Store {
                     .set_key(Some(keys::deletion(user.id).into()))
                     .update_expression("SET #code.used_by = :nonce")
                     .condition_expression(SPENDABLE)
-                    .expression_attribute_names("#code", CODE)
+                    .expression_attribute_names("#code", USER_CODE)
                     .expression_attribute_values(":issue", text(&code.issue))
                     .expression_attribute_values(":nonce", text(*nonce))
                     .build()?;

@@ -7,34 +7,15 @@ use chrono::serde::{ts_milliseconds, ts_seconds};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::codes::{IssueError, StoredCode};
+use super::codes::{IssueError, StoredCode, USER_CODE, UserCode};
 use crate::domain::code::{self, CodeDigest, VerificationError};
 use crate::domain::limit::{self, Limited};
 use crate::domain::{CodeId, MAX_CLOCK_DIFFERENCE, Phone, UserId};
 use crate::storage::condition::condition_held;
 use crate::storage::error::StoreError;
 use crate::storage::item::{from_item, number, text, to_item};
-use crate::storage::keys::{self, Key};
+use crate::storage::keys;
 use crate::storage::store::{Reads, Store};
-
-/// The attribute with the code.
-pub(super) const CODE: &str = "verify";
-
-/// A code that belongs to a user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UserCode {
-    Verification(UserId),
-    Deletion(UserId),
-}
-
-impl UserCode {
-    pub(super) fn key(self) -> Key {
-        match self {
-            Self::Verification(user) => keys::verification(user),
-            Self::Deletion(user) => keys::deletion(user),
-        }
-    }
-}
 
 /// A user's verification of a phone, or the deletion of an account that has the phone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -116,7 +97,7 @@ impl Store {
             .put_item()
             .table_name(&self.tables.users)
             .set_item(Some(to_item(which.key(), new)?))
-            .expression_attribute_names("#code", CODE)
+            .expression_attribute_names("#code", USER_CODE)
             // The clocks of two requests differ by up to a second.
             .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
             .return_values(ReturnValue::AllOld);
@@ -154,11 +135,11 @@ impl Store {
         let issue = text(&new.verify.issue);
         let restored = if let Some(before) = before {
             let put = self.client.put_item().table_name(table).set_item(Some(to_item(key, before)?));
-            let put = put.condition_expression(IS_NEW).expression_attribute_names("#code", CODE);
+            let put = put.condition_expression(IS_NEW).expression_attribute_names("#code", USER_CODE);
             condition_held("PutItem", put.expression_attribute_values(":issue", issue).send().await)
         } else {
             let delete = self.client.delete_item().table_name(table).set_key(Some(key.into()));
-            let delete = delete.condition_expression(IS_NEW).expression_attribute_names("#code", CODE);
+            let delete = delete.condition_expression(IS_NEW).expression_attribute_names("#code", USER_CODE);
             condition_held("DeleteItem", delete.expression_attribute_values(":issue", issue).send().await)
         };
         // If the condition fails, a newer verification has replaced this one.
