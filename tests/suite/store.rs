@@ -51,6 +51,17 @@ impl StoreUnderTest {
         found
     }
 
+    /// Returns all items of the tables with this role.
+    pub async fn all(&self, role: &str) -> Vec<Item> {
+        let mut found = Vec::new();
+        for table in self.tables(role).await {
+            let scan =
+                self.client.scan().table_name(&table).consistent_read(true).into_paginator().items().send();
+            found.extend(scan.collect::<Result<Vec<_>, _>>().await.unwrap());
+        }
+        found
+    }
+
     /// Deletes an item.
     pub async fn delete(&self, table: &str, item: &Item) {
         let delete = self.client.delete_item().table_name(table);

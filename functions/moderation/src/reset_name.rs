@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 use touchline::domain::profile::RenameError;
-use touchline::domain::{User, Username, username};
+use touchline::domain::{User, username};
 use touchline::storage::users::RenameFailed;
 use touchline::{App, Error};
 
@@ -19,14 +19,14 @@ pub async fn reset_name(app: &App, order: Action<UserSubject>) -> Result<Value, 
         Beginning::Replay(result) => return Ok(result),
     };
     let name_removed = app.store.remove_display_name(user.id, app.clock.now()).await?;
-    let username = rename(app, &user).await?;
+    let has_new_username = rename(app, &user).await?;
     let mut result = json!({
         "user_id": user.id,
         "name_removed": name_removed,
-        "username": username.as_ref().unwrap_or(&user.username).as_str(),
-        "username_changed": username.is_some(),
+        // Without the username: the result is stored, and would outlive the account.
+        "username_changed": has_new_username,
     });
-    if username.is_none() {
+    if !has_new_username {
         let locked =
             "The username is locked, because the user is known by it in chat. Suspend the user instead.";
         result["note"] = locked.into();
@@ -34,10 +34,10 @@ pub async fn reset_name(app: &App, order: Action<UserSubject>) -> Result<Value, 
     begun.finish(app, result).await
 }
 
-/// Gives a user a generated username. Returns `None` if the username is locked.
-async fn rename(app: &App, user: &User) -> Result<Option<Username>, ModerationError> {
+/// Gives a user a generated username. Returns false if the username is locked.
+async fn rename(app: &App, user: &User) -> Result<bool, ModerationError> {
     if user.username_locked_at.is_some() || app.chat.has_rooms(&user.username).await? {
-        return Ok(None);
+        return Ok(false);
     }
     for _ in 0..CANDIDATES {
         let new = username::random(|below| app.random.below(below));
@@ -47,10 +47,10 @@ async fn rename(app: &App, user: &User) -> Result<Option<Username>, ModerationEr
                 if let Err(error) = app.chat.log_out_everywhere(&user.username).await {
                     tracing::warn!(%error, "the chat devices of a former username are still logged in");
                 }
-                return Ok(Some(new));
+                return Ok(true);
             }
             Err(RenameFailed::Rejected(RenameError::Taken)) => {}
-            Err(RenameFailed::Rejected(RenameError::Locked)) => return Ok(None),
+            Err(RenameFailed::Rejected(RenameError::Locked)) => return Ok(false),
             Err(RenameFailed::Store(error)) => return Err(error.into()),
         }
     }

@@ -202,10 +202,12 @@ async fn an_id_carries_an_action_out_once() {
     bob.updates_profile().name("Rude").await.expect(200);
     let fields = json!({ "user_id": bob.id, "id": "case-7" });
     let first = moderate(&app, "reset_name", fields.clone()).await;
+    let username = async || bob.views_profile().await.expect_data(200)["username"].clone();
+    let new = username().await;
     let again = moderate(&app, "reset_name", fields).await;
     assert_eq!((&first["replayed"], &again["replayed"]), (&json!(false), &json!(true)));
-    assert_eq!(first["username"], again["username"]);
-    assert_eq!(bob.views_profile().await.expect_data(200)["username"], first["username"]);
+    assert_eq!(first["username_changed"], again["username_changed"]);
+    assert_eq!(username().await, new);
     assert_eq!(audit(&app).await, ["reset_name user 2"]);
     let other = order("restore", &json!({ "user_id": bob.id, "id": "case-7" }));
     assert!(fails(&app, other).await.contains("case-7"));
@@ -229,7 +231,7 @@ async fn a_reset_removes_the_name_and_replaces_a_username_that_is_not_locked() {
     let result = moderate(&app, "reset_name", json!({ "user_id": bob.id })).await;
     assert_eq!((&result["name_removed"], &result["username_changed"]), (&json!(true), &json!(true)));
     let profile = bob.views_profile().await.expect_data(200);
-    assert_eq!((&profile["name"], &profile["username"]), (&Value::Null, &result["username"]));
+    assert_eq!(profile["name"], Value::Null);
     assert_ne!(profile["username"], "bob");
 
     alice.creates_room("Den").await.expect(201);

@@ -1,5 +1,6 @@
 //! Tests of the API over HTTP, as a client app uses it. `main.rs` lists the stacks on which they run.
 
+mod account;
 mod bad_input;
 mod chat;
 mod coins;

@@ -13,7 +13,7 @@ use touchline::config::Config;
 use touchline::domain::{RoomId, Username};
 use touchline::ports::chat::{Chat as _, ChatError, MatrixChat, NewRoom};
 use touchline::ports::random::{Random, SystemRandom};
-use touchline_testing::User;
+use touchline_testing::{Api as _, User};
 
 use super::variable;
 use crate::matrix_client::MatrixClient;
@@ -221,6 +221,85 @@ async fn a_removed_room_is_closed_on_the_homeserver() {
     }
 }
 
+/// Returns the texts of all messages in a room that a user can read.
+async fn messages(user: &User<HttpApi>, room: &str) -> Vec<String> {
+    let page = MatrixClient(user).get(&format!("rooms/{room}/messages?dir=b&limit=100")).await.expect(200);
+    let texts = page["chunk"].as_array().unwrap().iter().map(|event| event["content"]["body"].as_str());
+    texts.flatten().map(str::to_owned).collect()
+}
+
+/// Returns which of these texts are somewhere in the homeserver's database.
+fn in_database<'a>(texts: &[&'a str]) -> Vec<&'a str> {
+    let file = variable("TOUCHLINE_TEST_HOMESERVER_DATABASE");
+    let mut bytes = std::fs::read(&file).expect("the database can be read");
+    bytes.extend(std::fs::read(format!("{file}-wal")).unwrap_or_default());
+    let contains = |text: &&&str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    texts.iter().filter(contains).copied().collect()
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn a_deleted_account_loses_its_messages_its_devices_and_its_memberships() {
+    let app = HttpApi::under_test();
+    let (alice, bob) = two_users().await;
+    let (name, email) = (unique_name(), format!("{}@example.org", unique_name()));
+    alice.updates_profile().name(&name).email(&email).date_of_birth("1987-03-29").await.expect(200);
+    let room = bob.creates_room(&unique_name()).await.room_id();
+    alice.joins(&room).await.expect(200);
+    let (from_alice, from_bob) = (unique_name(), unique_name());
+    // More than one page of messages.
+    for n in 0..20 {
+        MatrixClient(&alice).writes(&room, &format!("{from_alice} {n}")).await;
+    }
+    MatrixClient(&bob).writes(&room, &from_bob).await;
+    assert_eq!(messages(&bob, &room).await.len(), 21);
+
+    let begun = std::time::Instant::now();
+    alice.requests_deletion().await.expect(200);
+    let code = app.last_code(&alice.phone).await;
+    alice.confirms_deletion(&code).await.expect(200);
+    alice.views_profile().await.expect_error(401, "token_invalid");
+    let left = eventually(async || messages(&bob, &room).await, |left| left.len() == 1).await;
+    assert_eq!(left, [from_bob]);
+    let client = MatrixClient(&alice);
+    eventually(async || client.get("account/whoami").await.status, |status| *status == 401).await;
+    let path = format!("rooms/{room}/joined_members");
+    let members = async || MatrixClient(&bob).get(&path).await.expect(200)["joined"].to_string();
+    eventually(members, |members| !members.contains(alice.chat_id())).await;
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    // The account cannot be used again.
+    let username = Username::parse(&alice.username).unwrap();
+    let chat = chat(&variable("TOUCHLINE_TEST_HOMESERVER"));
+    chat.log_in(&username, "DEVICE").await.unwrap_err();
+    assert_eq!(chat.erase_user(&username).await, Ok(true), "a repeated deletion changes nothing");
+    assert_eq!(in_database(&[&alice.phone, &alice.phone[1..], &name, &email, "1987-03-29"]), [""; 0]);
+    assert_eq!(in_database(&[bob.chat_id()]), [bob.chat_id()]);
+}
+
+#[tokio::test]
+#[ignore = "needs Synapse: run tests/real-components"]
+async fn with_an_admin_token_synapse_deletes_the_messages() {
+    let (alice, bob) = two_users().await;
+    let admin = HttpApi::under_test().user("admiral").await;
+    let script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=30); \
+                  db.execute('UPDATE users SET admin = 1 WHERE name = ?', [sys.argv[2]]); db.commit()";
+    let database = variable("TOUCHLINE_TEST_HOMESERVER_DATABASE");
+    let granted = Command::new("python3").args(["-c", script, &database, admin.chat_id()]).status();
+    assert!(granted.unwrap().success());
+    let room = bob.creates_room(&unique_name()).await.room_id();
+    alice.joins(&room).await.expect(200);
+    for _ in 0..3 {
+        MatrixClient(&alice).writes(&room, &unique_name()).await;
+    }
+    let token = admin.credentials["access_token"].as_str();
+    let chat = chat_with_admin(&variable("TOUCHLINE_TEST_HOMESERVER"), None, token);
+    let username = Username::parse(&alice.username).unwrap();
+    eventually(async || chat.erase_user(&username).await, |erased| *erased == Ok(true)).await;
+    assert_eq!(messages(&bob, &room).await, [""; 0]);
+    MatrixClient(&alice).get("account/whoami").await.expect(401);
+    assert_eq!(chat.erase_user(&username).await, Ok(true), "a repeated deletion changes nothing");
+}
+
 /// Returns a [`MatrixChat`], the type that production uses, for the homeserver at this URL. It has the token from
 /// the registration file.
 fn chat(url: &str) -> MatrixChat {
@@ -228,6 +307,10 @@ fn chat(url: &str) -> MatrixChat {
 }
 
 fn chat_with(url: &str, token: Option<&str>) -> MatrixChat {
+    chat_with_admin(url, token, None)
+}
+
+fn chat_with_admin(url: &str, token: Option<&str>, admin_token: Option<&str>) -> MatrixChat {
     let registration = std::fs::read_to_string(variable("TOUCHLINE_TEST_REGISTRATION")).unwrap();
     let field = |name: &str| {
         let mut lines = registration.lines();
@@ -238,6 +321,7 @@ fn chat_with(url: &str, token: Option<&str>) -> MatrixChat {
             "CHAT_HOMESERVER_URL" => url.to_owned(),
             "CHAT_SERVER_NAME" => field("io.touchline.server_name"),
             "CHAT_AS_TOKEN" => token.map_or_else(|| field("as_token"), str::to_owned),
+            "CHAT_ADMIN_TOKEN" => admin_token?.to_owned(),
             "SMS_PROVIDER" => "sns".into(),
             "CODE_PEPPER" | "AWS_REGION" | "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => {
                 "sixteen characters".into()

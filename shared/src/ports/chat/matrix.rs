@@ -339,6 +339,8 @@ impl MatrixChat {
         let body = json!({ "rooms": [], "limit": MOST_MESSAGES });
         let begun = match self.send(&Method::POST, &url, token, &body).await? {
             Err(error) if error.status == StatusCode::NOT_FOUND => return Ok(true),
+            // An earlier request is still under way: "Redact already in progress".
+            Err(error) if error.status == StatusCode::BAD_REQUEST => return Ok(false),
             response => response?,
         };
         let id = begun["redact_id"].as_str().unwrap_or_default();
