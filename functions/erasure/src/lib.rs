@@ -10,12 +10,13 @@ mod work;
 mod tests;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 use touchline::domain::UserId;
-use touchline::domain::cleanup::{OVERDUE_AFTER, Work};
+use touchline::domain::cleanup::{OVERDUE_AFTER, REQUESTS_END, Work};
 use touchline::storage::StoreError;
 use touchline::storage::cleanups::Cleanup;
 use touchline::storage::stream::{Batch, Change};
@@ -71,7 +72,7 @@ impl Run<'_> {
         match change {
             Change::SessionEnded { user, device_id } => self.log_out(user, device_id).await,
             // If this fails, the next scheduled run repeats it.
-            Change::Cleanup(cleanup) => self.attempt(&cleanup).await.map(|_| ()),
+            Change::Cleanup(cleanup) => self.attempt(&cleanup, self.begun).await.map(|_| ()),
             _ => Ok(()),
         }
     }
@@ -106,20 +107,42 @@ impl Run<'_> {
     /// Does all work that is not finished.
     async fn sweep(&self) -> Result<Value, StoreError> {
         let cleanups = self.app.store.cleanups().await?;
-        let attempts: Vec<_> = cleanups.iter().map(|cleanup| self.attempt(cleanup)).collect();
-        let finished: Vec<bool> = stream::iter(attempts).buffer_unordered(CONCURRENT).try_collect().await?;
-        let finished = finished.into_iter().filter(|is_finished| *is_finished).count();
+        let mut finished = self.attempt_all(&cleanups).await?;
+        if let Some(pause) = self.pause_before_second_pass(&cleanups) {
+            tokio::time::sleep(pause).await;
+            finished += self.attempt_all(&self.app.store.cleanups().await?).await?;
+        }
         let overdue = cleanups.iter().filter(|cleanup| self.begun - cleanup.since > OVERDUE_AFTER).count();
         lambda::count(self.app, "OverdueWork", overdue);
-        Ok(json!({ "finished": finished, "waiting": cleanups.len() - finished }))
+        Ok(json!({ "finished": finished, "waiting": cleanups.len().saturating_sub(finished) }))
     }
 
-    /// Does a piece of work, and deletes it if it is finished. Returns whether it is.
-    async fn attempt(&self, cleanup: &Cleanup) -> Result<bool, StoreError> {
+    /// Does pieces of work. Returns how many are finished.
+    async fn attempt_all(&self, cleanups: &[Cleanup]) -> Result<usize, StoreError> {
+        let begun = self.app.clock.now();
+        let attempts: Vec<_> = cleanups.iter().map(|cleanup| self.attempt(cleanup, begun)).collect();
+        let finished: Vec<bool> = stream::iter(attempts).buffer_unordered(CONCURRENT).try_collect().await?;
+        Ok(finished.into_iter().filter(|is_finished| *is_finished).count())
+    }
+
+    /// Returns how long to wait until all work can have its second pass. So a deletion is finished within a minute: without
+    /// the wait, the second pass would sometimes be left to the next run.
+    fn pause_before_second_pass(&self, cleanups: &[Cleanup]) -> Option<Duration> {
+        let now = self.app.clock.now();
+        let can_end = |cleanup: &&Cleanup| cleanup.work.is_final(cleanup.since, now + REQUESTS_END);
+        let early = cleanups.iter().filter(|cleanup| !cleanup.work.is_final(cleanup.since, now));
+        let last = early.filter(can_end).map(|cleanup| cleanup.since + REQUESTS_END).max()?;
+        let pause = (last - now).to_std().ok()?;
+        // The clock of a test stands still.
+        (last < self.until && !cfg!(test)).then_some(pause)
+    }
+
+    /// Does a piece of work in a pass that began at `begun`, and deletes it if it is finished. Returns whether it is.
+    async fn attempt(&self, cleanup: &Cleanup, begun: DateTime<Utc>) -> Result<bool, StoreError> {
         if self.app.clock.now() >= self.until || !self.try_work(&cleanup.work, cleanup.since).await {
             return Ok(false);
         }
-        let is_final = cleanup.work.is_final(cleanup.since, self.begun);
+        let is_final = cleanup.work.is_final(cleanup.since, begun);
         if is_final {
             self.app.store.finish_cleanup(cleanup).await?;
         }
