@@ -361,6 +361,7 @@ pub fn examples() -> Vec<Example> {
         Error::UserNotFound,
         Error::SessionNotFound,
         Error::UndoPhoneChange(UndoError::NoChange),
+        Error::PhoneChangedRecently { until: midnight },
         Error::UndoPhoneChange(UndoError::PhoneInUse),
         Error::TeamNotFound,
         Error::NotAMember,
