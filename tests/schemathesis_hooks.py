@@ -53,10 +53,10 @@ class HomeserverAuth(UserAuth):
         return HS_TOKEN
 
 
-# The endpoints under /api/auth share one login, except logout. Logout revokes its token, so each logout request gets a
-# new login.
-schemathesis.auth(refresh_interval=86_400).apply_to(path_regex="^/api/auth/(?!logout)")(UserAuth)
-schemathesis.auth(refresh_interval=None).apply_to(path="/api/auth/logout")(UserAuth)
+# The endpoints under /api/auth share one login, except two. Logout revokes its token, and the request for a deletion uses up
+# the codes of its phone, so each of their requests gets a new login.
+schemathesis.auth(refresh_interval=86_400).apply_to(path_regex="^/api/auth/(?!logout|account/delete$)")(UserAuth)
+schemathesis.auth(refresh_interval=None).apply_to(path_regex="^/api/auth/(logout|account/delete)$")(UserAuth)
 schemathesis.auth().apply_to(path_regex="^/_matrix")(HomeserverAuth)
 
 guest = log_in()
