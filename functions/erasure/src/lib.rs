@@ -1,7 +1,7 @@
-//! Finishes work that follows from a change: it deletes what is stored about users who have deleted their accounts, removes
-//! the chat devices of sessions that have ended, ends sessions, and tells the owner of a phone that it was replaced.
+//! Finishes work that follows from a change: it deletes the data of deleted accounts, removes the chat devices of sessions
+//! that have ended, ends sessions, and notifies the owner of a replaced phone.
 //!
-//! A stream record starts the work at once. If it fails, because another system is down or the function crashes, a schedule
+//! A stream record starts the work immediately. If it fails, because another system is down or the function crashes, a schedule
 //! repeats it every minute until it succeeds.
 
 mod work;
@@ -60,7 +60,7 @@ impl Run<'_> {
     /// Does the work of stream records. A record fails only if the store does. Lambda then delivers the batch again.
     async fn process(&self, batch: Batch) -> Result<Value, StoreError> {
         for record in &batch.unreadable {
-            tracing::error!(number = record.number, "left out a stream record");
+            tracing::error!(number = record.number, "skipped an unreadable stream record");
         }
         let changes: Vec<_> =
             batch.records.into_iter().map(|record| self.process_change(record.change)).collect();
@@ -89,7 +89,7 @@ impl Run<'_> {
         }
     }
 
-    /// Moves the items of usernames to keys with a hash. Can be repeated, and must be until it is complete.
+    /// Moves the items of usernames to hashed keys. Operators repeat it until `complete` is true.
     async fn hash_names(&self) -> Result<Value, StoreError> {
         let (mut moved, mut conflicts, mut from) = (0, Vec::new(), None);
         loop {
@@ -117,7 +117,7 @@ impl Run<'_> {
         Ok(json!({ "finished": finished, "waiting": cleanups.len().saturating_sub(finished) }))
     }
 
-    /// Does pieces of work. Returns how many are finished.
+    /// Runs the given work. Returns how many pieces are finished.
     async fn attempt_all(&self, cleanups: &[Cleanup]) -> Result<usize, StoreError> {
         let begun = self.app.clock.now();
         let attempts: Vec<_> = cleanups.iter().map(|cleanup| self.attempt(cleanup, begun)).collect();
@@ -125,15 +125,15 @@ impl Run<'_> {
         Ok(finished.into_iter().filter(|is_finished| *is_finished).count())
     }
 
-    /// Returns how long to wait until all work can have its second pass. So a deletion is finished within a minute: without
-    /// the wait, the second pass would sometimes be left to the next run.
+    /// Returns how long to wait until all work can have its second pass. Without this wait, the second
+    /// pass could fall to the next run, and a deletion would take more than a minute.
     fn pause_before_second_pass(&self, cleanups: &[Cleanup]) -> Option<Duration> {
         let now = self.app.clock.now();
         let can_end = |cleanup: &&Cleanup| cleanup.work.is_final(cleanup.since, now + REQUESTS_END);
         let early = cleanups.iter().filter(|cleanup| !cleanup.work.is_final(cleanup.since, now));
         let last = early.filter(can_end).map(|cleanup| cleanup.since + REQUESTS_END).max()?;
         let pause = (last - now).to_std().ok()?;
-        // The clock of a test stands still.
+        // Test clocks do not advance.
         (last < self.until && !cfg!(test)).then_some(pause)
     }
 
@@ -149,7 +149,7 @@ impl Run<'_> {
         Ok(is_final)
     }
 
-    /// Does a piece of work that exists since `since`. Returns whether it is done.
+    /// Runs work that was stored at `since`. Returns whether it is done.
     async fn try_work(&self, work: &Work, since: DateTime<Utc>) -> bool {
         if work.needs_chat() && self.chat_is_down.load(Ordering::Relaxed) {
             return false;

@@ -7,7 +7,7 @@ use touchline::domain::sms;
 use touchline::storage::users::{Erasure, Which};
 use touchline::{App, Error};
 
-/// Does a piece of work that exists since `since`. Returns false if a part of it is left.
+/// Runs work that was stored at `since`. Returns false if a part of it is left.
 pub async fn run(app: &App, work: &Work, since: DateTime<Utc>) -> Result<bool, Error> {
     match work {
         Work::LogOutDevice { username, device_id, .. } => app.chat.log_out(username, device_id).await?,

@@ -1,7 +1,8 @@
-//! The Lambda function with which operators moderate: they read and close reports, suspend and restore users, reset names
-//! and remove rooms. They invoke it by hand: it has no HTTP route. Every action has an entry in the audit.
+//! The Lambda function with which operators moderate: they read and close reports, suspend and restore users, reset names,
+//! delete accounts and remove rooms. They invoke it by hand: it has no HTTP route. Every action has an entry in the audit.
 
 mod action;
+mod delete_account;
 mod error;
 mod lists;
 mod longest_request;
@@ -27,6 +28,7 @@ enum Order {
     Suspend(Action<suspend::UserSubject>),
     Restore(Action<suspend::UserSubject>),
     ResetName(Action<suspend::UserSubject>),
+    DeleteAccount(Action<suspend::UserSubject>),
     RemoveRoom(Action<remove_room::RoomSubject>),
     Audit(lists::ListAudit),
 }
@@ -41,6 +43,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         Order::Suspend(order) => suspend::suspend(&app, order).await,
         Order::Restore(order) => suspend::restore(&app, order).await,
         Order::ResetName(order) => reset_name::reset_name(&app, order).await,
+        Order::DeleteAccount(order) => delete_account::delete_account(&app, order).await,
         Order::RemoveRoom(order) => remove_room::remove_room(&app, order, deadline).await,
         Order::Audit(order) => lists::list_audit(&app, order).await,
     }

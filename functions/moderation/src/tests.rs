@@ -242,6 +242,19 @@ async fn a_reset_removes_the_name_and_replaces_a_username_that_is_not_locked() {
     bob.updates_profile().name("Fine").await.expect(200);
 }
 
+#[tokio::test]
+async fn an_operator_deletes_the_account_of_a_suspended_user() {
+    let (app, [_, bob, _]) = app().await;
+    moderate(&app, "suspend", json!({ "user_id": bob.id })).await;
+    let fields = json!({ "user_id": bob.id, "id": "case-9" });
+    moderate(&app, "delete_account", fields.clone()).await;
+    bob.views_profile().await.expect_error(401, "token_invalid");
+    assert_eq!(app.store.cleanups().await.unwrap().len(), 2);
+    let again = order("delete_account", &fields);
+    assert!(fails(&app, again).await.contains("user"), "the user no longer exists");
+    assert_eq!(audit(&app).await, ["delete_account user 2", "suspend user 2"]);
+}
+
 /// Lets `tally` process all changes, and then the changes that it made itself.
 async fn process_changes(app: &TestApp) {
     let tables = &app.config.tables;

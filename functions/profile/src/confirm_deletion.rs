@@ -1,6 +1,6 @@
 use touchline::api::MessageOnly;
 use touchline::api::account::ConfirmDeletion;
-use touchline::domain::UserId;
+use touchline::domain::{User, UserId};
 use touchline::flows::codes;
 use touchline::storage::Reads;
 use touchline::storage::users::{DeleteAccount, DeletionCode, Which};
@@ -14,10 +14,20 @@ pub async fn handle(app: App, call: Call<ConfirmDeletion>) -> Result<Reply<Messa
     check_phone_is_settled(&app, &user)?;
     let code = codes::check_deletion(&app, &user.phone, user.id, &call.input.code).await?;
     let nonce = app.random.word(16);
+    remember_age(&app, &user).await?;
     let deletion = DeleteAccount { user: &user, code: DeletionCode::Own(&code), nonce: &nonce };
     app.store.delete_account(&deletion, app.clock.now()).await?;
     end_all_sessions(&app, user.id).await;
     Ok(deleted().into())
+}
+
+/// Keeps a child from entering another date of birth with a new account.
+pub async fn remember_age(app: &App, user: &User) -> Result<(), Error> {
+    if let Some(refused_at) = user.age_refused_at {
+        let phone = codes::phone_digest(app, &user.phone)?;
+        app.store.refuse_age_of_phone(&phone, refused_at).await?;
+    }
+    Ok(())
 }
 
 /// Ends all sessions of a deleted user. If this fails, `erasure` deletes them a moment later.
@@ -30,7 +40,7 @@ pub async fn end_all_sessions(app: &App, user: UserId) {
 }
 
 pub fn deleted() -> MessageOnly {
-    MessageOnly { message: "Your account is deleted. All your data is gone within a minute.".into() }
+    MessageOnly { message: "Your account is deleted. We are deleting the rest of your data.".into() }
 }
 
 #[cfg(test)]

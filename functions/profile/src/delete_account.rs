@@ -8,7 +8,7 @@ use touchline::{App, Call, Error, Reply, lambda};
 
 use crate::no_profile::NO_PROFILE;
 
-/// Sends a code to the phone of the account. A stolen token alone cannot delete an account.
+/// Sends a code to the account's phone, so that a stolen token alone cannot delete the account.
 pub async fn handle(app: App, call: Call<DeleteAccount>) -> Result<Reply<Message<CodeSent>>, Error> {
     let user = app.store.user(call.caller.user, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
     check_phone_is_settled(&app, &user)?;
@@ -20,8 +20,8 @@ pub async fn handle(app: App, call: Call<DeleteAccount>) -> Result<Reply<Message
     Ok(Message { message: message.into(), data: CodeSent { expires_in } }.into())
 }
 
-/// Rejects the deletion while the owner of the previous phone can undo a change of the phone. Otherwise a thief could give the
-/// account another phone and delete it.
+/// Rejects the deletion while the owner of the previous phone can undo a change of the phone. Otherwise a thief could move the
+/// account to another phone and delete it.
 pub fn check_phone_is_settled(app: &App, user: &User) -> Result<(), Error> {
     match &user.recovery {
         Some(recovery) if recovery.until > app.clock.now() => {

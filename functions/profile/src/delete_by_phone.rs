@@ -7,10 +7,10 @@ use touchline::storage::Reads;
 use touchline::storage::users::{DeleteAccount, DeletionCode};
 use touchline::{App, Call, Error, Reply};
 
-use crate::confirm_deletion::{deleted, end_all_sessions};
+use crate::confirm_deletion::{deleted, end_all_sessions, remember_age};
 use crate::delete_account::check_phone_is_settled;
 
-/// Deletes the account of a phone. Only the right code tells whether the phone has an account.
+/// Deletes the account of a phone. The response shows whether the phone has an account only if the code is right.
 pub async fn handle(app: App, call: Call<DeleteByPhone>) -> Result<Reply<MessageOnly>, Error> {
     let (phone, address) = (call.input.phone, call.address.as_ref());
     let network = codes::network(&app, &phone, address)?;
@@ -18,11 +18,11 @@ pub async fn handle(app: App, call: Call<DeleteByPhone>) -> Result<Reply<Message
     let nonce = app.random.word(16);
     app.store.spend_code(&phone, &code, &nonce).await?;
     let result = delete(&app, &phone, &nonce).await;
-    // The code can be used again, for example to log in.
+    // The deletion failed, so make the code usable again, for example for a login.
     if result.is_err()
         && let Err(error) = app.store.unspend_code(&phone, &code, &nonce).await
     {
-        tracing::warn!(%error, "the deletion failed but its code stays spent");
+        tracing::warn!(%error, "the deletion failed, and its code could not be restored");
     }
     result.map(|()| deleted().into())
 }
@@ -35,6 +35,7 @@ async fn delete(app: &App, phone: &Phone, nonce: &str) -> Result<(), Error> {
     }
     let user = app.store.user(owner.user_id, Reads::Consistent).await?.ok_or(Error::UserNotFound)?;
     check_phone_is_settled(app, &user)?;
+    remember_age(app, &user).await?;
     let deletion = DeleteAccount { user: &user, code: DeletionCode::Login, nonce };
     app.store.delete_account(&deletion, app.clock.now()).await?;
     end_all_sessions(app, user.id).await;

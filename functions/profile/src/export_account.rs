@@ -17,9 +17,9 @@ use touchline::{App, Call, Error, Reply};
 
 use crate::no_profile::NO_PROFILE;
 
-/// The most predictions and the most movements of coins in an export. With both, a response has about 5 MB, and Lambda allows
-/// 6 MB.
-const MOST: usize = 10_000;
+/// The maximum number of predictions, and of coin movements, in an export. At both maximums, a response has about 5 MB. Lambda
+/// allows 6 MB.
+const MAX_ROWS: usize = 10_000;
 
 pub async fn handle(app: App, call: Call<ExportAccount>) -> Result<Reply<Data<AccountExport>>, Error> {
     let (caller, now) = (call.caller, app.clock.now());
@@ -122,20 +122,20 @@ async fn rooms(app: &App, user: UserId) -> Result<Vec<ExportedMembership>, Store
     }
 }
 
-/// Returns the newest predictions, and whether they are all.
+/// Returns the newest predictions, and whether there are no more.
 async fn predictions(app: &App, user: UserId) -> Result<(Vec<PredictionView>, bool), StoreError> {
     let (mut views, mut before) = (Vec::new(), None);
     loop {
         let (rows, has_more) = app.store.own_predictions(user, before.as_ref(), 100).await?;
         views.extend(rows.iter().map(PredictionView::of));
         before = rows.into_iter().next_back().map(|row| row.created);
-        if !has_more || before.is_none() || views.len() >= MOST {
+        if !has_more || before.is_none() || views.len() >= MAX_ROWS {
             return Ok((views, !has_more));
         }
     }
 }
 
-/// Returns the wallet with its newest movements, and whether they are all.
+/// Returns the wallet with its newest movements, and whether there are no more.
 async fn coins(app: &App, user: UserId) -> Result<(ExportedCoins, bool), StoreError> {
     let wallet = app.store.wallet(user).await?;
     let (mut entries, mut below): (Vec<EntryView>, _) = (Vec::new(), None);
@@ -143,7 +143,7 @@ async fn coins(app: &App, user: UserId) -> Result<(ExportedCoins, bool), StoreEr
         let (page, has_more) = app.store.history(user, below, 1_000).await?;
         below = page.last().map(|entry| entry.sequence);
         entries.extend(page.into_iter().map(EntryView::from));
-        if !has_more || entries.len() >= MOST {
+        if !has_more || entries.len() >= MAX_ROWS {
             return Ok((ExportedCoins { balance: wallet.balance, entries }, !has_more));
         }
     }

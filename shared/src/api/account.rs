@@ -15,7 +15,7 @@ use crate::domain::{Email, Name, OneTimeCode, Phone, RoomId, Timestamp, UserId, 
 endpoint! {
     /// Request the deletion of the account
     ///
-    /// Sends a code to the account's phone number. Nothing is deleted before the code is confirmed.
+    /// Sends a code to the account's phone number. Nothing is deleted until the code is confirmed.
     DeleteAccount: POST "/api/auth/account/delete", in "profile", by SignedIn, NoInput => Message<CodeSent>,
         errors [PhoneChangedRecently, RateLimited, SmsUnavailable]
 }
@@ -23,8 +23,8 @@ endpoint! {
 endpoint! {
     /// Confirm the deletion of the account
     ///
-    /// All sessions end at once. The profile, the phone number, names, teams, memberships, messages in chat and everything
-    /// else about the user are deleted within a minute. Predictions and coins stay, under the id of a deleted user.
+    /// All sessions end immediately. The profile, the phone number, names, teams and memberships are deleted within a minute,
+    /// and so are messages in chat while the homeserver responds. Predictions and coins stay, with the user id only.
     ConfirmDeletion:
         POST "/api/auth/account/delete/confirm", in "profile", by SignedIn, ConfirmationInput => MessageOnly,
         errors [InvalidCode, PhoneChangedRecently]
@@ -34,15 +34,16 @@ endpoint! {
     /// Delete an account without the app
     ///
     /// For people who no longer have the app. Request a code with `POST /api/code/request` and send it here. The page
-    /// `/account/delete` does so.
+    /// `/account/delete` sends both requests.
     DeleteByPhone: POST "/api/account/delete", in "profile", by Anyone, DeletionInput => MessageOnly,
         errors [InvalidCode, Suspended, UserNotFound, PhoneChangedRecently, RateLimited]
 }
 
 endpoint! {
-    /// Export everything about the caller
+    /// Export the caller's data
     ///
-    /// Everything that the service has stored about the caller, as one document. At most 10 times a day.
+    /// The profile, sessions, blocks, reports, memberships, predictions and coins of the caller, as one document. At most 10
+    /// times a day.
     ExportAccount: GET "/api/auth/account/export", in "profile", by SignedIn, NoInput => Data<AccountExport>,
         errors [RateLimited]
 }
@@ -55,7 +56,7 @@ input! {
     DeletionInput { phone: Phone, code: OneTimeCode }
 }
 
-/// Everything that the service has stored about a user.
+/// The data of a user.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct AccountExport {
@@ -67,9 +68,9 @@ pub struct AccountExport {
     pub chat_user_id: String,
     /// The sessions that have not ended.
     pub sessions: Vec<SessionView>,
-    /// The phone number whose verification is pending; `null` if none is.
+    /// The phone number whose verification is pending; `null` if no verification is pending.
     pub pending_verification: Option<Phone>,
-    /// The text messages of the last 7 days.
+    /// The text messages to the current phone number in the last 7 days.
     pub text_messages: Vec<ExportedMessage>,
     /// The users whom the user has blocked.
     pub blocks: Vec<ExportedBlock>,
@@ -95,7 +96,7 @@ pub struct ExportedProfile {
     pub id: UserId,
     /// The verified phone number.
     pub phone: Phone,
-    /// The phone number that can undo the last change of the phone number; `null` if none can.
+    /// The previous phone number, while its owner can undo the change; otherwise `null`.
     pub previous_phone: Option<Phone>,
     /// The username.
     pub username: Username,
@@ -123,7 +124,7 @@ pub struct ExportedProfile {
 pub struct ExportedMessage {
     /// Whether the message was sent.
     pub status: SmsStatus,
-    /// When it was sent.
+    /// When the service tried to send it.
     pub created_at: Timestamp,
 }
 
@@ -143,7 +144,7 @@ pub struct ExportedBlock {
 pub struct ExportedReport {
     /// The id of the reported user; `null` for other reports.
     pub user_id: Option<UserId>,
-    /// The Matrix id of the reported room, or of the room of the reported message.
+    /// The Matrix id of the reported room, or of the room of the reported message; `null` for other reports.
     pub room_id: Option<RoomId>,
     /// The Matrix event id of the reported message; `null` for other reports.
     pub message_id: Option<String>,
@@ -168,7 +169,7 @@ impl From<Report> for ExportedReport {
     }
 }
 
-/// The membership of a room.
+/// A membership in a room.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ExportedMembership {
@@ -184,7 +185,7 @@ pub struct ExportedMembership {
 pub struct ExportedStatistics {
     /// The number of settled predictions.
     pub settled: i64,
-    /// The number of right ones among them.
+    /// The number of correct predictions.
     pub correct: i64,
     /// The points.
     pub points: i64,

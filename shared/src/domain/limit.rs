@@ -39,7 +39,7 @@ pub enum DailyAction {
     ExportAccount,
 }
 
-/// How often a user can export the account in a UTC day. An export reads everything that is stored about the user.
+/// How often a user can export the account in a UTC day. An export reads all data of the user.
 pub const EXPORTS_PER_DAY: usize = 10;
 
 impl DailyAction {

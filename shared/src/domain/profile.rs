@@ -62,6 +62,8 @@ pub struct User {
     pub username_locked_at: Option<DateTime<Utc>>,
     /// The usernames that the user had before. They stay reserved for the user.
     pub former_usernames: Vec<Username>,
+    /// When the age of the user was refused.
+    pub age_refused_at: Option<DateTime<Utc>>,
     /// The phone whose owner can undo a change of the phone.
     pub recovery: Option<Recovery>,
 }

@@ -123,7 +123,7 @@ pub fn phone_with_codes(pk: &str, sk: &str) -> Option<Phone> {
 }
 
 /// Returns the key of the item that names a username's owner. It has a hash of the username, because the item stays when the
-/// user deletes the account: nobody else can get the username, but the item does not tell what it was.
+/// user deletes the account: nobody else can get the username, and the item does not contain it.
 #[must_use]
 pub fn username_owner(name: &Username) -> Key {
     reserved_name(name.as_str())

@@ -254,11 +254,11 @@ async fn a_deleted_account_loses_its_messages_its_devices_and_its_memberships() 
     MatrixClient(&bob).writes(&room, &from_bob).await;
     assert_eq!(messages(&bob, &room).await.len(), 21);
 
-    let begun = std::time::Instant::now();
     alice.requests_deletion().await.expect(200);
     let code = app.last_code(&alice.phone).await;
     alice.confirms_deletion(&code).await.expect(200);
     alice.views_profile().await.expect_error(401, "token_invalid");
+    // Each `eventually` fails after 20 seconds.
     let left = eventually(async || messages(&bob, &room).await, |left| left.len() == 1).await;
     assert_eq!(left, [from_bob]);
     let client = MatrixClient(&alice);
@@ -266,7 +266,6 @@ async fn a_deleted_account_loses_its_messages_its_devices_and_its_memberships() 
     let path = format!("rooms/{room}/joined_members");
     let members = async || MatrixClient(&bob).get(&path).await.expect(200)["joined"].to_string();
     eventually(members, |members| !members.contains(alice.chat_id())).await;
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     // The account cannot be used again.
     let username = Username::parse(&alice.username).unwrap();
     let chat = chat(&variable("TOUCHLINE_TEST_HOMESERVER"));
@@ -294,7 +293,8 @@ async fn with_an_admin_token_synapse_deletes_the_messages() {
     let token = admin.credentials["access_token"].as_str();
     let chat = chat_with_admin(&variable("TOUCHLINE_TEST_HOMESERVER"), None, token);
     let username = Username::parse(&alice.username).unwrap();
-    eventually(async || chat.erase_user(&username).await, |erased| *erased == Ok(true)).await;
+    let erased = eventually(async || chat.erase_user(&username).await, |erased| *erased == Ok(true)).await;
+    assert_eq!(erased, Ok(true));
     assert_eq!(messages(&bob, &room).await, [""; 0]);
     MatrixClient(&alice).get("account/whoami").await.expect(401);
     assert_eq!(chat.erase_user(&username).await, Ok(true), "a repeated deletion changes nothing");

@@ -27,12 +27,17 @@ async fn usernames_of_earlier_versions_are_moved_and_belong_to_their_users() {
     store_unhashed(&app, "ada", alice.id).await;
     store_unhashed(&app, "alice", alice.id).await;
     store_unhashed(&app, "bob", alice.id).await;
+    // A user who has deleted the account.
+    store_unhashed(&app, "carol", 77).await;
     let result = app.invoke(crate::handle, json!({ "hash_names": {} })).await;
     // Bob has taken the username before the move.
-    assert_eq!(result, json!({ "moved": 2, "conflicts": [alice.id], "complete": true }));
-    for (name, user) in [("ada", alice.id), ("alice", alice.id), ("bob", bob.id)] {
-        let owner = app.store.user_named(&Username::parse(name).unwrap()).await.unwrap();
-        assert_eq!(owner, Some(UserId(user)), "{name}");
+    assert_eq!(result, json!({ "moved": 3, "conflicts": [alice.id], "complete": true }));
+    for (name, user) in
+        [("ada", Some(alice.id)), ("alice", Some(alice.id)), ("bob", Some(bob.id)), ("carol", None)]
+    {
+        let name = Username::parse(name).unwrap();
+        assert_eq!(app.store.user_named(&name).await.unwrap(), user.map(UserId), "{name:?}");
+        assert!(app.store.is_username_taken(&name).await.unwrap(), "{name:?}");
     }
     let profile = app.store.user(UserId(alice.id), touchline::storage::Reads::Consistent).await.unwrap();
     let former: Vec<String> =

@@ -1,9 +1,9 @@
 //! The deletion of accounts.
 //!
-//! One transaction deletes the profile and frees the phone, and stores the work of deleting everything else. The function
-//! `erasure` does this work. It repeats all of it until it succeeds, so the steps need no order and no progress.
+//! One transaction deletes the profile, frees the phone and stores the remaining deletions as work for the function
+//! `erasure`. It repeats all of the work until it succeeds, so the steps can run in any order, and no progress is stored.
 //!
-//! Predictions, the ledger and the rooms that the user created stay. They have only the user's id.
+//! Predictions, the ledger and the rooms that the user created stay. They refer to the user only by id.
 
 use aws_sdk_dynamodb::types::{Delete, TransactWriteItem, Update};
 use chrono::{DateTime, Utc};
@@ -25,8 +25,10 @@ use crate::storage::store::{Store, every_item};
 pub enum DeletionCode<'a> {
     /// The code that a logged-in user requested for the deletion.
     Own(&'a StoredCode),
-    /// A login code, which this request has spent.
+    /// A login code that this request has already spent.
     Login,
+    /// No code: an operator deletes the account, also if the user is suspended.
+    Operator,
 }
 
 /// The deletion of an account.
@@ -43,7 +45,7 @@ pub struct Erasure<'a> {
     pub user: UserId,
     pub usernames: &'a [Username],
     pub phones: &'a [Phone],
-    /// When the account was deleted. Its phone can have a new account since.
+    /// When the account was deleted. The phone may belong to a new account since then.
     pub since: DateTime<Utc>,
 }
 
@@ -51,7 +53,7 @@ pub struct Erasure<'a> {
 const CONCURRENT_WRITES: usize = 10;
 
 impl Store {
-    /// Spends the code, deletes the profile, frees the phone and stores the work of deleting everything else, in one
+    /// Spends the code, deletes the profile, frees the phone and stores the remaining deletions as work for `erasure`, in one
     /// transaction.
     pub async fn delete_account(
         &self,
@@ -78,8 +80,8 @@ impl Store {
         let codes = Delete::builder().table_name(users).set_key(Some(keys::phone_codes(&user.phone).into()));
         let spend = match code {
             DeletionCode::Own(code) => {
-                // `tally` counts the code as entered when it is marked. `erasure` deletes the item.
-                let mark = Update::builder()
+                // `tally` counts the code as entered when `used_by` is set. `erasure` deletes the item.
+                let spend_code = Update::builder()
                     .table_name(users)
                     .set_key(Some(keys::deletion(user.id).into()))
                     .update_expression("SET #code.used_by = :nonce")
@@ -89,7 +91,7 @@ impl Store {
                     .expression_attribute_values(":nonce", text(*nonce))
                     .build()?;
                 vec![
-                    TransactWriteItem::builder().update(mark).build(),
+                    TransactWriteItem::builder().update(spend_code).build(),
                     TransactWriteItem::builder().delete(codes.build()?).build(),
                 ]
             }
@@ -101,14 +103,17 @@ impl Store {
                     .build()?;
                 vec![TransactWriteItem::builder().delete(spent).build()]
             }
+            DeletionCode::Operator => vec![TransactWriteItem::builder().delete(codes.build()?).build()],
+        };
+        // A suspended user must not come back with a new account.
+        let unless_suspended = match code {
+            DeletionCode::Own(_) | DeletionCode::Login => " AND attribute_not_exists(suspended_at)",
+            DeletionCode::Operator => "",
         };
         let profile = Delete::builder()
             .table_name(users)
             .set_key(Some(keys::profile(user.id).into()))
-            // A suspended user must not come back with a new account.
-            .condition_expression(
-                "phone = :phone AND username = :name AND attribute_not_exists(suspended_at)",
-            )
+            .condition_expression(format!("phone = :phone AND username = :name{unless_suspended}"))
             .expression_attribute_values(":phone", text(user.phone.as_str()))
             .expression_attribute_values(":name", text(user.username.as_str()))
             .build()?;
@@ -134,8 +139,8 @@ impl Store {
         Ok(writes)
     }
 
-    /// Deletes everything that is stored about a user whose account was deleted, except predictions, the ledger and the
-    /// rooms that the user created. Reports stay, without their text.
+    /// Deletes everything that is stored about a user whose account was deleted, except predictions, the ledger, the rooms
+    /// that the user created, the reservations of usernames and the audit. Reports stay, without their text.
     pub async fn erase_user(&self, erasure: &Erasure<'_>) -> Result<(), StoreError> {
         let Erasure { user, usernames, phones, since } = *erasure;
         for name in usernames {
@@ -190,8 +195,8 @@ impl Store {
         condition_held("DeleteItem", forgotten).map(|_| ())
     }
 
-    /// Deletes all items of a partition. Only the text of reports is deleted: moderators still need to know what was
-    /// reported.
+    /// Deletes all items of a partition, except reports. Of a report, only the text is deleted: moderators still need to know
+    /// what was reported.
     async fn erase_partition(&self, table: &str, partition: &str) -> Result<(), StoreError> {
         let query = self
             .client
@@ -227,7 +232,7 @@ impl Store {
         condition_held("UpdateItem", deleted).map(|_| ())
     }
 
-    /// Deletes all memberships of a user. `tally` counts them as ended.
+    /// Deletes all memberships of a user. `tally` then subtracts them from the counts of the rooms.
     async fn delete_memberships(&self, user: UserId) -> Result<(), StoreError> {
         let mut after = None;
         loop {

@@ -1,4 +1,4 @@
-//! Moves the items of usernames from the keys of earlier versions, which have the username itself, to keys with its hash.
+//! Moves username items to hashed keys. Earlier versions had the plain username in the key.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::storage::condition::{condition_held, item_that_failed_in_transaction}
 use crate::storage::error::StoreError;
 use crate::storage::item::{from_item, number, text, to_item};
 use crate::storage::keys::{self, Key};
-use crate::storage::store::Store;
+use crate::storage::store::{Reads, Store};
 
 /// The result of one step of the move.
 #[derive(Debug, Default)]
@@ -48,6 +48,13 @@ impl Store {
         for item in page.items.unwrap_or_default() {
             let Found { pk, owner } = from_item(item)?;
             let Some(name) = keys::unhashed_name(&pk) else { continue };
+            let mut owner = owner;
+            if let Some(user) = owner.user_id.or(owner.held_by)
+                && self.user(user, Reads::Consistent).await?.is_none()
+            {
+                // The user has deleted the account. The username stays reserved.
+                owner = NameOwner::default();
+            }
             if let Some(user) = owner.user_id {
                 self.add_former_username(user, name).await?;
             }
@@ -60,14 +67,14 @@ impl Store {
         Ok(result)
     }
 
-    /// Moves one item. Returns false if the username is taken.
+    /// Moves one item. Returns false if another user has taken the username.
     async fn move_name(&self, name: &str, owner: &NameOwner) -> Result<bool, StoreError> {
         let mut put = Put::builder()
             .table_name(&self.tables.users)
             .set_item(Some(to_item(keys::reserved_name(name), owner)?))
             .condition_expression("attribute_not_exists(pk)")
             .build()?;
-        // The user may have taken the username again.
+        // The same user may have a hashed item for the username.
         if let Some(user) = owner.user_id.or(owner.held_by) {
             put.condition_expression =
                 Some("attribute_not_exists(pk) OR user_id = :user OR held_by = :user".into());
@@ -86,7 +93,7 @@ impl Store {
         }
     }
 
-    /// Adds a username to the former ones of its user, unless it is the current one. Earlier versions did not store them.
+    /// Adds a username to the former ones of its user, unless it is the current one. Earlier versions did not store former usernames.
     async fn add_former_username(&self, user: UserId, name: &str) -> Result<(), StoreError> {
         let added = self
             .client

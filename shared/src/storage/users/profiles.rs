@@ -51,6 +51,8 @@ struct ProfileItem {
     /// The usernames that the user had before. They stay reserved for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     former_usernames: Vec<Username>,
+    #[serde(default, with = "ts_milliseconds_option", skip_serializing_if = "Option::is_none")]
+    age_refused_at: Option<DateTime<Utc>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recovery_phone: Option<Phone>,
     #[serde(default, with = "ts_milliseconds_option", skip_serializing_if = "Option::is_none")]
@@ -91,6 +93,7 @@ impl From<ProfileItem> for User {
             other_teams: item.other_teams,
             username_locked_at: item.chat_since,
             former_usernames: item.former_usernames,
+            age_refused_at: item.age_refused_at,
             recovery: item
                 .recovery_phone
                 .zip(item.recovery_until)
@@ -271,6 +274,7 @@ impl Store {
             other_teams: Vec::new(),
             chat_since: None,
             former_usernames: Vec::new(),
+            age_refused_at: None,
             recovery_phone: None,
             recovery_until: None,
         };

@@ -1,4 +1,4 @@
-//! Reports. A report is an item of its reporter, so that it is deleted with the account. An entry in the list of its status
+//! Reports. A report is an item of its reporter. Its text is deleted with the account. An entry in the list of its status
 //! and month points to it.
 
 use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
@@ -170,7 +170,7 @@ impl Store {
         every_item(query).await?.into_iter().map(from_item).collect()
     }
 
-    /// Reads up to `limit` reports with a status, oldest first. Reports that were deleted with their reporter are left
+    /// Reads up to `limit` reports with a status, oldest first. Reports that no longer exist are left
     /// out, so a page can have fewer. `limit` is at most 100.
     pub async fn reports_page(
         &self,
