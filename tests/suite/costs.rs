@@ -132,11 +132,11 @@ async fn account(app: &TestApp, all: &mut Measurements) {
     let response = leaver.requests_deletion().await;
     all.add("POST /api/auth/account/delete", "", 200, (1.0, 3.0, 4), response);
     let response = leaver.confirms_deletion(&app.sns.last_code(phone)).await;
-    all.add("POST /api/auth/account/delete/confirm", "one session", 200, (2.0, 14.0, 5), response);
+    all.add("POST /api/auth/account/delete/confirm", "one session", 200, (2.0, 15.0, 6), response);
     app.sign_in(phone).await;
     let code = app.anonymous().receives_code(phone).await;
     let response = app.anonymous().deletes_account_of(phone, &code).await;
-    all.add("POST /api/account/delete", "one session", 200, (3.0, 13.0, 7), response);
+    all.add("POST /api/account/delete", "one session", 200, (3.0, 14.0, 8), response);
 }
 
 /// Measures the endpoints of sessions, and ends those of alice.

@@ -17,10 +17,12 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 use touchline::domain::UserId;
 use touchline::domain::cleanup::{OVERDUE_AFTER, REQUESTS_END, Work};
+use touchline::ports::chat::ChatError;
 use touchline::storage::StoreError;
 use touchline::storage::cleanups::Cleanup;
+use touchline::storage::keys::Key;
 use touchline::storage::stream::{Batch, Change};
-use touchline::{App, lambda};
+use touchline::{App, Error, lambda};
 
 /// A run starts no new work during this time before its deadline, so that work in progress can finish.
 const RESERVE: TimeDelta = TimeDelta::seconds(10);
@@ -39,11 +41,17 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     };
     if event.get("Records").is_some() {
         run.process(Batch::read(event)?).await
-    } else if event.get("hash_names").is_some() {
-        run.hash_names().await
+    } else if let Some(order) = event.get("hash_names") {
+        run.hash_names(position(&order["from"])).await
     } else {
         run.sweep().await
     }
+}
+
+/// Reads the position from which a move of usernames goes on.
+fn position(from: &Value) -> Option<Key> {
+    let text = |at: usize| from[at].as_str().map(str::to_owned);
+    Some(Key { pk: text(0)?, sk: text(1)? })
 }
 
 /// One invocation.
@@ -79,7 +87,7 @@ impl Run<'_> {
 
     /// Removes the chat device of a session, or stores that this must be done.
     async fn log_out(&self, user: UserId, device_id: String) -> Result<(), StoreError> {
-        // A user who was deleted has no chat devices.
+        // The chat account of a deleted user is deleted with all devices.
         let Some(owner) = self.app.store.find_user(user).await? else { return Ok(()) };
         let work = Work::LogOutDevice { user, username: owner.username, device_id };
         if self.try_work(&work, self.begun).await {
@@ -89,17 +97,18 @@ impl Run<'_> {
         }
     }
 
-    /// Moves the items of usernames to hashed keys. Operators repeat it until `complete` is true.
-    async fn hash_names(&self) -> Result<Value, StoreError> {
-        let (mut moved, mut conflicts, mut from) = (0, Vec::new(), None);
+    /// Moves the items of usernames to hashed keys. If the time is over, `next` in the result is where the next invocation
+    /// goes on.
+    async fn hash_names(&self, from: Option<Key>) -> Result<Value, StoreError> {
+        let (mut moved, mut conflicts, mut from) = (0, Vec::new(), from);
         loop {
             let step = self.app.store.hash_names(from).await?;
             moved += step.moved;
             conflicts.extend(step.conflicts);
             from = step.next;
-            let complete = from.is_none();
-            if complete || self.app.clock.now() >= self.until {
-                return Ok(json!({ "moved": moved, "conflicts": conflicts, "complete": complete }));
+            if from.is_none() || self.app.clock.now() >= self.until {
+                let next = from.map(|Key { pk, sk }| json!([pk, sk]));
+                return Ok(json!({ "moved": moved, "conflicts": conflicts, "next": next }));
             }
         }
     }
@@ -159,7 +168,7 @@ impl Run<'_> {
             Err(error) => error,
         };
         tracing::warn!(%error, "work is not finished; the next run repeats it");
-        if work.needs_chat() {
+        if matches!(error, Error::Chat(ChatError::Unavailable(_))) {
             self.chat_is_down.store(true, Ordering::Relaxed);
         }
         false

@@ -19,8 +19,9 @@ pub async fn run(app: &App, work: &Work, since: DateTime<Utc>) -> Result<bool, E
         Work::TellOldPhone { phone, .. } => {
             app.sms.send(phone, &sms::phone_changed_text()).await.outcome?;
         }
-        Work::EraseUser { user, usernames, phones } => {
-            app.store.erase_user(&Erasure { user: *user, usernames, phones, since }).await?;
+        Work::EraseUser { user, usernames, phone, previous_phone } => {
+            let previous_phone = previous_phone.as_ref();
+            app.store.erase_user(&Erasure { user: *user, usernames, phone, previous_phone, since }).await?;
         }
         Work::EraseChat { usernames, .. } => {
             for username in usernames {

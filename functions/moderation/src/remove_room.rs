@@ -114,8 +114,8 @@ impl Removal<'_> {
 
     /// Closes the room on the homeserver. Returns whether its members must be removed one by one.
     async fn close_in_chat(&self) -> Result<bool, ModerationError> {
-        let creator = self.creator.as_ref().ok_or(ModerationError::NoPower)?;
-        match self.app.chat.close_room(&self.room.room_id, &creator.username).await {
+        let creator = self.creator.as_ref().map(|creator| &creator.username);
+        match self.app.chat.close_room(&self.room.room_id, creator).await {
             Ok(closed) => Ok(closed == Closed::Locked),
             // The homeserver does not have the room: it was deleted there, or created without a homeserver.
             Err(ChatError::NotFound) => Ok(false),

@@ -1,6 +1,7 @@
 use touchline::api::MessageOnly;
 use touchline::api::account::ConfirmDeletion;
-use touchline::domain::{User, UserId};
+use touchline::domain::time::midnight_after;
+use touchline::domain::{Limited, User, UserId};
 use touchline::flows::codes;
 use touchline::storage::Reads;
 use touchline::storage::users::{DeleteAccount, DeletionCode, Which};
@@ -14,17 +15,21 @@ pub async fn handle(app: App, call: Call<ConfirmDeletion>) -> Result<Reply<Messa
     check_phone_is_settled(&app, &user)?;
     let code = codes::check_deletion(&app, &user.phone, user.id, &call.input.code).await?;
     let nonce = app.random.word(16);
-    remember_age(&app, &user).await?;
+    prepare(&app, &user).await?;
     let deletion = DeleteAccount { user: &user, code: DeletionCode::Own(&code), nonce: &nonce };
     app.store.delete_account(&deletion, app.clock.now()).await?;
     end_all_sessions(&app, user.id).await;
     Ok(deleted().into())
 }
 
-/// Keeps a child from entering another date of birth with a new account.
-pub async fn remember_age(app: &App, user: &User) -> Result<(), Error> {
+/// Stores what must outlive the account, under an HMAC of the phone: the number of deletions today, and a refused age, so that
+/// a child cannot enter another date of birth with a new account.
+pub async fn prepare(app: &App, user: &User) -> Result<(), Error> {
+    let (phone, now) = (codes::phone_digest(app, &user.phone)?, app.clock.now());
+    if !app.store.count_deletion(&phone, now).await? {
+        return Err(Limited { retry_after: midnight_after(now.date_naive()) - now }.into());
+    }
     if let Some(refused_at) = user.age_refused_at {
-        let phone = codes::phone_digest(app, &user.phone)?;
         app.store.refuse_age_of_phone(&phone, refused_at).await?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use touchline::storage::Reads;
 use touchline::storage::users::{DeleteAccount, DeletionCode};
 use touchline::{App, Call, Error, Reply};
 
-use crate::confirm_deletion::{deleted, end_all_sessions, remember_age};
+use crate::confirm_deletion::{deleted, end_all_sessions, prepare};
 use crate::delete_account::check_phone_is_settled;
 
 /// Deletes the account of a phone. The response shows whether the phone has an account only if the code is right.
@@ -35,7 +35,7 @@ async fn delete(app: &App, phone: &Phone, nonce: &str) -> Result<(), Error> {
     }
     let user = app.store.user(owner.user_id, Reads::Consistent).await?.ok_or(Error::UserNotFound)?;
     check_phone_is_settled(app, &user)?;
-    remember_age(app, &user).await?;
+    prepare(app, &user).await?;
     let deletion = DeleteAccount { user: &user, code: DeletionCode::Login, nonce };
     app.store.delete_account(&deletion, app.clock.now()).await?;
     end_all_sessions(app, user.id).await;

@@ -3,6 +3,7 @@ use touchline::api::{Invalid, Message};
 use touchline::domain::cleanup::Work;
 use touchline::domain::profile::{BirthDateError, RenameError};
 use touchline::domain::{User, UserId, Username};
+use touchline::flows::codes;
 use touchline::storage::Reads;
 use touchline::storage::users::{Changes, Renamed};
 use touchline::{App, Call, Error, Reply};
@@ -20,6 +21,9 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
         app.store.refuse_age(id, app.clock.now()).await?;
     }
     let date_of_birth = accepted.transpose().map_err(|error| Invalid::field("date_of_birth", error))?;
+    if date_of_birth.is_some() && remembers_refusals {
+        check_earlier_account(&app, id).await?;
+    }
     let changes = Changes { name: input.name, email: input.email, date_of_birth, remembers_refusals };
     // If the rename is rejected, nothing is saved. If the function stops after it, a retry saves the other changes.
     if let Some(wanted) = input.username {
@@ -28,6 +32,16 @@ pub async fn handle(app: App, call: Call<UpdateUserInfo>) -> Result<Reply<Messag
     let user = app.store.update_user(id, &changes, app.clock.now()).await?;
     let User { id, name, email, .. } = user.ok_or(NO_PROFILE)?;
     Ok(Message { message: "Your details are saved.".into(), data: UpdatedUser { id, name, email } }.into())
+}
+
+/// Rejects a date of birth if the age of an earlier account with the same phone was refused. That account was deleted.
+async fn check_earlier_account(app: &App, id: UserId) -> Result<(), Error> {
+    let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
+    let phone = codes::phone_digest(app, &user.phone)?;
+    if app.store.is_age_refused(&phone, app.clock.now()).await? {
+        return Err(Invalid::field("date_of_birth", BirthDateError::RefusedBefore).into());
+    }
+    Ok(())
 }
 
 /// Renames a user, unless they have the name already.

@@ -337,7 +337,11 @@ impl Chat for Homeserver {
         }))
     }
 
-    fn close_room<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<Closed, ChatError>> {
+    fn close_room<'a>(
+        &'a self,
+        _: &'a RoomId,
+        _: Option<&'a Username>,
+    ) -> BoxFuture<'a, Result<Closed, ChatError>> {
         Box::pin(self.call(|_| Ok(Closed::Locked)))
     }
 

@@ -62,7 +62,11 @@ impl Chat for NoChat {
         down()
     }
 
-    fn close_room<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<Closed, ChatError>> {
+    fn close_room<'a>(
+        &'a self,
+        _: &'a RoomId,
+        _: Option<&'a Username>,
+    ) -> BoxFuture<'a, Result<Closed, ChatError>> {
         down()
     }
 

@@ -27,7 +27,7 @@ endpoint! {
     /// and so are messages in chat while the homeserver responds. Predictions and coins stay, with the user id only.
     ConfirmDeletion:
         POST "/api/auth/account/delete/confirm", in "profile", by SignedIn, ConfirmationInput => MessageOnly,
-        errors [InvalidCode, PhoneChangedRecently]
+        errors [InvalidCode, PhoneChangedRecently, RateLimited]
 }
 
 endpoint! {

@@ -25,9 +25,9 @@ pub enum Work {
     },
     /// Tells the owner of a phone that their account has another phone now.
     TellOldPhone { user: UserId, phone: Phone },
-    /// Deletes what is stored about a user who has deleted the account. `usernames` has the former ones, too, and `phones` the
-    /// phone that could undo a change.
-    EraseUser { user: UserId, usernames: Vec<Username>, phones: Vec<Phone> },
+    /// Deletes what is stored about a user who has deleted the account. `usernames` has the former ones, too. `previous_phone` is
+    /// the one whose owner could undo a change.
+    EraseUser { user: UserId, usernames: Vec<Username>, phone: Phone, previous_phone: Option<Phone> },
     /// Deletes the messages and the chat accounts of a user who has deleted the account.
     EraseChat { user: UserId, usernames: Vec<Username> },
 }
@@ -48,11 +48,10 @@ impl Work {
     #[must_use]
     pub fn is_final(&self, since: DateTime<Utc>, run: DateTime<Utc>) -> bool {
         match self {
-            Self::EndSessions { .. } | Self::EraseUser { .. } => run - since >= REQUESTS_END,
-            Self::LogOutDevice { .. }
-            | Self::LogOutDevices { .. }
-            | Self::TellOldPhone { .. }
-            | Self::EraseChat { .. } => true,
+            Self::EndSessions { .. } | Self::EraseUser { .. } | Self::EraseChat { .. } => {
+                run - since >= REQUESTS_END
+            }
+            Self::LogOutDevice { .. } | Self::LogOutDevices { .. } | Self::TellOldPhone { .. } => true,
         }
     }
 

@@ -197,6 +197,12 @@ pub fn age_refusal(phone: &PhoneDigest) -> Key {
     key(format!("age#{}", phone.as_str()), "refusal")
 }
 
+/// Returns the key of the number of accounts of a phone that were deleted on a day.
+#[must_use]
+pub fn deletions_of_phone(phone: &PhoneDigest, day: NaiveDate) -> Key {
+    key(format!("deleted#{}", phone.as_str()), day.to_string())
+}
+
 /// Returns the key of the item that holds the users whom a user has blocked.
 #[must_use]
 pub fn blocks(user: UserId) -> Key {

@@ -98,6 +98,37 @@ async fn an_account_whose_phone_change_can_be_undone_cannot_be_deleted() {
     alice.confirms_deletion(&app.sns.last_code(new)).await.expect(200);
 }
 
+/// A deletion also deletes the register of the phone's codes, so it must not be possible any number of times.
+#[tokio::test]
+async fn a_phone_can_be_used_for_three_deletions_a_day() {
+    let (app, mut alice) = alice().await;
+    for n in 0..4 {
+        alice.requests_deletion().await.expect(200);
+        let response = alice.confirms_deletion(&app.sns.last_code(&alice.phone)).await;
+        if n == 3 {
+            response.expect_error(429, "rate_limited");
+            break;
+        }
+        response.expect(200);
+        alice = app.sign_in(&alice.phone).await;
+    }
+    app.clock.advance(TimeDelta::days(1));
+    alice.requests_deletion().await.expect(200);
+    alice.confirms_deletion(&app.sns.last_code(&alice.phone)).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_refused_age_is_remembered_for_the_next_account_of_the_phone() {
+    let app = TestApp::serving(&[crate::router, login::router]).start().await;
+    let child = app.sign_in("+447700900123").await;
+    child.updates_profile().date_of_birth("2020-01-01").await.expect_invalid(&["date_of_birth"]);
+    child.requests_deletion().await.expect(200);
+    child.confirms_deletion(&app.sns.last_code(&child.phone)).await.expect(200);
+    let again = app.sign_in(&child.phone).await;
+    let response = again.updates_profile().date_of_birth("1990-01-01").await;
+    response.expect_invalid(&["date_of_birth"]);
+}
+
 #[tokio::test]
 async fn a_test_phone_gets_its_fixed_code_without_a_message() {
     let app = TestApp::serving(&[crate::router, login::router])

@@ -106,7 +106,11 @@ impl Chat for LocalChat {
         done(if room.is_private && !is_invited { Err(ChatError::Forbidden) } else { Ok(()) })
     }
 
-    fn close_room<'a>(&'a self, _: &'a RoomId, _: &'a Username) -> BoxFuture<'a, Result<Closed, ChatError>> {
+    fn close_room<'a>(
+        &'a self,
+        _: &'a RoomId,
+        _: Option<&'a Username>,
+    ) -> BoxFuture<'a, Result<Closed, ChatError>> {
         Box::pin(async { Ok(Closed::Locked) })
     }
 

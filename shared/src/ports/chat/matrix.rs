@@ -28,8 +28,8 @@ use crate::ports::web::connector;
 /// meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The maximum size of a response. All responses that we need are small.
-const MAX_BYTES: usize = 1024 * 1024;
+/// The maximum size of a response. Most responses that we need are small. A page of messages can have 6.5 MB.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The Matrix room version of new rooms: the last version whose room ids end in `:server`, as our API
 /// promises.
@@ -38,15 +38,24 @@ const ROOM_VERSION: &str = "11";
 /// The most messages of a user that Synapse deletes in each room.
 const MOST_MESSAGES: u32 = 1_000_000;
 
-/// How often the state of a deletion by Synapse is requested, and the pause between two requests.
-const STATUS_REQUESTS: usize = 20;
-const STATUS_PAUSE: Duration = Duration::from_millis(500);
-
-/// How many messages of a user are deleted in one call without Synapse's admin API.
+/// How many messages of a user are deleted in one call.
 const REDACTIONS: usize = 200;
 
 /// The number of messages in a page. A message has at most 64 KB, so that a page is smaller than [`MAX_BYTES`].
-const PAGE: usize = 15;
+const PAGE: usize = 100;
+
+/// How many pages of messages are read in one call.
+const PAGES: usize = 300;
+
+/// Which messages of a user were deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Redacted {
+    All,
+    /// Messages are left that Synapse's admin API can delete.
+    MessagesLeft,
+    /// Others are left, such as reactions, or not all pages were read.
+    OthersLeft,
+}
 
 type Body = Full<Cursor<Vec<u8>>>;
 
@@ -330,76 +339,82 @@ impl MatrixChat {
         }
     }
 
-    /// Deletes all messages of a user with Synapse's admin API, which does so in the background. Returns whether it has
-    /// finished.
-    async fn redact_as_admin(&self, username: &Username, token: &Secret) -> Result<bool, ChatError> {
-        let admin = format!("{}/_synapse/admin/v1/user", self.url);
-        let url = format!("{admin}/{}/redact", encoded(&self.full_id(username)));
+    /// Lets Synapse delete all messages of a user in the background, with its admin API.
+    async fn redact_as_admin(&self, username: &Username, token: &Secret) -> Result<(), ChatError> {
+        let user = encoded(&self.full_id(username));
+        let url = format!("{}/_synapse/admin/v1/user/{user}/redact", self.url);
         // An empty list means all rooms.
         let body = json!({ "rooms": [], "limit": MOST_MESSAGES });
-        let begun = match self.send(&Method::POST, &url, token, &body).await? {
-            Err(error) if error.status == StatusCode::NOT_FOUND => return Ok(true),
-            // An earlier request is still under way: "Redact already in progress".
-            Err(error) if error.status == StatusCode::BAD_REQUEST => return Ok(false),
-            response => response?,
-        };
-        let id = begun["redact_id"].as_str().unwrap_or_default();
-        let url = format!("{admin}/redact_status/{}", encoded(id));
-        for _ in 0..STATUS_REQUESTS {
-            let status = self.send(&Method::GET, &url, token, &Value::Null).await??;
-            match status["status"].as_str() {
-                Some("complete") => return Ok(true),
-                Some("failed") => return Err(ChatError::Unavailable("the redaction has failed".into())),
-                _ => tokio::time::sleep(STATUS_PAUSE).await,
-            }
+        match self.send(&Method::POST, &url, token, &body).await? {
+            // An earlier request is still under way: "Redact already in progress". Or the homeserver lacks this API.
+            Err(error) if [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND].contains(&error.status) => Ok(()),
+            response => response.map(|_| ()).map_err(ChatError::from),
         }
-        Ok(false)
     }
 
-    /// Deletes the messages of a user in all rooms that they have joined, on their own behalf. Returns false if there are
-    /// too many for one call.
-    async fn redact_own(&self, username: &Username) -> Result<bool, ChatError> {
+    /// Deletes the messages of a user in all rooms that they have joined, on their own behalf, but not more than fit into one
+    /// call.
+    async fn redact_own(&self, username: &Username) -> Result<Redacted, ChatError> {
         let joined = match self.request(Method::GET, "joined_rooms", Some(username), Value::Null).await? {
             // The user does not exist on the homeserver, or the account is deleted already.
-            Err(error) if error.may_mean_unknown_user() => return Ok(true),
+            Err(error) if error.may_mean_unknown_user() => return Ok(Redacted::All),
             response => response?,
         };
-        let mut left = REDACTIONS;
+        let (mut redactions, mut pages) = (REDACTIONS, PAGES);
         for room in joined["joined_rooms"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            if !self.redact_in(room, username, &mut left).await? {
-                return Ok(false);
+            match self.redact_in(room, username, &mut redactions, &mut pages).await? {
+                Redacted::All => {}
+                part => return Ok(part),
             }
         }
-        Ok(true)
+        Ok(Redacted::All)
     }
 
-    /// Deletes messages of a user in a room, until none or `left` of them are left. Returns whether none are.
-    async fn redact_in(&self, room: &str, username: &Username, left: &mut usize) -> Result<bool, ChatError> {
+    /// Deletes messages of a user in a room. Reads at most `pages` pages and deletes at most `redactions` messages.
+    async fn redact_in(
+        &self,
+        room: &str,
+        username: &Username,
+        redactions: &mut usize,
+        pages: &mut usize,
+    ) -> Result<Redacted, ChatError> {
         let room = encoded(room);
-        let filter = encoded(&json!({ "senders": [self.full_id(username)] }).to_string());
+        let filter = json!({
+            "senders": [self.full_id(username)], "not_types": ["m.room.redaction", "m.room.member"],
+        });
+        let filter = encoded(&filter.to_string());
         let mut from = String::new();
-        loop {
+        while *pages > 0 {
+            *pages -= 1;
             let path = format!("rooms/{room}/messages?dir=b&limit={PAGE}&filter={filter}{from}");
-            let page = self.request(Method::GET, &path, Some(username), Value::Null).await??;
-            let events = page["chunk"].as_array().map(Vec::as_slice).unwrap_or_default();
-            for id in events
-                .iter()
-                .filter(|event| has_content(event))
-                .filter_map(|event| event["event_id"].as_str())
-            {
-                if *left == 0 {
-                    return Ok(false);
+            let page = match self.request(Method::GET, &path, Some(username), Value::Null).await? {
+                // The user is no longer in the room.
+                Err(error) if error.may_mean_unknown_user() => return Ok(Redacted::All),
+                response => response?,
+            };
+            for event in page["chunk"].as_array().into_iter().flatten().filter(|event| has_content(event)) {
+                if *redactions == 0 {
+                    let is_message = event["type"] == "m.room.message" || event["type"] == "m.room.encrypted";
+                    return Ok(if is_message { Redacted::MessagesLeft } else { Redacted::OthersLeft });
                 }
-                *left -= 1;
+                *redactions -= 1;
+                let id = event["event_id"].as_str().unwrap_or_default();
                 // The same transaction id for each attempt, so that a message is redacted once.
                 let path = format!("rooms/{room}/redact/{}/{}", encoded(id), digest(&[id]));
-                self.request(Method::PUT, &path, Some(username), json!({})).await??;
+                match self.request(Method::PUT, &path, Some(username), json!({})).await? {
+                    // The room forbids it, for example because the user was muted.
+                    Err(error) if error.may_mean_unknown_user() => {}
+                    response => {
+                        response?;
+                    }
+                }
             }
             match page["end"].as_str() {
                 Some(end) => from = format!("&from={}", encoded(end)),
-                None => return Ok(true),
+                None => return Ok(Redacted::All),
             }
         }
+        Ok(Redacted::OthersLeft)
     }
 
     /// Deletes a user's account with its devices, and makes them leave all rooms.
@@ -493,15 +508,18 @@ impl Chat for MatrixChat {
 
     fn erase_user<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>> {
         Box::pin(async move {
-            let is_redacted = match &self.admin_token {
-                Some(token) => self.redact_as_admin(username, token).await?,
-                None => self.redact_own(username).await?,
-            };
+            // The user must not write any more messages.
+            self.log_out_everywhere(username).await?;
+            let redacted = self.redact_own(username).await?;
+            // Synapse redacts all messages again each time, so it is asked only if there are many.
+            if let (Redacted::MessagesLeft, Some(token)) = (redacted, &self.admin_token) {
+                self.redact_as_admin(username, token).await?;
+            }
             // A user who has left a room cannot delete messages in it, so the account goes last.
-            if is_redacted {
+            if redacted == Redacted::All {
                 self.deactivate(username).await?;
             }
-            Ok(is_redacted)
+            Ok(redacted == Redacted::All)
         })
     }
 
@@ -606,13 +624,13 @@ impl Chat for MatrixChat {
     fn close_room<'a>(
         &'a self,
         room: &'a RoomId,
-        creator: &'a Username,
+        creator: Option<&'a Username>,
     ) -> BoxFuture<'a, Result<Closed, ChatError>> {
         Box::pin(async move {
             if let Some(token) = &self.admin_token {
                 return self.delete_room(room, token).await.map(|()| Closed::Deleted);
             }
-            self.lock_room(room, creator).await.map(|()| Closed::Locked)
+            self.lock_room(room, creator.ok_or(ChatError::Forbidden)?).await.map(|()| Closed::Locked)
         })
     }
 

@@ -73,7 +73,7 @@ pub trait Chat: Debug + Send + Sync {
     /// Deletes all chat devices of a username, after its owner chose another username.
     fn log_out_everywhere<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Deletes the messages of a user, and then the user's account with all its devices and memberships. Returns false if
+    /// Logs a user out, deletes their messages, and then their account with all memberships. Returns false if
     /// messages are left, because there are many. The account is then still there, and the caller tries again later.
     fn erase_user<'a>(&'a self, username: &'a Username) -> BoxFuture<'a, Result<bool, ChatError>>;
 
@@ -115,12 +115,13 @@ pub trait Chat: Debug + Send + Sync {
         is_invited: bool,
     ) -> BoxFuture<'a, Result<(), ChatError>>;
 
-    /// Closes a room that `creator` created: nobody can join it, write in it or find it any more. Members stay in the room
+    /// Closes a room that `creator` created, or a user who has deleted the account: nobody can join it, write in it or find it
+    /// any more. Members stay in the room
     /// unless it returns [`Closed::Deleted`].
     fn close_room<'a>(
         &'a self,
         room: &'a RoomId,
-        creator: &'a Username,
+        creator: Option<&'a Username>,
     ) -> BoxFuture<'a, Result<Closed, ChatError>>;
 
     /// Removes `whom` from a room, or withdraws their invitation, on behalf of its creator. Does nothing if `whom` is not

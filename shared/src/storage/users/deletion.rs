@@ -12,7 +12,8 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use super::codes::{ReserveError, SPENDABLE, StoredCode, USER_CODE};
 use super::names;
 use crate::domain::cleanup::Work;
-use crate::domain::code::WrongCode;
+use crate::domain::code::{PhoneDigest, WrongCode};
+use crate::domain::time::midnight_after;
 use crate::domain::{MAX_CLOCK_DIFFERENCE, Phone, Purpose, User, UserId, Username};
 use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
 use crate::storage::error::StoreError;
@@ -44,10 +45,15 @@ pub struct DeleteAccount<'a> {
 pub struct Erasure<'a> {
     pub user: UserId,
     pub usernames: &'a [Username],
-    pub phones: &'a [Phone],
+    pub phone: &'a Phone,
+    /// The phone whose owner could undo a change. It can belong to somebody else by now.
+    pub previous_phone: Option<&'a Phone>,
     /// When the account was deleted. The phone may belong to a new account since then.
     pub since: DateTime<Utc>,
 }
+
+/// How many accounts of one phone can be deleted in a UTC day.
+const DELETIONS_PER_DAY: u32 = 3;
 
 /// The number of concurrent writes.
 const CONCURRENT_WRITES: usize = 10;
@@ -69,6 +75,26 @@ impl Store {
         // Any other failed condition means that the profile changed since it was read. `from_sdk` classifies the error as
         // retryable.
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
+    }
+
+    /// Counts the deletion of an account of this phone. Returns false if as many were deleted today as one day allows. A
+    /// deletion also deletes the register of the phone's codes, so without this limit, an attacker could request any number of
+    /// codes for one phone.
+    pub async fn count_deletion(&self, phone: &PhoneDigest, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        let day = now.date_naive();
+        let counted = self
+            .client
+            .update_item()
+            .table_name(&self.tables.users)
+            .set_key(Some(keys::deletions_of_phone(phone, day).into()))
+            .update_expression("ADD deletions :one SET expires_at = :expires")
+            .condition_expression("attribute_not_exists(deletions) OR deletions < :most")
+            .expression_attribute_values(":one", number(1))
+            .expression_attribute_values(":most", number(DELETIONS_PER_DAY))
+            .expression_attribute_values(":expires", number(midnight_after(day).timestamp()))
+            .send()
+            .await;
+        condition_held("UpdateItem", counted)
     }
 
     fn deletion_writes(
@@ -125,9 +151,12 @@ impl Store {
             .build()?;
         let usernames: Vec<Username> =
             [&user.username].into_iter().chain(&user.former_usernames).cloned().collect();
-        let recovery = user.recovery.as_ref().map(|recovery| &recovery.phone);
-        let phones = [&user.phone].into_iter().chain(recovery).cloned().collect();
-        let erase = Work::EraseUser { user: user.id, usernames: usernames.clone(), phones };
+        let erase = Work::EraseUser {
+            user: user.id,
+            usernames: usernames.clone(),
+            phone: user.phone.clone(),
+            previous_phone: user.recovery.as_ref().map(|recovery| recovery.phone.clone()),
+        };
         let erase_chat = Work::EraseChat { user: user.id, usernames };
         let mut writes = spend;
         writes.extend([
@@ -142,14 +171,12 @@ impl Store {
     /// Deletes everything that is stored about a user whose account was deleted, except predictions, the ledger, the rooms
     /// that the user created, the reservations of usernames and the audit. Reports stay, without their text.
     pub async fn erase_user(&self, erasure: &Erasure<'_>) -> Result<(), StoreError> {
-        let Erasure { user, usernames, phones, since } = *erasure;
+        let Erasure { user, usernames, phone, previous_phone, since } = *erasure;
         for name in usernames {
             self.forget_username(user, name).await?;
         }
-        let latest = since + MAX_CLOCK_DIFFERENCE;
-        for phone in phones {
+        if let Some(phone) = previous_phone {
             self.forget_recovery(user, phone).await?;
-            self.delete_sms_logs(phone, latest).await?;
         }
         self.erase_partition(&self.tables.users, &keys::user_partition(user)).await?;
         self.erase_partition(&self.tables.rooms, &keys::user_partition(user)).await?;
@@ -160,7 +187,8 @@ impl Store {
                 self.finish_cleanup(&cleanup).await?;
             }
         }
-        Ok(())
+        // Last, because it reads the log of all phones in the same shards.
+        self.delete_sms_logs(phone, since + MAX_CLOCK_DIFFERENCE).await
     }
 
     /// Removes the user from the items that reserve a username. The username stays reserved.

@@ -1,15 +1,16 @@
 //! Moves username items to hashed keys. Earlier versions had the plain username in the key.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
-use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem};
+use aws_sdk_dynamodb::types::{AttributeValue, Delete, TransactWriteItem, Update};
 use serde::Deserialize;
 
 use super::names::NameOwner;
 use crate::domain::UserId;
 use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
 use crate::storage::error::StoreError;
-use crate::storage::item::{from_item, number, text, to_item};
+use crate::storage::item::{from_item, number, text};
 use crate::storage::keys::{self, Key};
 use crate::storage::store::{Reads, Store};
 
@@ -69,21 +70,25 @@ impl Store {
 
     /// Moves one item. Returns false if another user has taken the username.
     async fn move_name(&self, name: &str, owner: &NameOwner) -> Result<bool, StoreError> {
-        let mut put = Put::builder()
+        // An update keeps what a hashed item of the same user has already.
+        let mut update = Update::builder()
             .table_name(&self.tables.users)
-            .set_item(Some(to_item(keys::reserved_name(name), owner)?))
-            .condition_expression("attribute_not_exists(pk)")
-            .build()?;
-        // The same user may have a hashed item for the username.
-        if let Some(user) = owner.user_id.or(owner.held_by) {
-            put.condition_expression =
-                Some("attribute_not_exists(pk) OR user_id = :user OR held_by = :user".into());
-            put.expression_attribute_values = Some(HashMap::from([(":user".into(), number(user))]));
+            .set_key(Some(keys::reserved_name(name).into()))
+            .expression_attribute_values(":yes", AttributeValue::Bool(true));
+        // An update must set something, also for the username of a deleted user.
+        let mut set = "SET moved = :yes".to_owned();
+        let mut condition = "attribute_not_exists(pk)".to_owned();
+        for (attribute, user) in [("user_id", owner.user_id), ("held_by", owner.held_by)] {
+            let Some(user) = user else { continue };
+            let _ = write!(set, ", {attribute} = :{attribute}");
+            let _ = write!(condition, " OR user_id = :{attribute} OR held_by = :{attribute}");
+            update = update.expression_attribute_values(format!(":{attribute}"), number(user));
         }
+        let update = update.update_expression(set).condition_expression(condition).build()?;
         let old = Key { pk: format!("name#{name}"), sk: keys::reserved_name(name).sk };
         let delete = Delete::builder().table_name(&self.tables.users).set_key(Some(old.into())).build()?;
         let writes = vec![
-            TransactWriteItem::builder().put(put).build(),
+            TransactWriteItem::builder().update(update).build(),
             TransactWriteItem::builder().delete(delete).build(),
         ];
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
