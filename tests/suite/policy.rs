@@ -32,6 +32,16 @@ fn serves_http(function: &Value) -> bool {
     function["Events"].as_object().into_iter().flatten().any(|(_, event)| event["Type"] == "HttpApi")
 }
 
+/// Otherwise codes could be sent to expensive numbers in any country.
+#[test]
+fn production_cannot_be_deployed_without_a_choice_of_countries() {
+    let rule = yaml::parse(TEMPLATE).unwrap()["Rules"]["CountriesAreChosen"].clone();
+    let equals = |left: &str, right: &str| json!({ "Fn::Equals": [{ "Ref": left }, right] });
+    assert_eq!(rule["RuleCondition"], equals("Environment", "production"));
+    let assertions = list(&rule["Assertions"]);
+    assert_eq!(assertions[0]["Assert"], json!({ "Fn::Not": [equals("PhonePrefixes", "")] }));
+}
+
 fn statements(function: &Value) -> Vec<&Value> {
     list(&function["Policies"]).into_iter().flat_map(|policy| list(&policy["Statement"])).collect()
 }

@@ -37,7 +37,7 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-const PHONES: [&str; 3] = ["+447700900123", "+447700900555", "+447700900777"];
+const PHONES: [&str; 4] = ["+447700900123", "+447700900555", "+447700900777", "+447700900888"];
 const EMAIL: &str = "ada.the.first@example.org";
 
 /// Returns whether the text contains this word with no letter or digit next to it. Six digits inside a longer
@@ -55,6 +55,8 @@ fn contains_word(text: &str, word: &str) -> bool {
 struct Secrets {
     /// The user who used everything.
     user: u32,
+    /// A user who deleted the account.
+    deleted: u32,
     codes: Vec<String>,
     tokens: Vec<String>,
 }
@@ -78,6 +80,11 @@ async fn use_everything(app: &TestApp) -> Secrets {
     let verification = app.sns.last_code(PHONES[1]);
     alice.verifies_phone(PHONES[1], &verification).await.expect(200);
     secrets.codes.push(verification);
+    let gone = app.sign_in(PHONES[3]).await;
+    secrets.deleted = gone.id;
+    let deletion = anonymous.receives_code(PHONES[3]).await;
+    anonymous.deletes_account_of(PHONES[3], &deletion).await.expect(200);
+    secrets.codes.push(deletion);
     anonymous.lists_sms_logs().phone(PHONES[0]).await.expect(404);
     alice.requests_new_code(PHONES[1]).await.expect(422);
     let malformed = format!("{{\"phone\": \"{}\", \"code\": \"{code}\"", PHONES[0]);
@@ -129,7 +136,7 @@ async fn production_stores_no_clear_text_secrets_and_logs_no_secrets_or_contact_
             .variable("SMS_CREDIT", "1000")
             .start()
             .await;
-        let Secrets { user, codes, tokens } = use_everything(&app).await;
+        let Secrets { user, deleted, codes, tokens } = use_everything(&app).await;
 
         let dump = app.dump().await;
         assert!(dump.contains("sms_logs") && dump.contains("session#"), "the dump has all tables");
@@ -143,7 +150,12 @@ async fn production_stores_no_clear_text_secrets_and_logs_no_secrets_or_contact_
         let text = log.text();
         assert!(text.lines().filter(|line| line.contains("\"responded\"")).count() >= 10, "{text}");
         assert!(text.contains("\"route\":\"/api/code/verify\""), "{text}");
-        for route in ["/api/code/verify", "/api/auth/update-user-info"] {
+        let routes = [
+            ("/api/code/verify", user),
+            ("/api/auth/update-user-info", user),
+            ("/api/account/delete", deleted),
+        ];
+        for (route, user) in routes {
             assert!(names_user(&text, route, user), "{route} does not name user {user}:\n{text}");
         }
         for phone in PHONES {

@@ -87,6 +87,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_over_the_limit_of_the_phone_leaves_the_pending_verification() {
+        let (app, alice) = alice().await;
+        for _ in 0..5 {
+            alice.initiates_verification(NEW_PHONE).await.expect(200);
+        }
+        let code = app.sns.last_code(NEW_PHONE);
+        alice.initiates_verification(NEW_PHONE).await.expect_error(429, "rate_limited");
+        alice.requests_new_code(NEW_PHONE).await.expect_error(429, "rate_limited");
+        alice.verifies_phone(NEW_PHONE, &code).await.expect(200);
+    }
+
+    #[tokio::test]
     async fn all_codes_for_a_phone_share_one_rate_limit() {
         let (_app, alice) = alice().await;
         alice.initiates_verification(NEW_PHONE).await.expect(200);
