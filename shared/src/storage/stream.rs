@@ -19,7 +19,7 @@ use super::{keys, members, predictions, sms_logs};
 use crate::domain::marker::{MarkerId, Place, Sighting};
 use crate::domain::room::{Member, Room};
 use crate::domain::sms::SmsStatus;
-use crate::domain::{CallingPrefix, Phone, Prediction, Purpose, UserId, limit};
+use crate::domain::{CallingPrefix, Phone, Prediction, Purpose, UserId, digest, limit};
 
 /// One stream record.
 #[derive(Debug)]
@@ -183,10 +183,10 @@ impl Record {
         let (pk, sk) = (raw.keys.pk.text, raw.keys.sk.text);
         let (old, new) = (raw.old_image.map(Item::from), raw.new_image.map(Item::from));
         let marker = new_marker(old.as_ref(), new.as_ref());
-        // Without a shard id, use the partition key. Changes with the same partition key arrive in order as long as
-        // DynamoDB keeps them in one stream shard.
+        // Without a shard id, use a hash of the partition key. Changes with the same partition key arrive in order as long as
+        // DynamoDB keeps them in one stream shard. The key itself can contain a phone, and the name of the shard is stored.
         let stream_shard = shard.map_or_else(
-            || pk.clone(),
+            || digest(&[&pk]),
             |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned(),
         );
         let change = if keys::is_prediction(&pk, &sk) {
