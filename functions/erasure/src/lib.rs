@@ -48,7 +48,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     }
 }
 
-/// Reads the position from which a move of usernames goes on.
+/// Reads where a move of usernames continues.
 fn position(from: &Value) -> Option<Key> {
     let text = |at: usize| from[at].as_str().map(str::to_owned);
     Some(Key { pk: text(0)?, sk: text(1)? })
@@ -98,7 +98,7 @@ impl Run<'_> {
     }
 
     /// Moves the items of usernames to hashed keys. If the time is over, `next` in the result is where the next invocation
-    /// goes on.
+    /// continues.
     async fn hash_names(&self, from: Option<Key>) -> Result<Value, StoreError> {
         let (mut moved, mut conflicts, mut from) = (0, Vec::new(), from);
         loop {

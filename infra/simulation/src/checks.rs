@@ -613,7 +613,7 @@ fn check_owners(users: &[Value], wrong: &mut Vec<String>) {
         let attribute = if kind == "phone" { "phone" } else { "username" };
         let Some(user) = small(item, "user_id") else { continue };
         let profile = profiles.get(&user).map_or("", |profile| text(profile, attribute));
-        // The key of a username has a hash.
+        // The key contains a hash of the username.
         let is_owned = if kind == "phone" {
             profile == value
         } else {

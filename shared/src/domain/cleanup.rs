@@ -25,8 +25,8 @@ pub enum Work {
     },
     /// Tells the owner of a phone that their account has another phone now.
     TellOldPhone { user: UserId, phone: Phone },
-    /// Deletes what is stored about a user who has deleted the account. `usernames` has the former ones, too. `previous_phone` is
-    /// the one whose owner could undo a change.
+    /// Deletes what is stored about a user who has deleted the account. `usernames` has the former ones, too. The owner
+    /// of `previous_phone` could undo a change of the phone.
     EraseUser { user: UserId, usernames: Vec<Username>, phone: Phone, previous_phone: Option<Phone> },
     /// Deletes the messages and the chat accounts of a user who has deleted the account.
     EraseChat { user: UserId, usernames: Vec<Username> },

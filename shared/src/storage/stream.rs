@@ -184,7 +184,7 @@ impl Record {
         let (old, new) = (raw.old_image.map(Item::from), raw.new_image.map(Item::from));
         let marker = new_marker(old.as_ref(), new.as_ref());
         // Without a shard id, use a hash of the partition key. Changes with the same partition key arrive in order as long as
-        // DynamoDB keeps them in one stream shard. The key itself can contain a phone, and the name of the shard is stored.
+        // DynamoDB keeps them in one stream shard. The key can contain a phone, and tables store the name of the shard.
         let stream_shard = shard.map_or_else(
             || digest(&[&pk]),
             |shard| shard.trim_start_matches("shardId-").trim_start_matches('0').to_owned(),

@@ -4,7 +4,7 @@ use touchline_testing::{Api as _, User};
 use crate::store::StoreUnderTest;
 use crate::target::{HttpApi, eventually, unique_name};
 
-/// Everything that a user has entered.
+/// What a user has entered.
 struct Entered {
     name: String,
     email: String,

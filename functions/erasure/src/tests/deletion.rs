@@ -87,7 +87,7 @@ impl World {
         self.alice.confirms_deletion(&code).await
     }
 
-    /// Lets all requests end that were under way, and runs the schedule.
+    /// Advances the clock until no earlier request can be running, and runs the schedule.
     async fn finish(&self) -> Value {
         self.app.clock.advance(REQUESTS_END);
         sweep(&self.app).await
@@ -116,7 +116,7 @@ async fn nothing_that_a_deleted_user_entered_is_left_and_counts_and_sums_stay() 
     world.deletes_account().await.expect(200);
     world.alice.views_profile().await.expect_error(401, "token_invalid");
     deliver(&world.app).await;
-    // The work itself stays until the second run.
+    // The stored work contains these three. The second run deletes it.
     assert_eq!(world.left().await, [PHONE, "first_name", "countess"]);
     assert_eq!(world.finish().await["waiting"], 0);
     assert_eq!(world.left().await, Vec::<String>::new());
