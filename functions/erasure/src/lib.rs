@@ -138,9 +138,8 @@ impl Run<'_> {
     /// pass could fall to the next run, and a deletion would take more than a minute.
     fn pause_before_second_pass(&self, cleanups: &[Cleanup]) -> Option<Duration> {
         let now = self.app.clock.now();
-        let can_end = |cleanup: &&Cleanup| cleanup.work.is_final(cleanup.since, now + REQUESTS_END);
         let early = cleanups.iter().filter(|cleanup| !cleanup.work.is_final(cleanup.since, now));
-        let last = early.filter(can_end).map(|cleanup| cleanup.since + REQUESTS_END).max()?;
+        let last = early.map(|cleanup| cleanup.since + REQUESTS_END).max()?;
         let pause = (last - now).to_std().ok()?;
         // Test clocks do not advance.
         (last < self.until && !cfg!(test)).then_some(pause)

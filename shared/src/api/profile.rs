@@ -37,8 +37,8 @@ endpoint! {
 endpoint! {
     /// Complete phone verification
     ///
-    /// With the right code, the given phone number replaces the caller's previous phone number. The caller's
-    /// sessions stay valid.
+    /// With the right code, the given phone number replaces the caller's previous phone number. If it is
+    /// another number, all other sessions end.
     VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationInput => Message<Verified>,
         errors [InvalidCode, PhoneTaken, PhoneMismatch]
 }
