@@ -43,13 +43,20 @@ impl App {
     /// Creates an app like [`Self::new`], but with the given HTTP clients for DynamoDB and SNS.
     #[must_use]
     pub fn with_http_clients(config: Config, dynamodb: SharedHttpClient, sns: SharedHttpClient) -> Self {
+        let store = Store::new(storage::connect(&config.aws, dynamodb), config.tables.clone());
+        Self::with_store(config, store, sns)
+    }
+
+    /// Creates an app like [`Self::new`], but with the given store, and the given HTTP client for SNS.
+    #[must_use]
+    pub fn with_store(config: Config, store: Store, sns: SharedHttpClient) -> Self {
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
         let sms: Arc<dyn Sms> = match &config.sms {
             SmsSettings::Console => Arc::new(Console),
             SmsSettings::Sns(settings) => Arc::new(Sns::new(&config.aws, settings.clone(), sns)),
         };
         Self {
-            store: Store::new(storage::connect(&config.aws, dynamodb), config.tables.clone()),
+            store,
             clock: Arc::new(SystemClock),
             chat: chat(&config.chat, &random),
             random,
@@ -114,7 +121,7 @@ fn has_all(catalog: &Catalog, events: &[u32]) -> bool {
 }
 
 /// Creates an HTTP client that trusts only Amazon's root certificates.
-fn https_client() -> SharedHttpClient {
+pub(crate) fn https_client() -> SharedHttpClient {
     const ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
     let trusted = TrustStore::empty().with_pem_certificate(ROOTS);
     let builder = aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));

@@ -5,14 +5,18 @@ use std::fmt::Display;
 use std::future::Future;
 
 use chrono::{DateTime, Utc};
+use futures_util::future::join;
 use lambda_http::service_fn;
 pub use lambda_runtime::Error;
 use lambda_runtime::LambdaEvent;
 use serde_json::Value;
 
-use crate::config::Config;
+use crate::app::https_client;
+use crate::config::{Aws, Config, Tables};
 use crate::error::Error as RequestError;
 use crate::http::Router;
+use crate::ports::secrets;
+use crate::storage::{self, Store};
 use crate::{App, telemetry};
 
 /// Runs a function that has no HTTP endpoints, until Lambda ends the process.
@@ -70,18 +74,26 @@ fn function_name() -> String {
     std::env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default()
 }
 
-/// Reads the configuration and opens the connection to DynamoDB.
+/// Fetches the secrets, reads the configuration and opens the connection to DynamoDB.
 ///
 /// Lambda gives a function full CPU while it starts, so a connection that is opened here makes the first
-/// request faster.
+/// request faster. It is opened while the secrets are fetched.
 async fn start() -> Result<App, Error> {
-    // Rust prints the `Debug` form of an error from `main`. The error is converted to a string here, because the
+    // Rust prints the `Debug` form of an error from `main`. The errors are converted to strings here, because the
     // `Debug` form of a string is readable.
-    let config = Config::from_env().map_err(|error| error.to_string())?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let aws = Aws::from_variables(variable).map_err(|error| error.to_string())?;
+    let tables = Tables::from_variables(variable).map_err(|error| error.to_string())?;
+    let http = https_client();
+    let store = Store::new(storage::connect(&aws, http.clone()), tables);
+    let (secrets, connected) = join(secrets::fetch(&aws, &http, variable), store.ping()).await;
+    let secrets = secrets.map_err(|error| error.to_string())?;
+    let secret = |name: &str| secrets.get(name).map(|secret| secret.reveal().to_owned());
+    let config =
+        Config::read(|name| secret(name).or_else(|| variable(name))).map_err(|error| error.to_string())?;
     telemetry::start(config.log_level);
-    let app = App::new(config);
-    if let Err(error) = app.store.ping().await {
+    if let Err(error) = connected {
         tracing::warn!(%error, "DynamoDB did not respond during init");
     }
-    Ok(app)
+    Ok(App::with_store(config, store, http))
 }

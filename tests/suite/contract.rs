@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 use touchline::App;
 use touchline::api;
-use touchline::config::Config;
+use touchline::config::{Config, secret_id};
 use touchline_local::HTTP_FUNCTIONS;
 use touchline_stack::{Stack, TEMPLATE, Template};
 use touchline_testing::TestApp;
@@ -121,22 +121,26 @@ fn every_function_logs_at_the_configured_level() {
 /// variable that the template gives it.
 #[test]
 fn the_template_gives_each_function_its_configuration() {
-    let lambda = BTreeMap::from([
+    let lambda: BTreeMap<String, String> = BTreeMap::from([
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "x"),
         ("AWS_SECRET_ACCESS_KEY", "x"),
-        // In the template, both URLs are empty by default. The test sets them, because otherwise the other
-        // settings of the feed and of the homeserver are not read.
-        ("FEED_URL", "https://example.org"),
-        ("CHAT_HOMESERVER_URL", "https://example.org"),
-    ]);
-    for function in stack().functions {
+    ])
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .collect();
+    // In the template, both URLs are empty by default. The test sets them, because otherwise the other settings of the feed
+    // and of the homeserver are not read.
+    let urls =
+        ["FeedUrl", "ChatHomeserverUrl"].map(|name| (name.to_owned(), "https://example.org".to_owned()));
+    let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::from(urls)).unwrap();
+    for function in stack.functions {
         let read = std::cell::RefCell::new(BTreeSet::new());
         let config = Config::read(|name| {
             read.borrow_mut().insert(name.to_owned());
-            let value = function.environment.get(name).filter(|value| !value.is_empty()).cloned();
-            let is_set = name.starts_with("AWS_") || function.environment.contains_key(name);
-            value.or_else(|| lambda.get(name).filter(|_| is_set).map(|&value| value.to_owned()))
+            let value = function.environment.get(name).or_else(|| lambda.get(name))?;
+            // When a function starts, it fetches the secrets that variables name.
+            Some(if secret_id(value).is_some() { "a-fetched-secret".to_owned() } else { value.clone() })
         })
         .unwrap_or_else(|error| panic!("{}: {error}", function.name));
         assert!(!config.environment.shows_codes(), "the default environment is production");

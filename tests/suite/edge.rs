@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use lambda_http::http::Method;
 use serde_json::{Value, json};
 use touchline::api::{self, Caller as _, Homeserver, SignedIn};
-use touchline::config::Config;
+use touchline::config::secret_id;
 use touchline::http::{ORIGIN_SECRET_HEADER, VIEWER_ADDRESS_HEADER};
 use touchline_local::HTTP_FUNCTIONS;
 use touchline_stack::{TEMPLATE, Template, yaml};
@@ -33,7 +33,8 @@ fn app() -> Builder {
 }
 
 fn behind_cloudfront() -> Builder {
-    app().variable("ORIGIN_SECRETS", &SECRETS.join(","))
+    let secrets = json!({ "a": SECRETS[0], "b": SECRETS[1] });
+    app().variable("ORIGIN_SECRETS", &secrets.to_string())
 }
 
 /// Counts the calls to the store from now on.
@@ -144,15 +145,8 @@ fn the_template_gives_the_secrets_to_the_functions() {
     let parameters = BTreeMap::from([("OriginSecret".to_owned(), "touchline-origin".to_owned())]);
     let stack = Template::parse(TEMPLATE).unwrap().resolve(&parameters).unwrap();
     for function in stack.functions.iter().filter(|function| !function.routes.is_empty()) {
-        let config = Config::read(|name| match name {
-            "AWS_REGION" | "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("x".into()),
-            _ => function.environment.get(name).cloned(),
-        });
-        let edge = config.unwrap().edge.unwrap_or_else(|| panic!("{} has no secrets", function.name));
-        let secrets: Vec<&str> = edge.secrets.iter().map(touchline::config::Secret::reveal).collect();
-        let reference = |key| format!("{{{{resolve:secretsmanager:touchline-origin:SecretString:{key}}}}}");
-        assert_eq!(secrets, [reference("a"), reference("b")], "{}", function.name);
-        assert_eq!(edge.direct_requests, touchline::config::DirectRequests::Rejected);
+        let value = &function.environment["ORIGIN_SECRETS"];
+        assert_eq!(secret_id(value), Some("touchline-origin"), "{}", function.name);
     }
 }
 

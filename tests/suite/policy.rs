@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
+use touchline::config::{SECRET_VARIABLES, secret_id};
 use touchline_stack::template::Template;
 use touchline_stack::{TEMPLATE, yaml};
 
@@ -43,7 +44,8 @@ fn production_cannot_be_deployed_without_a_choice_of_countries() {
 }
 
 fn statements(function: &Value) -> Vec<&Value> {
-    list(&function["Policies"]).into_iter().flat_map(|policy| list(&policy["Statement"])).collect()
+    let statements = list(&function["Policies"]).into_iter().flat_map(|policy| list(&policy["Statement"]));
+    statements.map(|statement| statement["Fn::If"].get(1).unwrap_or(statement)).collect()
 }
 
 /// Returns the DynamoDB actions that a function's role allows, such as
@@ -319,4 +321,52 @@ fn no_secret_is_a_parameter_and_only_functions_that_need_a_secret_get_it() {
     let serving: Vec<String> =
         functions().into_iter().filter(|(_, function)| serves_http(function)).map(|(id, _)| id).collect();
     assert_eq!(functions_with("ORIGIN_SECRETS"), serving, "a function without it serves everyone");
+}
+
+/// Everyone who can read the settings of a function sees its variables. So a variable names the secret, and the function
+/// fetches it. The role allows that for these secrets, under the same condition, and for no others.
+#[test]
+fn variables_name_secrets_that_the_role_of_the_function_can_read() {
+    const ORIGIN: &str =
+        "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:${OriginSecret}-??????";
+    assert!(!TEMPLATE.contains("{{resolve:"), "a secret must not be the value of a variable");
+    for (id, function) in functions() {
+        let named = SECRET_VARIABLES.into_iter().filter_map(|variable| {
+            let value = &function["Environment"]["Variables"][variable];
+            let (condition, name) = match value["Fn::If"].as_array().map(Vec::as_slice) {
+                Some([condition, name, empty]) => {
+                    assert_eq!(empty, "", "{id} {variable}");
+                    (condition, name)
+                }
+                _ => (&Value::Null, value),
+            };
+            let parameter =
+                secret_id(name["Fn::Sub"].as_str()?)?.trim_start_matches("${").trim_end_matches('}');
+            // A secret that is given by its name gets an ARN with six more characters.
+            let resource = if parameter == "OriginSecret" {
+                json!({ "Fn::Sub": ORIGIN })
+            } else {
+                json!({ "Ref": parameter })
+            };
+            Some((condition.clone(), resource))
+        });
+        let policies = list(&function["Policies"]);
+        let readable =
+            policies.iter().flat_map(|policy| list(&policy["Statement"])).filter_map(|statement| {
+                let statement_if_set = statement["Fn::If"].get(1).unwrap_or(statement);
+                let reads = statement_if_set["Action"] == "secretsmanager:GetSecretValue";
+                reads.then(|| (statement["Fn::If"][0].clone(), statement_if_set["Resource"].clone()))
+            });
+        let sorted = |pairs: Vec<(Value, Value)>| {
+            pairs.iter().map(|pair| format!("{pair:?}")).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(sorted(readable.collect()), sorted(named.collect()), "{id}");
+        for (variable, value) in function["Environment"]["Variables"].as_object().into_iter().flatten() {
+            let is_known = SECRET_VARIABLES.contains(&variable.as_str());
+            assert!(
+                is_known || !value.to_string().contains("secretsmanager:"),
+                "{id} {variable} is not fetched"
+            );
+        }
+    }
 }

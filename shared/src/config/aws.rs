@@ -13,9 +13,15 @@ pub struct Aws {
     pub credentials: Credentials,
     pub dynamodb_endpoint: Option<String>,
     pub sns_endpoint: Option<String>,
+    pub secrets_endpoint: Option<String>,
 }
 
 impl Aws {
+    /// Reads variables through `lookup`, like [`Config::read`](super::Config::read).
+    pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        Self::read(&Variables::new(&lookup))
+    }
+
     pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
         let endpoint = |variable| vars.get(variable).or_else(|| vars.get("AWS_ENDPOINT_URL"));
         Ok(Self {
@@ -29,6 +35,7 @@ impl Aws {
             ),
             dynamodb_endpoint: endpoint("AWS_ENDPOINT_URL_DYNAMODB"),
             sns_endpoint: endpoint("AWS_ENDPOINT_URL_SNS"),
+            secrets_endpoint: endpoint("AWS_ENDPOINT_URL_SECRETS_MANAGER"),
         })
     }
 }
@@ -46,6 +53,11 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// Reads variables through `lookup`, like [`Config::read`](super::Config::read).
+    pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        Self::read(&Variables::new(&lookup))
+    }
+
     pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
         let name = |variable| vars.required(variable, "the name of a DynamoDB table");
         Ok(Self {

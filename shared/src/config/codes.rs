@@ -66,7 +66,7 @@ impl CodeSettings {
 
 fn pepper(vars: &Variables<'_>) -> Result<Option<CodePepper>, ConfigError> {
     const VARIABLE: &str = "CODE_PEPPER";
-    let Some(text) = vars.get(VARIABLE) else { return Ok(None) };
+    let Some(text) = vars.secret(VARIABLE)? else { return Ok(None) };
     let too_short = || ConfigError::new(VARIABLE, "is too short", "a random text of 16 characters or more");
     CodePepper::parse(&text).map(Some).ok_or_else(too_short)
 }

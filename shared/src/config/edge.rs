@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::Secret;
 use super::variables::{ConfigError, Variables};
 
@@ -28,12 +30,14 @@ impl EdgeSettings {
 
 fn secrets(vars: &Variables<'_>) -> Result<Option<Vec<Secret>>, ConfigError> {
     const VARIABLE: &str = "ORIGIN_SECRETS";
-    let Some(list) = vars.get(VARIABLE) else { return Ok(None) };
-    let secrets = list.split(',').map(Secret::token).collect::<Option<_>>();
-    let expected = "the values that CloudFront sends, 16 or more ASCII letters, digits and punctuation marks \
-                    each, separated by commas";
-    let invalid = || ConfigError::new(VARIABLE, "has a value that is too short or has spaces", expected);
-    secrets.map(Some).ok_or_else(invalid)
+    let Some(text) = vars.secret(VARIABLE)? else { return Ok(None) };
+    let values: Option<BTreeMap<String, String>> = serde_json::from_str(&text).ok();
+    let values = values.filter(|values| !values.is_empty());
+    let secrets = values.and_then(|values| values.values().map(|value| Secret::token(value)).collect());
+    let problem = "is no JSON object, or has a value that is too short or has spaces";
+    let expected = "a JSON object with the values that CloudFront sends, 16 or more ASCII letters, digits and \
+                    punctuation marks each, such as {\"a\":\"…\",\"b\":\"…\"}";
+    secrets.map(Some).ok_or_else(|| ConfigError::new(VARIABLE, problem, expected))
 }
 
 fn direct_requests(vars: &Variables<'_>) -> Result<DirectRequests, ConfigError> {

@@ -22,7 +22,7 @@ impl FeedSettings {
             url,
             format: format(vars)?,
             timezone: vars.get("FEED_TIMEZONE").unwrap_or_else(|| "UTC".into()),
-            token: vars.get("FEED_TOKEN").map(Secret::new),
+            token: vars.secret("FEED_TOKEN")?.map(Secret::new),
             token_header: vars.get("FEED_TOKEN_HEADER").unwrap_or_else(|| "X-Auth-Token".into()),
         }))
     }

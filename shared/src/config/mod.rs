@@ -34,7 +34,7 @@ pub use predictions::PicksVisible;
 pub use secret::Secret;
 pub use sms::{SmsSettings, SnsSettings};
 pub use test_phones::TestPhones;
-pub use variables::ConfigError;
+pub use variables::{ConfigError, SECRET_VARIABLES, secret_id};
 
 use variables::Variables;
 
@@ -83,11 +83,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the environment variables of the process.
-    pub fn from_env() -> Result<Self, ConfigError> {
-        Self::read(|name| std::env::var(name).ok())
-    }
-
     /// Reads variables through `lookup`. An empty variable counts as unset, because the deployment template
     /// cannot omit a variable.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {

@@ -7,7 +7,7 @@ use super::variables::{ConfigError, Variables};
 pub struct Secret(String);
 
 impl Secret {
-    pub(super) fn new(text: String) -> Self {
+    pub(crate) fn new(text: String) -> Self {
         Self(text)
     }
 
@@ -35,7 +35,7 @@ pub(super) fn read_token(
     vars: &Variables<'_>,
     variable: &'static str,
 ) -> Result<Option<Secret>, ConfigError> {
-    let Some(text) = vars.get(variable) else { return Ok(None) };
+    let Some(text) = vars.secret(variable)? else { return Ok(None) };
     let problem = "is too short or has characters that a token cannot have";
     let expected = "16 or more ASCII letters, digits and punctuation marks, without spaces";
     Secret::token(&text).map(Some).ok_or_else(|| ConfigError::new(variable, problem, expected))

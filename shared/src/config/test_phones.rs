@@ -20,7 +20,7 @@ impl TestPhones {
     /// Reads a JSON object with a code for each phone: `{"+15555550100": "123456"}`.
     pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
         const VARIABLE: &str = "TEST_PHONES";
-        let Some(text) = vars.get(VARIABLE) else { return Ok(Self::default()) };
+        let Some(text) = vars.secret(VARIABLE)? else { return Ok(Self::default()) };
         let codes: Option<BTreeMap<String, String>> = serde_json::from_str(&text).ok();
         let parse = |(phone, code): (String, String)| {
             Some((Phone::parse(&phone).ok()?, OneTimeCode::parse(&code).ok()?))

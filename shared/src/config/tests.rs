@@ -112,9 +112,10 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
         ),
         (
             "ORIGIN_SECRETS",
-            "a-secret-of-the-edge,short",
-            "has a value that is too short or has spaces. Set it to the values that CloudFront sends, 16 or more \
-             ASCII letters, digits and punctuation marks each, separated by commas.",
+            r#"{"a":"a-secret-of-the-edge","b":"short"}"#,
+            "is no JSON object, or has a value that is too short or has spaces. Set it to a JSON object with the \
+             values that CloudFront sends, 16 or more ASCII letters, digits and punctuation marks each, such as \
+             {\"a\":\"…\",\"b\":\"…\"}.",
         ),
         ("DIRECT_REQUESTS", "maybe", r#"is "maybe". Set it to rejected or allowed."#),
         ("SMS_MAX_PRICE_USD", "free", r#"is "free". Set it to a positive number such as 0.50."#),
@@ -161,7 +162,7 @@ fn the_as_token_is_required_with_a_homeserver_url_and_hidden_in_debug_output() {
 #[test]
 fn direct_requests_are_rejected_with_origin_secrets_unless_they_are_allowed() {
     assert!(read(&[("DIRECT_REQUESTS", "rejected")]).unwrap().edge.is_none());
-    let secrets = ("ORIGIN_SECRETS", "the-first-origin-secret,the-second-origin-secret");
+    let secrets = ("ORIGIN_SECRETS", r#"{"a":"the-first-origin-secret","b":"the-second-origin-secret"}"#);
     for (word, expected) in [
         ("", DirectRequests::Rejected),
         ("rejected", DirectRequests::Rejected),
@@ -203,13 +204,34 @@ fn debug_output_hides_secrets() {
         ("CHAT_HS_TOKEN", "hush-hush-hush-hush"),
         ("SMS_LOG_SECRET", "hush-hush-hush-hush"),
         ("TEST_PHONES", r#"{"+15555550100":"987654"}"#),
-        ("ORIGIN_SECRETS", "hush-hush-hush-hush,hush-hush-hush-hush"),
+        ("ORIGIN_SECRETS", r#"{"a":"hush-hush-hush-hush"}"#),
         ("FEED_URL", "https://example.org"),
         ("FEED_TOKEN", "hush-hush"),
     ]);
     let shown = format!("{:?}", config.unwrap());
     for secret in ["hush-hush", "sixteen", "5555550100", "987654"] {
         assert!(!shown.contains(secret), "{shown}");
+    }
+}
+
+/// Otherwise the name of the secret, which is not secret, would be the secret.
+#[test]
+fn a_variable_that_names_a_secret_which_was_not_fetched_is_an_error() {
+    for variable in SECRET_VARIABLES {
+        let changes = [
+            ("CHAT_HOMESERVER_URL", "https://example.org"),
+            ("CHAT_AS_TOKEN", "hush-hush-hush-hush"),
+            ("FEED_URL", "https://example.org"),
+            (variable, "secretsmanager:the-name-of-a-secret"),
+        ];
+        let error = read(&changes).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{variable} names a secret in Secrets Manager, which only a Lambda function fetches. Set it to the \
+                 secret itself."
+            )
+        );
     }
 }
 

@@ -29,6 +29,25 @@ impl ConfigError {
     }
 }
 
+/// The variables that hold a secret. In the template, they name a secret of Secrets Manager instead, and the function
+/// fetches it when it starts. So nobody who can read the settings of a function sees its secrets.
+pub const SECRET_VARIABLES: [&str; 8] = [
+    "CHAT_ADMIN_TOKEN",
+    "CHAT_AS_TOKEN",
+    "CHAT_HS_TOKEN",
+    "CODE_PEPPER",
+    "FEED_TOKEN",
+    "ORIGIN_SECRETS",
+    "SMS_LOG_SECRET",
+    "TEST_PHONES",
+];
+
+/// Returns the name or ARN of the secret that the value of a variable names: the text after `secretsmanager:`.
+#[must_use]
+pub fn secret_id(value: &str) -> Option<&str> {
+    value.strip_prefix("secretsmanager:")
+}
+
 /// The environment variables that the settings are read from.
 pub(super) struct Variables<'a>(&'a dyn Fn(&str) -> Option<String>);
 
@@ -40,6 +59,18 @@ impl<'a> Variables<'a> {
     /// Returns the value of a variable, unless it is unset or empty.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         self.0(name).filter(|value| !value.is_empty())
+    }
+
+    /// Returns the value of a variable that holds a secret. Fails if it names a secret that was not fetched, because the
+    /// name would become the secret.
+    pub(super) fn secret(&self, variable: &'static str) -> Result<Option<String>, ConfigError> {
+        match self.get(variable) {
+            Some(value) if secret_id(&value).is_some() => {
+                let problem = "names a secret in Secrets Manager, which only a Lambda function fetches";
+                Err(ConfigError::new(variable, problem, "the secret itself"))
+            }
+            value => Ok(value),
+        }
     }
 
     /// Reads a variable that has no default. `expected` completes "Set it to …".

@@ -1,10 +1,12 @@
 //! Ports: what the service needs from the outside world. Each port is a trait with a real implementation. The
-//! ports for chat and text messages also have an implementation for local use.
+//! ports for chat and text messages also have an implementation for local use. Secrets are no trait: only the start of a
+//! Lambda function reads them.
 //!
 //! Asynchronous methods return boxed futures, because a `dyn` trait cannot have `async fn`.
 
 pub mod chat;
 pub mod clock;
 pub mod random;
+pub mod secrets;
 pub mod sms;
 pub mod web;

@@ -60,6 +60,7 @@ impl Setup {
             credentials: Credentials::new("test", "test", None, None, "test"),
             dynamodb_endpoint: Some(direct::ENDPOINT.into()),
             sns_endpoint: None,
+            secrets_endpoint: None,
         };
         let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
         let client = touchline::storage::connect(&aws, store.http_client());
