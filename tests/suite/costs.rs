@@ -14,7 +14,7 @@ use touchline::storage::directory::RoomChange;
 use touchline::storage::predictions::NewPrediction;
 use touchline::storage::tallies::VersionedStats;
 use touchline_local::HTTP_FUNCTIONS;
-use touchline_testing::{Response, TestApp, User};
+use touchline_testing::{Response, TestApp, User, next_position};
 
 use crate::contract::root;
 
@@ -281,7 +281,8 @@ async fn predictions(app: &TestApp, alice: &User, all: &mut Measurements) {
             };
             app.store.predict(&new).await.unwrap();
         }
-        app.store.apply_homeserver_membership(&room, user, Membership::Join, app.clock.now()).await.unwrap();
+        let join = (Membership::Join, app.clock.now());
+        app.store.apply_homeserver_membership(&room, user, join, next_position()).await.unwrap();
     }
     let tables = &app.config.tables;
     for table in [&tables.predictions, &tables.predictions, &tables.rooms, &tables.rooms, &tables.rooms] {
@@ -453,12 +454,12 @@ async fn homeserver(app: &TestApp, guest: &User, room: &str, all: &mut Measureme
     let transaction = "PUT /_matrix/app/v1/transactions/{txnId}";
     let leave = event("m.room.member", json!({ "membership": "leave" }));
     let response = homeserver.pushes("1", [leave]).await;
-    all.add(transaction, "somebody left", 200, (3.0, 3.0, 4), response);
+    all.add(transaction, "somebody left", 200, (1.5, 4.0, 4), response);
     let ten: Vec<_> = (0..10).map(|_| event("m.room.message", json!({}))).collect();
     let response = homeserver.pushes("2", &ten).await;
-    all.add(transaction, "ten messages of one in a room", 200, (3.0, 3.0, 5), response);
+    all.add(transaction, "ten messages of one in a room", 200, (2.0, 2.0, 4), response);
     let response = homeserver.pushes("2", &ten).await;
-    all.add(transaction, "the same again", 200, (1.0, 0.0, 1), response);
+    all.add(transaction, "the same again", 200, (1.5, 2.0, 3), response);
     let response = homeserver.queries_user(guest.chat_id()).await;
     all.add("GET /_matrix/app/v1/users/{userId}", "", 200, (0.5, 0.0, 1), response);
     let response = homeserver.queries_room("%23x:touchline.local").await;

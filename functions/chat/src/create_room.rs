@@ -120,7 +120,7 @@ async fn create(
         team: None,
         seen: Some(Day::of(now)),
         asked: None,
-        told: None,
+        heard: None,
     };
     if app.store.finish_room_creation(&room, &creator, request).await? {
         return Ok(view(room, StatusCode::CREATED));

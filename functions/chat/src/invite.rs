@@ -56,8 +56,8 @@ impl Invitation<'_> {
     /// membership has changed.
     fn id(&self) -> u32 {
         let asked = self.before.and_then(|member| member.asked.as_deref()).unwrap_or_default();
-        let told = self.before.and_then(|member| member.told).unwrap_or_default().to_string();
-        action_id(&[self.room.room_id.as_str(), &self.invitee.id.to_string(), asked, &told])
+        let heard = self.before.and_then(|member| member.heard).map_or(0, |heard| heard.0).to_string();
+        action_id(&[self.room.room_id.as_str(), &self.invitee.id.to_string(), asked, &heard])
     }
 
     async fn send(&self, app: &App, began: DateTime<Utc>) -> Result<(), Error> {

@@ -41,6 +41,7 @@ mod tests {
     use touchline::domain::UserId;
     use touchline::domain::room::{Membership, RoomId};
     use touchline::storage::keys::{self, Key};
+    use touchline_testing::next_position;
 
     use crate::testing::{app, listed, process_changes};
 
@@ -91,7 +92,10 @@ mod tests {
             (Membership::Join, None),
         ] {
             let at = app.clock.now();
-            app.store.apply_homeserver_membership(&room, UserId(3), membership, at).await.unwrap();
+            app.store
+                .apply_homeserver_membership(&room, UserId(3), (membership, at), next_position())
+                .await
+                .unwrap();
             assert_eq!(expires_at(3).await, expires, "{membership:?}");
         }
     }

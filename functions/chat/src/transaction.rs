@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::api::homeserver::{Empty, Transaction};
-use touchline::domain::room::{Day, Membership, Room, RoomId};
+use touchline::domain::room::{Day, Membership, Room, RoomId, StreamPosition};
 use touchline::domain::{UserId, Username, digest};
 use touchline::flows::rooms;
 use touchline::storage::members::CLOCK_SKEW;
@@ -22,24 +22,28 @@ const CONCURRENT_WRITES: usize = 16;
 /// event must therefore not fail its transaction. This function ignores malformed events, events of unknown
 /// rooms, and membership changes of unknown users. A message from an unknown sender counts only as activity
 /// of the room.
+///
+/// A redelivered transaction changes nothing: a membership keeps the position of its last event, and times only grow.
 pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, Error> {
-    let id = digest(&[&call.path.txn_id.0]);
-    let events = &call.input.events.0;
-    let content = digest(&events.iter().map(ToString::to_string).collect::<Vec<_>>());
-    if app.store.is_push_processed(&id, &content).await? {
-        return Ok(Empty {}.into());
-    }
     let server = &app.config.chat.server;
     let now = app.clock.now();
-    let events = events.iter().filter_map(|event| room_event::read(event, server));
-    // Replace a time in the future. Our homeserver's clock may be ahead of ours, and its times order the membership
-    // changes of a user, so they stay as they are. Other servers can send any time.
-    let events = events.map(|event| {
-        let latest = if event.is_ours { now + CLOCK_SKEW } else { now };
-        RoomEvent { at: event.at.min(latest), ..event }
+    let sent = &call.input.events.0;
+    let events =
+        sent.iter().enumerate().filter_map(|(index, event)| Some((index, room_event::read(event, server)?)));
+    // Our homeserver's clock may be ahead of ours. Other servers can send any time.
+    let events = events.map(|(index, event)| {
+        let at = if event.is_ours { event.at.min(now + CLOCK_SKEW) } else { event.at.min(now) };
+        (index, RoomEvent { at, ..event })
     });
-    NetChanges::of(events, now).store(&app).await?;
-    app.store.save_processed_push(&id, &content, now).await?;
+    let changes = NetChanges::of(events, now);
+    // Only memberships depend on the order.
+    let number = if changes.memberships.is_empty() {
+        0
+    } else {
+        let content = digest(&sent.iter().map(ToString::to_string).collect::<Vec<_>>());
+        app.store.push_number(&content, now).await?
+    };
+    changes.store(&app, number).await?;
     Ok(Empty {}.into())
 }
 
@@ -58,14 +62,16 @@ struct NetChanges {
 struct Change {
     to: Membership,
     at: DateTime<Utc>,
-    /// Whether this or an earlier event of the transaction ended the membership.
-    has_left: bool,
+    /// The index of the event in the transaction.
+    index: usize,
+    /// The index of the last event of the transaction that ended the membership.
+    left: Option<usize>,
 }
 
 impl NetChanges {
-    fn of(events: impl Iterator<Item = RoomEvent>, now: DateTime<Utc>) -> Self {
+    fn of(events: impl Iterator<Item = (usize, RoomEvent)>, now: DateTime<Utc>) -> Self {
         let mut changes = Self::default();
-        for RoomEvent { room, at, kind, .. } in events {
+        for (index, RoomEvent { room, at, is_ours, kind }) in events {
             match kind {
                 // The events of a room arrive in order, so the last membership event of a user counts.
                 RoomEventKind::Membership(user, to) => {
@@ -76,8 +82,14 @@ impl NetChanges {
                     {
                         continue;
                     }
-                    let has_left = to == Membership::Leave || before.is_some_and(|before| before.has_left);
-                    changes.memberships.insert(key, Change { to, at, has_left });
+                    let left = if to == Membership::Leave {
+                        Some(index)
+                    } else {
+                        before.and_then(|before| before.left)
+                    };
+                    // A membership that ended is stored for some time from then on, so the time must be right.
+                    let at = if is_ours { at } else { now };
+                    changes.memberships.insert(key, Change { to, at, index, left });
                 }
                 RoomEventKind::Message(sender) => {
                     let at = at.min(now);
@@ -93,7 +105,7 @@ impl NetChanges {
         changes
     }
 
-    async fn store(self, app: &App) -> Result<(), StoreError> {
+    async fn store(self, app: &App, number: u64) -> Result<(), StoreError> {
         let members = self.memberships.keys().chain(self.last_sent.keys());
         let (rooms, names): (BTreeSet<_>, BTreeSet<_>) = members.cloned().unzip();
         let rooms: BTreeSet<RoomId> = rooms.into_iter().chain(self.last_messages.keys().cloned()).collect();
@@ -105,7 +117,7 @@ impl NetChanges {
         let mut memberships = Vec::new();
         for ((id, name), change) in &self.memberships {
             if let (Some(room), Some(user)) = (room(id), users.get(name)) {
-                memberships.push(set_membership(app, room, *user, *change));
+                memberships.push(set_membership(app, room, *user, *change, number));
             }
         }
         run_all(memberships).await?;
@@ -136,7 +148,8 @@ async fn set_membership(
     app: &App,
     room: &Room,
     user: UserId,
-    Change { to, at, has_left }: Change,
+    Change { to, at, index, left }: Change,
+    number: u64,
 ) -> Result<(), StoreError> {
     // Lock the username first: the homeserver knows members and invited users by it.
     if to != Membership::Leave
@@ -144,10 +157,14 @@ async fn set_membership(
     {
         rooms::lock_username(app, &user).await?;
     }
-    if to == Membership::Invite && has_left {
-        app.store.apply_homeserver_membership(room, user, Membership::Leave, at).await?;
+    let apply = |to, index| {
+        app.store.apply_homeserver_membership(room, user, (to, at), StreamPosition::new(number, index))
+    };
+    // An invitation does not replace a joined membership, so store first that it ended.
+    if let Some(left) = left.filter(|_| to == Membership::Invite) {
+        apply(Membership::Leave, left).await?;
     }
-    app.store.apply_homeserver_membership(room, user, to, at).await
+    apply(to, index).await
 }
 
 async fn users(app: &App, names: &[Username]) -> Result<HashMap<Username, UserId>, StoreError> {

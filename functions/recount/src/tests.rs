@@ -16,7 +16,7 @@ use touchline::storage::predictions::NewPrediction;
 use touchline::storage::settlements::Award;
 use touchline::storage::{Reads, Store};
 use touchline_stack::streams::sequence;
-use touchline_testing::{Fault, Function, TestApp};
+use touchline_testing::{Fault, Function, TestApp, next_position};
 
 use crate::{handle, report};
 
@@ -165,7 +165,11 @@ impl League {
 
     async fn join(&self, room: &Room, user: u32) {
         let (id, now) = (UserId(user), self.app.clock.now());
-        self.product.store.apply_homeserver_membership(room, id, Membership::Join, now).await.unwrap();
+        self.product
+            .store
+            .apply_homeserver_membership(room, id, (Membership::Join, now), next_position())
+            .await
+            .unwrap();
     }
 
     /// Stores the room that is about the match.

@@ -25,7 +25,9 @@ use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
 
 use crate::chat::NoChat;
 use crate::persona::{Persona, SignIn, User};
-use crate::{Api, Faults, Function, RawRequest, Response, SeededRandom, SnsStandIn, TestClock};
+use crate::{
+    Api, Faults, Function, RawRequest, Response, SeededRandom, SnsStandIn, TestClock, next_position,
+};
 
 /// The token that the homeserver sends to a [`TestApp`].
 pub const HS_TOKEN: &str = "hs-token-of-the-tests";
@@ -206,7 +208,10 @@ impl TestApp {
                 removed_at: None,
             };
             self.store.put_room(&room).await.expect("the room is stored");
-            let stored = self.store.apply_homeserver_membership(&room, UserId(user), membership, now).await;
+            let stored = self
+                .store
+                .apply_homeserver_membership(&room, UserId(user), (membership, now), next_position())
+                .await;
             stored.expect("the membership is stored");
             rooms.push(room);
         }

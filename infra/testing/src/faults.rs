@@ -83,8 +83,8 @@ impl Faults {
         self.set(move |attempt| if attempt.number == 1 { fault } else { Fault::None });
     }
 
-    /// Runs other work before a call that has no fault: `plan` returns the work, if any, for each attempt. The work must
-    /// not use this client.
+    /// Runs other work before a call that has no fault: `plan` returns the work, if any, for each attempt. If the work uses
+    /// this client, `plan` is asked about its calls too.
     pub fn interrupt(
         &self,
         plan: impl FnMut(Attempt<'_>) -> Option<BoxFuture<'static, ()>> + Send + 'static,

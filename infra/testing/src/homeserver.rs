@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
@@ -8,6 +9,13 @@ use axum::http::{Method, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use touchline::domain::room::StreamPosition;
+
+/// Returns the position of an event that the homeserver sends after all earlier ones.
+pub fn next_position() -> StreamPosition {
+    static EVENTS: AtomicU64 = AtomicU64::new(1);
+    StreamPosition(EVENTS.fetch_add(1, Ordering::Relaxed))
+}
 
 /// A fake homeserver with the endpoints for the rooms of matches and for devices: create a room, find a room by its alias,
 /// read and set a room's name, join, invite and leave, log in and out, and delete an account. It also stores the account data of users. Set `CHAT_HOMESERVER_URL` and

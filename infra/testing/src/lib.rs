@@ -87,7 +87,7 @@ pub use app::{Builder, HS_TOKEN, NewUserBuilder, TestApp};
 pub use clock::TestClock;
 pub use faults::{Attempt, Fault, Faults};
 pub use function::Function;
-pub use homeserver::HomeserverStandIn;
+pub use homeserver::{HomeserverStandIn, next_position};
 pub use persona::SignIn;
 pub use random::SeededRandom;
 pub use request::{Plain, Request};

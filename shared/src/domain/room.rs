@@ -244,9 +244,23 @@ pub struct Member {
     /// The id of the last request of our API that changed the membership.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// The time of the last homeserver event that changed the membership, in milliseconds.
+    /// The last homeserver event that changed the membership.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<i64>,
+    pub heard: Option<StreamPosition>,
+}
+
+/// The place of an event in the order in which the homeserver sends its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StreamPosition(pub u64);
+
+impl StreamPosition {
+    /// Returns the position of an event by the number of its transaction and its index in the transaction.
+    #[must_use]
+    pub fn new(transaction: u64, index: usize) -> Self {
+        // A transaction has at most 6 MB, so less than a million events.
+        Self(transaction * 1_000_000 + index as u64)
+    }
 }
 
 impl Member {

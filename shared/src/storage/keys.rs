@@ -659,10 +659,16 @@ pub fn room_creation(user: UserId, digest: &str) -> Key {
     key(room_creations(user), digest)
 }
 
-/// Returns the key of the item that marks a homeserver transaction as processed.
+/// Returns the key of the item that counts the homeserver's transactions.
 #[must_use]
-pub fn push(transaction: &str) -> Key {
-    key(format!("push#{transaction}"), "done")
+pub fn pushes() -> Key {
+    key("push".to_owned(), "count")
+}
+
+/// Returns the key of the item with the number of a homeserver transaction. `digest` is the digest of its events.
+#[must_use]
+pub fn push(digest: &str) -> Key {
+    key(format!("push#{digest}"), "number")
 }
 
 // directory

@@ -3,8 +3,8 @@
 //! A membership also holds copies of the member's primary team, statistics, and pick for the room's match. From
 //! these copies, the members of a room are counted and ranked.
 //!
-//! A membership changes through homeserver events and through requests to our API. The attribute `told` is the
-//! time of the latest event, in milliseconds since 1970, and `asked` the id of the latest request.
+//! A membership changes through homeserver events and through requests to our API. The attribute `heard` is the
+//! position of the latest event, and `asked` the id of the latest request.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,7 @@ use super::keys;
 use super::pages::{self, Page, PageQuery};
 use super::store::{Reads, Store};
 use super::tallies::VersionedStats;
-use crate::domain::room::{Day, Member, Membership, Room, RoomId};
+use crate::domain::room::{Day, Member, Membership, Room, RoomId, StreamPosition};
 use crate::domain::tally::UserStats;
 use crate::domain::{Prediction, UserId, limit};
 
@@ -86,19 +86,19 @@ impl<'a> MembershipRequest<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Version {
     asked: Option<String>,
-    told: Option<i64>,
+    heard: Option<StreamPosition>,
 }
 
 impl Version {
     fn of(member: &Member) -> Self {
-        Self { asked: member.asked.clone(), told: member.told }
+        Self { asked: member.asked.clone(), heard: member.heard }
     }
 
     /// Adds the condition that the stored membership has this version.
     fn in_condition(&self, mut update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
         let mut condition = Vec::new();
         let asked = self.asked.as_ref().map(text);
-        for (name, value) in [("asked", asked), ("told", self.told.map(number))] {
+        for (name, value) in [("asked", asked), ("heard", self.heard.map(|heard| number(heard.0)))] {
             if let Some(value) = value {
                 condition.push(format!("{name} = :{name}_before"));
                 update = update.expression_attribute_values(format!(":{name}_before"), value);
@@ -236,19 +236,19 @@ impl Store {
     /// Makes a request the cause of a stored join that an event reported. Only one request can claim a join. Returns
     /// false if the join is older than the request, or another request claimed it.
     async fn claim_join(&self, request: &MembershipRequest<'_>, found: &Item) -> Result<bool, StoreError> {
-        let Some(told) = found.get("told").filter(|_| has_text(found, "entry", ELSEWHERE)) else {
+        let Some(heard) = found.get("heard").filter(|_| has_text(found, "entry", ELSEWHERE)) else {
             return Ok(false);
         };
         let claimed = self
             .member_update(keys::member(&request.room.room_id, request.room.shards, request.user))
             .update_expression("SET entry = :request, since = :began, seen = :day, asked = :request")
             .condition_expression(
-                "told = :told AND (entry = :request OR (entry = :elsewhere AND since >= :earliest))",
+                "heard = :heard AND (entry = :request OR (entry = :elsewhere AND since >= :earliest))",
             )
             .expression_attribute_values(":request", text(&request.id))
             .expression_attribute_values(":began", number(request.began.timestamp_millis()))
             .expression_attribute_values(":day", number(Day::of(request.began).0))
-            .expression_attribute_values(":told", told.clone())
+            .expression_attribute_values(":heard", heard.clone())
             .expression_attribute_values(":earliest", number((request.began - CLOCK_SKEW).timestamp_millis()))
             .expression_attribute_values(":elsewhere", text(ELSEWHERE))
             .send()
@@ -275,7 +275,7 @@ impl Store {
         to: Membership,
     ) -> Result<Option<Item>, StoreError> {
         let before = request.before.map(|member| (member.membership, Version::of(member)));
-        let told = before.as_ref().and_then(|(_, version)| version.told);
+        let heard = before.as_ref().and_then(|(_, version)| version.heard);
         let (mut from, mut version) = before.unzip();
         let mut retry = Retry::immediate("a membership", 5);
         let mut found = None;
@@ -289,7 +289,7 @@ impl Store {
             }
             // An event has changed the membership since. A user who joins may still be invited: then the event is the
             // invitation's, from before the join.
-            if member.told != told && (to, member.membership) != (Membership::Join, Membership::Invite) {
+            if member.heard != heard && (to, member.membership) != (Membership::Join, Membership::Invite) {
                 return Ok(found);
             }
             // Only requests have changed the membership. Apply this one after them.
@@ -335,26 +335,29 @@ impl Store {
         }
     }
 
-    /// Applies a membership event of the homeserver, unless a newer event was applied. An invitation does not replace a joined
-    /// membership, because Matrix rejects invitations of members.
+    /// Applies a membership event of the homeserver, unless this event or a later one was applied. Not the time of the event
+    /// counts but its position: servers of other users can send any time. `at` is when the membership changed.
+    ///
+    /// An invitation does not replace a joined membership, because Matrix rejects invitations of members.
     pub async fn apply_homeserver_membership(
         &self,
         room: &Room,
         user: UserId,
-        to: Membership,
-        at: DateTime<Utc>,
+        (to, at): (Membership, DateTime<Utc>),
+        position: StreamPosition,
     ) -> Result<(), StoreError> {
-        let mut condition = "(attribute_not_exists(told) OR told <= :told)".to_owned();
+        let mut condition = "(attribute_not_exists(heard) OR heard < :heard)".to_owned();
         let mut update = if to == Membership::Join {
             // If the user joined through our API, `entry` and `since` keep the id and the time of the join
             // request.
-            let more = ", told = :told, entry = if_not_exists(entry, :elsewhere), \
-                        since = if_not_exists(since, :told), seen = :day";
+            let more = ", heard = :heard, entry = if_not_exists(entry, :elsewhere), \
+                        since = if_not_exists(since, :at), seen = :day";
             self.membership_update(room, user, (to, at), more)
+                .expression_attribute_values(":at", number(at.timestamp_millis()))
                 .expression_attribute_values(":elsewhere", text(ELSEWHERE))
                 .expression_attribute_values(":day", number(Day::of(at).0))
         } else {
-            self.membership_update(room, user, (to, at), ", told = :told")
+            self.membership_update(room, user, (to, at), ", heard = :heard")
         };
         if to == Membership::Invite {
             condition.push_str(" AND (attribute_not_exists(membership) OR membership <> :join)");
@@ -362,7 +365,7 @@ impl Store {
         }
         let applied = update
             .condition_expression(condition)
-            .expression_attribute_values(":told", number(at.timestamp_millis()))
+            .expression_attribute_values(":heard", number(position.0))
             .send()
             .await;
         condition_held("UpdateItem", applied).map(|_| ())

@@ -1,4 +1,4 @@
-//! The `rooms` table: rooms, their creation, their counters, and processed homeserver transactions.
+//! The `rooms` table: rooms, their creation, their counters, and the order of homeserver transactions.
 //!
 //! Memberships are in [`super::members`]. The lists of public rooms and the search index have their own table:
 //! [`super::directory`].
@@ -24,7 +24,7 @@ use crate::domain::tally::RoomCounts;
 /// How long a [`RoomCreation`] is stored. Its idempotency key is valid for the same time.
 const IDEMPOTENCY_KEY_KEPT: TimeDelta = TimeDelta::days(7);
 
-/// How long a homeserver transaction stays marked as processed. A redelivery within this time is recognised.
+/// How long the number of a homeserver transaction is stored. A redelivery within this time is recognised.
 const PUSH_KEPT: TimeDelta = TimeDelta::days(7);
 
 /// The creation of a room, in progress or finished.
@@ -238,36 +238,42 @@ impl Store {
         condition_held("UpdateItem", touched).map(|_| ())
     }
 
-    /// Returns whether a homeserver transaction was processed before. A transaction's id alone is not unique,
-    /// because a reinstalled homeserver numbers its transactions from one again. So the digest of the content
-    /// must match too.
-    pub async fn is_push_processed(&self, transaction: &str, digest: &str) -> Result<bool, StoreError> {
+    /// Returns the number of a homeserver transaction: transactions that the homeserver sent later have higher numbers. A
+    /// redelivered transaction keeps its number. `digest` identifies a transaction by its events, because a restored
+    /// homeserver gives its transactions other ids, and a reinstalled one uses the same ids again.
+    ///
+    /// The homeserver sends a transaction only after the one before was accepted. So whichever delivery of a transaction stores
+    /// a number, it took the number before a later transaction can take one.
+    pub async fn push_number(&self, digest: &str, now: DateTime<Utc>) -> Result<u64, StoreError> {
         #[derive(Deserialize)]
-        struct Processed {
-            digest: String,
+        struct Numbered {
+            pushes: u64,
         }
-        let processed: Option<Processed> =
-            self.get(&self.tables.rooms, keys::push(transaction), Reads::Consistent).await?;
-        Ok(processed.is_some_and(|processed| processed.digest == digest))
-    }
-
-    /// Records that a homeserver transaction was processed.
-    pub async fn save_processed_push(
-        &self,
-        transaction: &str,
-        digest: &str,
-        now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        self.client
-            .put_item()
+        let counted = self
+            .client
+            .update_item()
             .table_name(&self.tables.rooms)
-            .set_item(Some(keys::push(transaction).into()))
-            .item("digest", text(digest))
-            .item("expires_at", number((now + PUSH_KEPT).timestamp()))
+            .set_key(Some(keys::pushes().into()))
+            .update_expression("ADD pushes :one")
+            .expression_attribute_values(":one", number(1))
+            .return_values(ReturnValue::AllNew)
             .send()
             .await
-            .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
-        Ok(())
+            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
+        let Numbered { pushes } = from_item(counted.attributes.unwrap_or_default())?;
+        let stored = self
+            .client
+            .update_item()
+            .table_name(&self.tables.rooms)
+            .set_key(Some(keys::push(digest).into()))
+            .update_expression("SET pushes = if_not_exists(pushes, :number), expires_at = :expires")
+            .expression_attribute_values(":number", number(pushes))
+            .expression_attribute_values(":expires", number((now + PUSH_KEPT).timestamp()))
+            .return_values(ReturnValue::AllNew)
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
+        Ok(from_item::<Numbered>(stored.attributes.unwrap_or_default())?.pushes)
     }
 
     /// Reads the counters of a room, eventually consistent. All are zero if none are stored.

@@ -1,7 +1,7 @@
 use chrono::TimeDelta;
 use touchline::domain::UserId;
 use touchline::domain::room::{Membership, RoomId};
-use touchline_testing::{Builder, Fault, Response, TestApp, User, concurrently};
+use touchline_testing::{Builder, Fault, Response, TestApp, User, concurrently, next_position};
 
 use crate::testing::builder;
 
@@ -116,7 +116,10 @@ async fn requests_without_a_response_of_the_homeserver_do_not_count() {
     let (alice, fans) = alice_and(&down, 3).await;
     down.store.put_room(&stored).await.unwrap();
     let (id, now) = (UserId(alice.id), down.clock.now());
-    down.store.apply_homeserver_membership(&stored, id, Membership::Join, now).await.unwrap();
+    down.store
+        .apply_homeserver_membership(&stored, id, (Membership::Join, now), next_position())
+        .await
+        .unwrap();
     for fan in &fans {
         alice.creates_room(&fan.username).await.expect_error(503, "chat_unavailable");
         alice.invites_to(&room).user(fan.id).await.expect_error(503, "chat_unavailable");

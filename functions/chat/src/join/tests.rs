@@ -1,10 +1,10 @@
 use chrono::TimeDelta;
 use serde_json::json;
 use touchline::domain::UserId;
-use touchline::domain::room::{Member, Membership, Room, RoomId};
+use touchline::domain::room::{Member, Membership, Room, RoomId, StreamPosition};
 use touchline::storage::Reads;
 use touchline::storage::members::{Joined, MembershipRequest};
-use touchline_testing::{Fault, TestApp, concurrently};
+use touchline_testing::{Fault, TestApp, concurrently, next_position};
 
 use crate::testing::{app, builder, listed, membership_event, names, process_changes};
 
@@ -124,10 +124,15 @@ impl Pending {
         MembershipRequest::new(&self.room, self.bob, before, self.app.clock.now(), nonce)
     }
 
-    /// Applies an event of the homeserver, whose clock is behind ours.
+    /// Applies the next event of the homeserver, whose clock is behind ours.
     async fn event(&self, to: Membership, seconds: i64) {
-        let at = self.app.clock.now() + TimeDelta::seconds(seconds - 5);
-        self.app.store.apply_homeserver_membership(&self.room, self.bob, to, at).await.unwrap();
+        self.event_at(next_position(), to, seconds).await;
+    }
+
+    async fn event_at(&self, position: StreamPosition, to: Membership, seconds: i64) {
+        let change = (to, self.app.clock.now() + TimeDelta::seconds(seconds - 5));
+        let applied = self.app.store.apply_homeserver_membership(&self.room, self.bob, change, position);
+        applied.await.unwrap();
     }
 }
 
@@ -222,9 +227,10 @@ async fn a_join_is_stored_although_the_event_of_the_invitation_arrives_first() {
 #[tokio::test]
 async fn an_older_event_does_not_undo_a_join_that_a_request_claimed() {
     let pending = Pending::new().await;
-    pending.event(Membership::Join, 4).await;
+    let (earlier, later) = (next_position(), next_position());
+    pending.event_at(later, Membership::Join, 1).await;
     pending.app.store.join(&pending.request(None, 1)).await.unwrap();
-    pending.event(Membership::Leave, 1).await;
+    pending.event_at(earlier, Membership::Leave, 4).await;
     assert_eq!(pending.membership().await, Some(Membership::Join));
 }
 

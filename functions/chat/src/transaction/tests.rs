@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use chrono::TimeDelta;
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use touchline_testing::{Fault, TestApp, User};
 
@@ -120,6 +121,62 @@ async fn redelivered_or_older_events_do_not_change_a_membership() {
     // A reinstalled homeserver starts from transaction 1 again, with other events.
     push(&app, "1", &[to("join", -8)]).await;
     assert_eq!(joined_and_count(&bob, &room).await, (true, 2));
+}
+
+/// A moderator on another server can send any time, and the clock of our homeserver can be set back.
+#[tokio::test]
+async fn events_take_effect_in_the_order_of_the_homeserver_whatever_their_times_say() {
+    for sender in ["@moderator:elsewhere.example", "@alice:touchline.local"] {
+        for time in [0, -1, 4_102_444_800_000_i64] {
+            let (app, [alice, bob, _]) = app().await;
+            let room = alice.creates_room("Stand").await.room_id();
+            let to = |membership, seconds| membership_event(&app, &room, bob.chat_id(), membership, seconds);
+            push(&app, "1", &[to("join", 0)]).await;
+            let mut kick = to("leave", 0);
+            kick["sender"] = json!(sender);
+            kick["origin_server_ts"] = json!(time);
+            push(&app, "2", std::slice::from_ref(&kick)).await;
+            assert_eq!(joined_and_count(&bob, &room).await, (false, 1), "{sender} {time}");
+            // The kick does not block later events, and does not undo them when it is redelivered.
+            push(&app, "3", &[to("join", 1)]).await;
+            for id in ["2", "4"] {
+                push(&app, id, std::slice::from_ref(&kick)).await;
+                assert_eq!(joined_and_count(&bob, &room).await, (true, 2), "{sender} {time}");
+            }
+        }
+    }
+}
+
+/// The homeserver does not wait for a delivery whose connection broke. It delivers the transaction again and then the next
+/// one, while the first delivery still runs.
+#[tokio::test]
+async fn a_delivery_that_ends_after_the_next_transaction_changes_nothing() {
+    let (app, [alice, bob, _]) = app().await;
+    for interrupted in 1.. {
+        let room = alice.creates_room("Stand").await.room_id();
+        let to = |membership, seconds| membership_event(&app, &room, bob.chat_id(), membership, seconds);
+        let (join, leave) = ([to("join", 0)], [to("leave", 1)]);
+        let calls = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&calls);
+        let others = (app.homeserver().pushes("1", &join), app.homeserver().pushes("2", &leave));
+        let mut others = Some(others);
+        app.faults.interrupt(move |_| {
+            let is_now = count.fetch_add(1, Ordering::Relaxed) + 1 == interrupted;
+            let (again, next) = is_now.then(|| others.take()).flatten()?;
+            let pushed = async move {
+                again.await.expect(200);
+                next.await.expect(200);
+            };
+            Some(pushed.boxed())
+        });
+        app.homeserver().pushes("1", &join).await.expect(200);
+        app.faults.clear();
+        if calls.load(Ordering::Relaxed) < interrupted {
+            break;
+        }
+        process_changes(&app).await;
+        assert_eq!(joined_and_count(&bob, &room).await, (false, 1), "interrupted before call {interrupted}");
+    }
 }
 
 #[tokio::test]

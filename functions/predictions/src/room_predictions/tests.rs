@@ -6,7 +6,7 @@ use touchline::api::Cursor;
 use touchline::api::predictions::{AfterMember, AfterPredictor};
 use touchline::domain::UserId;
 use touchline::domain::room::{Membership, Room, RoomId};
-use touchline_testing::{TestApp, User};
+use touchline_testing::{TestApp, User, next_position};
 
 use crate::testing::{app, app_with, fan, tally_all, user_ids};
 
@@ -31,7 +31,10 @@ async fn room(app: &TestApp, id: &str, event: Option<u32>, is_private: bool) -> 
 
 async fn set_membership(app: &TestApp, room: &Room, user: u32, membership: Membership) {
     let now = app.clock.now();
-    app.store.apply_homeserver_membership(room, UserId(user), membership, now).await.unwrap();
+    app.store
+        .apply_homeserver_membership(room, UserId(user), (membership, now), next_position())
+        .await
+        .unwrap();
 }
 
 async fn predicts(app: &TestApp, user: u32, event: u32, pick: &str) {
