@@ -5,7 +5,7 @@ use touchline::flows::blocks;
 use touchline::storage::users::Blocked;
 use touchline::{App, Call, Error, Reply};
 
-/// What the response adds if the homeserver does not respond. The next request about blocks writes the list again.
+/// What the response adds if the homeserver does not respond. The function `erasure` writes the list when it responds again.
 pub const CHAT_LATER: &str = "Chat is not available at the moment and follows later.";
 
 /// Blocks a user: first in our table, which the lists read, and then in the caller's chat account.
@@ -20,8 +20,7 @@ pub async fn handle(app: App, call: Call<BlockUser>) -> Result<Reply<Message<Blo
         Blocked::LimitReached => return Err(Error::TooManyBlocks { limit: MAX_BLOCKS }),
     };
     let mut message = format!("You blocked {}.", person.username.as_str());
-    if let Err(error) = blocks::sync_ignored_users(&app, caller).await {
-        tracing::warn!(%error, "a blocked user is not ignored in chat yet");
+    if !blocks::sync_ignored_users_or_later(&app, caller).await? {
         message = format!("{message} {CHAT_LATER}");
     }
     let data = BlockedUser::of(&person, Block { at, user });

@@ -15,8 +15,7 @@ pub async fn handle(app: App, call: Call<UnblockUser>) -> Result<Reply<MessageOn
     }
     let name = person.as_ref().map_or("this user", |person| person.username.as_str());
     let mut message = format!("You no longer block {name}.");
-    if let Err(error) = blocks::sync_ignored_users(&app, caller).await {
-        tracing::warn!(%error, "an unblocked user is still ignored in chat");
+    if !blocks::sync_ignored_users_or_later(&app, caller).await? {
         message = format!("{message} {CHAT_LATER}");
     }
     Ok(MessageOnly { message }.into())

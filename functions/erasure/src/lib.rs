@@ -1,5 +1,5 @@
 //! Finishes work that follows from a change: it deletes the data of deleted accounts, removes the chat devices of sessions
-//! that have ended, ends sessions, and notifies the owner of a replaced phone.
+//! that have ended, ends sessions, notifies the owner of a replaced phone, and writes lists of ignored users.
 //!
 //! A stream record starts the work immediately. If it fails, because another system is down or the function crashes, a schedule
 //! repeats it every minute until it succeeds.

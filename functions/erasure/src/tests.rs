@@ -11,7 +11,7 @@ const NEW_PHONE: &str = "+447700900555";
 /// Starts an app with a homeserver.
 async fn app() -> (TestApp, HomeserverStandIn) {
     let homeserver = HomeserverStandIn::start().await;
-    let app = TestApp::serving(&[login::router, profile::router])
+    let app = TestApp::serving(&[login::router, profile::router, chat::router])
         .variable("CHAT_HOMESERVER_URL", homeserver.url())
         .variable("CHAT_AS_TOKEN", "as-token-of-the-tests")
         .start()
@@ -84,6 +84,25 @@ async fn a_homeserver_that_is_down_is_asked_again_until_it_responds() {
     assert_eq!(sweep(&app).await, json!({ "finished": 1, "waiting": 0 }));
     assert_eq!(deletions(&homeserver), [device(&alice)]);
     assert_eq!(sweep(&app).await, json!({ "finished": 0, "waiting": 0 }));
+}
+
+#[tokio::test]
+async fn a_user_who_was_blocked_while_the_homeserver_was_down_is_ignored_later() {
+    let (app, homeserver) = app().await;
+    let (alice, bob) = (app.sign_in(PHONE).await, app.sign_in(NEW_PHONE).await);
+    homeserver.set_down(true);
+    alice.blocks(bob.id).await.expect(200);
+    assert_eq!(sweep(&app).await, json!({ "finished": 0, "waiting": 1 }));
+    homeserver.set_down(false);
+    assert_eq!(sweep(&app).await, json!({ "finished": 1, "waiting": 0 }));
+    let list = homeserver.account_data(alice.chat_id(), "m.ignored_user_list");
+    assert_eq!(list, json!({ "ignored_users": { bob.chat_id(): {} } }));
+    homeserver.set_down(true);
+    alice.unblocks(bob.id).await.expect(200);
+    homeserver.set_down(false);
+    deliver(&app).await;
+    let list = homeserver.account_data(alice.chat_id(), "m.ignored_user_list");
+    assert_eq!(list, json!({ "ignored_users": {} }));
 }
 
 #[tokio::test]

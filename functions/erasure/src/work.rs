@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use touchline::domain::cleanup::Work;
 use touchline::domain::sms;
+use touchline::flows::blocks;
 use touchline::storage::users::{Erasure, Which};
 use touchline::{App, Error};
 
@@ -16,6 +17,7 @@ pub async fn run(app: &App, work: &Work, since: DateTime<Utc>) -> Result<bool, E
             let which = Which::All { until: *until, except: except.as_ref() };
             app.store.end_sessions(*user, which, app.clock.now()).await?;
         }
+        Work::SyncIgnoredUsers { user } => blocks::sync_ignored_users(app, *user).await?,
         Work::TellOldPhone { phone, .. } => {
             app.sms.send(phone, &sms::phone_changed_text()).await.outcome?;
         }

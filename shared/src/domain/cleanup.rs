@@ -23,6 +23,8 @@ pub enum Work {
         until: DateTime<Utc>,
         except: Option<SessionId>,
     },
+    /// Makes the chat account of a user ignore the users whom the user has blocked.
+    SyncIgnoredUsers { user: UserId },
     /// Tells the owner of a phone that their account has another phone now.
     TellOldPhone { user: UserId, phone: Phone },
     /// Deletes what is stored about a user who has deleted the account. `usernames` has the former ones, too. The owner
@@ -51,7 +53,10 @@ impl Work {
             Self::EndSessions { .. } | Self::EraseUser { .. } | Self::EraseChat { .. } => {
                 run - since >= REQUESTS_END
             }
-            Self::LogOutDevice { .. } | Self::LogOutDevices { .. } | Self::TellOldPhone { .. } => true,
+            Self::LogOutDevice { .. }
+            | Self::LogOutDevices { .. }
+            | Self::SyncIgnoredUsers { .. }
+            | Self::TellOldPhone { .. } => true,
         }
     }
 
@@ -61,6 +66,7 @@ impl Work {
         match self {
             Self::LogOutDevice { user: owner, .. }
             | Self::EndSessions { user: owner, .. }
+            | Self::SyncIgnoredUsers { user: owner }
             | Self::TellOldPhone { user: owner, .. } => *owner == user,
             Self::LogOutDevices { .. } | Self::EraseUser { .. } | Self::EraseChat { .. } => false,
         }
@@ -69,7 +75,13 @@ impl Work {
     /// Returns whether the work needs the homeserver.
     #[must_use]
     pub fn needs_chat(&self) -> bool {
-        matches!(self, Self::LogOutDevice { .. } | Self::LogOutDevices { .. } | Self::EraseChat { .. })
+        match self {
+            Self::LogOutDevice { .. }
+            | Self::LogOutDevices { .. }
+            | Self::SyncIgnoredUsers { .. }
+            | Self::EraseChat { .. } => true,
+            Self::EndSessions { .. } | Self::TellOldPhone { .. } | Self::EraseUser { .. } => false,
+        }
     }
 }
 

@@ -4,10 +4,19 @@ use std::collections::HashMap;
 
 use futures_util::future::try_join_all;
 
+use crate::domain::cleanup::Work;
 use crate::domain::profile::Person;
 use crate::domain::{UserId, Username};
 use crate::storage::{Reads, Retry};
 use crate::{App, Error};
+
+/// Runs [`sync_ignored_users`]. If it fails, stores that `erasure` must do it. Returns whether it succeeded.
+pub async fn sync_ignored_users_or_later(app: &App, user: UserId) -> Result<bool, Error> {
+    let Err(error) = sync_ignored_users(app, user).await else { return Ok(true) };
+    tracing::warn!(%error, "the ignored users in chat are not up to date yet");
+    app.store.save_cleanup(&Work::SyncIgnoredUsers { user }, app.clock.now()).await?;
+    Ok(false)
+}
 
 /// Makes the chat account of a user ignore exactly those of our users whom the user has blocked. Idempotent. Does nothing
 /// if the account is up to date, so it can be repeated until it succeeds.

@@ -184,6 +184,7 @@ pub fn cleanup(work: &Work) -> Key {
         Work::LogOutDevice { user, device_id, .. } => format!("device#{user}#{device_id}"),
         Work::LogOutDevices { username } => format!("devices#{}", username.as_str()),
         Work::EndSessions { user, .. } => format!("sessions#{user}"),
+        Work::SyncIgnoredUsers { user } => format!("ignored#{user}"),
         Work::TellOldPhone { user, phone } => format!("notice#{user}#{}", phone.as_str()),
         Work::EraseUser { user, .. } => format!("erase#{user}"),
         Work::EraseChat { user, .. } => format!("erase-chat#{user}"),

@@ -8,9 +8,11 @@ use super::variable;
 use crate::policy::allowed;
 
 /// The calls that a function makes only while another system is down. The HTTP suite runs with all systems up.
-const DURING_OUTAGES: [(&str, &str); 1] = [
+const DURING_OUTAGES: [(&str, &str); 2] = [
     // Stores that a chat device must be removed when the homeserver is back.
     ("ErasureFunction", "dynamodb:PutItem UsersTable"),
+    // Reads the names of blocked users, if the homeserver was down when the user blocked them.
+    ("ErasureFunction", "dynamodb:BatchGetItem UsersTable"),
 ];
 
 /// The local stack records the calls of each function while the HTTP suite runs.
