@@ -78,6 +78,7 @@ pub fn variables(url: &str) -> (BTreeMap<String, String>, Stack) {
         ("AWS_ACCESS_KEY_ID", "bench"),
         ("AWS_SECRET_ACCESS_KEY", "bench"),
         ("CODE_PEPPER", "a pepper for the benchmark"),
+        ("CHAT_HS_TOKEN", ""),
         ("CATALOG_MAX_AGE_MS", "0"),
         ("AWS_ENDPOINT_URL_DYNAMODB", url),
     ] {

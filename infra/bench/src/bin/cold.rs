@@ -46,6 +46,8 @@ struct Candidate {
     event: &'static str,
     /// The HTTP status of the response.
     status: u16,
+    /// The variables that name a secret, which the function fetches when it starts.
+    secrets: &'static [&'static str],
     times: Vec<Duration>,
 }
 
@@ -63,12 +65,17 @@ async fn main() {
         argument: None,
         event,
         status,
+        secrets: &[],
         times: Vec::new(),
     };
     let mut candidates = vec![
         candidate("an empty function", "empty-function", HEALTH, 200),
         candidate("meta: health", "meta", HEALTH, 200),
         candidate("login: username/check", "login", USERNAME_CHECK, 200),
+        Candidate {
+            secrets: &["CODE_PEPPER", "CHAT_AS_TOKEN"],
+            ..candidate("the same, with two secrets", "login", USERNAME_CHECK, 200)
+        },
         candidate("predictions: own", "predictions", OWN_PREDICTIONS, 401),
     ];
     if let Some(node) = std::env::args().nth(2).filter(|argument| !argument.starts_with("--")) {
@@ -131,6 +138,8 @@ async fn first_response(candidate: &Candidate, store: &str) -> Duration {
         .envs(touchline_bench::variables(store).0)
         .envs(LAMBDA_VARIABLES)
         .env("AWS_LAMBDA_RUNTIME_API", &address)
+        .env("AWS_ENDPOINT_URL_SECRETS_MANAGER", format!("http://{address}"))
+        .envs(candidate.secrets.iter().map(|variable| (variable, format!("secretsmanager:{variable}"))))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true)
@@ -145,7 +154,7 @@ async fn first_response(candidate: &Candidate, store: &str) -> Duration {
     time
 }
 
-/// Serves the Runtime API on one connection: sends the event and receives the response.
+/// Serves the Runtime API on one connection: sends the event and receives the response. Also serves as Secrets Manager.
 async fn serve(mut connection: TcpStream, event: &str, responses: mpsc::Sender<String>) {
     let mut buffer = Vec::new();
     loop {
@@ -157,6 +166,9 @@ async fn serve(mut connection: TcpStream, event: &str, responses: mpsc::Sender<S
                  Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{event}",
                 event.len()
             )
+        } else if head.contains("secretsmanager.GetSecretValue") {
+            let secret = r#"{"SecretString":"a secret for the benchmark"}"#;
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{secret}", secret.len())
         } else {
             let _ = responses.try_send(body);
             "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".to_owned()
