@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::config::SharedHttpClient;
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 
 use crate::config::{ChatSettings, Config, SmsSettings};
 use crate::domain::catalog::{Catalog, CatalogMissing, Scope};
 use crate::error::Error;
+use crate::ports::aws_http;
 use crate::ports::chat::{Chat, LocalChat, MatrixChat};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::random::{Random, SystemRandom};
@@ -36,7 +35,7 @@ impl App {
     /// Creates an app that uses the system's clock and random source and connects to AWS over TLS.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let http = https_client();
+        let http = aws_http::client();
         Self::with_http_clients(config, http.clone(), http)
     }
 
@@ -118,21 +117,6 @@ impl App {
 
 fn has_all(catalog: &Catalog, events: &[u32]) -> bool {
     events.iter().all(|event| catalog.event(*event).is_some())
-}
-
-/// Creates an HTTP client that trusts only Amazon's root certificates.
-pub(crate) fn https_client() -> SharedHttpClient {
-    const ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
-    let trusted = TrustStore::empty().with_pem_certificate(ROOTS);
-    let builder = aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
-    match TlsContext::builder().with_trust_store(trusted).build() {
-        Ok(context) => builder.tls_context(context).build_https(),
-        // This error does not occur, because the certificates in the repository are valid.
-        Err(error) => {
-            tracing::warn!(%error, "cannot load Amazon's root certificates; using the system's");
-            builder.build_https()
-        }
-    }
 }
 
 /// Creates the chat port that the configuration selects.

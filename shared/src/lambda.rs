@@ -11,11 +11,10 @@ pub use lambda_runtime::Error;
 use lambda_runtime::LambdaEvent;
 use serde_json::Value;
 
-use crate::app::https_client;
 use crate::config::{Aws, Config, Tables};
 use crate::error::Error as RequestError;
 use crate::http::Router;
-use crate::ports::secrets;
+use crate::ports::{aws_http, secrets};
 use crate::storage::{self, Store};
 use crate::{App, telemetry};
 
@@ -84,7 +83,7 @@ async fn start() -> Result<App, Error> {
     let variable = |name: &str| std::env::var(name).ok();
     let aws = Aws::from_variables(variable).map_err(|error| error.to_string())?;
     let tables = Tables::from_variables(variable).map_err(|error| error.to_string())?;
-    let http = https_client();
+    let http = aws_http::client();
     let store = Store::new(storage::connect(&aws, http.clone()), tables);
     let (secrets, connected) = join(secrets::fetch(&aws, &http, variable), store.ping()).await;
     let secrets = secrets.map_err(|error| error.to_string())?;

@@ -20,7 +20,7 @@ impl StoreUnderTest {
             .region(Region::new("eu-west-1"))
             .credentials_provider(Credentials::new("test", "test", None, None, "tests"))
             .endpoint_url(url)
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .http_client(touchline::ports::aws_http::client())
             .build();
         Self { client: Client::from_conf(config) }
     }

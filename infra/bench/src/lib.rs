@@ -50,7 +50,7 @@ impl StoreProcess {
                 properties.remove("StreamSpecification");
             }
         }
-        let http = aws_smithy_http_client::Builder::new().build_http();
+        let http = touchline::ports::aws_http::client();
         tables::create(&storage::connect(&config.aws, http), &stack.tables)
             .await
             .expect("the tables are created");

@@ -120,7 +120,7 @@ async fn run_sample(
     let store = EmbeddedStore::serve_in_memory().await.map_err(|error| error.to_string())?;
     let variables = variables(stack, &sample.function, &store.url())?;
     let config = Config::read(|name| variables.get(name).cloned()).map_err(|error| error.to_string())?;
-    let http = aws_smithy_http_client::Builder::new().build_http();
+    let http = touchline::ports::aws_http::client();
     let client = touchline::storage::connect(&config.aws, http);
     tables::create(&client, &stack.tables).await.map_err(|error| error.to_string())?;
     if let Some(before) = before {

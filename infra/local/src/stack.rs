@@ -171,7 +171,7 @@ struct StoreAccess {
 /// Starts the embedded DynamoDB, unless the options contain the URL of another DynamoDB.
 async fn open_store(options: &Options) -> Result<StoreAccess, StartError> {
     if let Some(url) = &options.dynamodb {
-        let http = aws_smithy_http_client::Builder::new().build_http();
+        let http = touchline::ports::aws_http::client();
         return Ok(StoreAccess { folder: None, embedded: None, url: url.clone(), http });
     }
     let folder = if options.memory { None } else { Some(DataFolder::open(options.data.clone())?) };
@@ -217,7 +217,7 @@ fn host_functions(
     observer: &CallObserver,
     http: &SharedHttpClient,
 ) -> Result<HostedFunctions, StartError> {
-    let network = aws_smithy_http_client::Builder::new().build_http();
+    let network = touchline::ports::aws_http::client();
     let mut host = Host::default();
     let mut stores = Vec::new();
     let mut shared = None;

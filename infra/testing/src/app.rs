@@ -122,7 +122,7 @@ impl Builder {
         let client = storage::connect(&config.aws, faults.clone());
         tables::create(&client, &stack.tables).await.expect("the store creates the tables");
         let SmsSettings::Sns(settings) = config.sms.clone() else { panic!("tests send through SNS") };
-        let plain_http = aws_smithy_http_client::Builder::new().build_http();
+        let plain_http = touchline::ports::aws_http::client();
         let clock = Arc::new(TestClock::default());
         let random: Arc<dyn Random> = Arc::new(SeededRandom::default());
         let app = App {

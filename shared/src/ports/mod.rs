@@ -4,6 +4,7 @@
 //!
 //! Asynchronous methods return boxed futures, because a `dyn` trait cannot have `async fn`.
 
+pub mod aws_http;
 pub mod chat;
 pub mod clock;
 pub mod random;

@@ -138,7 +138,7 @@ async fn round(event: u32, count: u32) -> Figures {
     let server = StoreProcess::start().await;
     let (config, _) = config(&server.url);
     let table = config.tables.predictions.clone();
-    let client = storage::connect(&config.aws, aws_smithy_http_client::Builder::new().build_http());
+    let client = storage::connect(&config.aws, touchline::ports::aws_http::client());
     let app = App::new(config);
     put_match(&app, event).await;
     put_predictions(&client, &table, event, count).await;

@@ -54,7 +54,7 @@ fn room_name(number: u32) -> String {
 async fn measure(size: u32) -> Vec<f64> {
     let process = StoreProcess::start().await;
     let (config, _) = config(&process.url);
-    let http = aws_smithy_http_client::Builder::new().build_http();
+    let http = touchline::ports::aws_http::client();
     let store = Store::new(touchline::storage::connect(&config.aws, http), config.tables);
     let created = chrono::DateTime::from_timestamp_millis(1_794_744_000_000).expect("a valid time");
     let filling = stream::iter(0..size).map(|number| {

@@ -132,7 +132,7 @@ fn the_sdk_reads_and_writes_the_store_through_its_port() {
             .region(Region::new("eu-west-1"))
             .credentials_provider(Credentials::new("local", "local", None, None, "test"))
             .endpoint_url(&running.dynamodb)
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .http_client(touchline::ports::aws_http::client())
             .build(),
     );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

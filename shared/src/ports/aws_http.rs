@@ -1,0 +1,153 @@
+//! The HTTP client of the AWS SDK.
+//!
+//! The SDK's own client always brings HTTP/2, which DynamoDB, SNS and Secrets Manager do not speak. It would be a tenth of
+//! each binary.
+
+use std::time::Duration;
+
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
+    SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::retry::ErrorKind;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+
+/// How long opening a connection may take. The clients set the time limits of requests.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Amazon's root certificates. AWS uses no others.
+const ROOTS: &[u8] = include_bytes!("../amazon-roots.pem");
+
+/// Creates a client for HTTP and HTTPS that trusts only Amazon's root certificates.
+#[must_use]
+pub fn client() -> SharedHttpClient {
+    SharedHttpClient::new(AwsHttp::new())
+}
+
+#[derive(Debug, Clone)]
+struct AwsHttp(Client<HttpsConnector<TcpConnector>, SdkBody>);
+
+impl AwsHttp {
+    fn new() -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(ROOTS).filter_map(Result::ok));
+        let tls = ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .expect("ring supports the default versions of TLS")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut tcp = TcpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
+        let mut client = Client::builder(TokioExecutor::new());
+        Self(client.pool_timer(TokioTimer::new()).build(connector.wrap_connector(tcp)))
+    }
+}
+
+impl HttpClient for AwsHttp {
+    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+impl HttpConnector for AwsHttp {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let client = self.0.clone();
+        HttpConnectorFuture::new(async move {
+            let request = request.try_into_http1x().map_err(|error| ConnectorError::user(error.into()))?;
+            let response = client.request(request).await.map_err(|error| {
+                if error.is_connect() {
+                    ConnectorError::io(error.into())
+                } else {
+                    // The service may have carried the request out.
+                    ConnectorError::other(error.into(), Some(ErrorKind::TransientError))
+                }
+            })?;
+            let response = response.map(SdkBody::from_body_1_x);
+            HttpResponse::try_from(response).map_err(|error| ConnectorError::other(error.into(), None))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+
+    use super::*;
+
+    /// Starts a server that handles one connection, and returns its address.
+    fn serve_once(handle: impl FnOnce(TcpStream) + Send + 'static) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || handle(listener.accept().unwrap().0));
+        format!("http://{address}/")
+    }
+
+    fn read_request(connection: &mut TcpStream) {
+        let mut read = Vec::new();
+        while !read.ends_with(b"{}") {
+            let mut part = [0; 1_024];
+            let length = connection.read(&mut part).unwrap();
+            assert!(length > 0, "the request ended early");
+            read.extend_from_slice(&part[..length]);
+        }
+    }
+
+    async fn send(http: &AwsHttp, url: &str) -> Result<HttpResponse, ConnectorError> {
+        let mut request = HttpRequest::new(SdkBody::from("{}"));
+        request.set_method("POST").unwrap();
+        request.set_uri(url).unwrap();
+        http.call(request).await
+    }
+
+    #[test]
+    fn all_root_certificates_are_read() {
+        let certificates: Vec<_> = CertificateDer::pem_slice_iter(ROOTS).collect::<Result<_, _>>().unwrap();
+        let mut roots = RootCertStore::empty();
+        let (added, ignored) = roots.add_parsable_certificates(certificates);
+        assert!(added > 0 && ignored == 0, "{added} {ignored}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_used_again() {
+        let url = serve_once(|mut connection| {
+            for _ in 0..2 {
+                read_request(&mut connection);
+                connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").unwrap();
+            }
+        });
+        let http = AwsHttp::new();
+        for _ in 0..2 {
+            let response = send(&http, &url).await.unwrap();
+            assert_eq!(response.status().as_u16(), 200);
+            use http_body_util::BodyExt as _;
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "ok");
+        }
+    }
+
+    /// SNS sends the same message twice if a request that it has carried out is repeated.
+    #[tokio::test]
+    async fn an_error_before_the_request_was_sent_differs_from_one_afterwards() {
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = send(&AwsHttp::new(), &format!("http://{nobody}/")).await.unwrap_err();
+        assert!(error.is_io(), "{error:?}");
+        let url = serve_once(|mut connection| read_request(&mut connection));
+        let error = send(&AwsHttp::new(), &url).await.unwrap_err();
+        assert!(!error.is_io(), "{error:?}");
+        assert_eq!(error.as_other(), Some(ErrorKind::TransientError));
+    }
+}
