@@ -1,5 +1,5 @@
-"""Two commands that let tests/deployed deploy the template to ministack. `adapt-template` needs the SAM CLI's Python
-packages, `connect-api` those of tests/real-components.txt."""
+"""Commands of tests/deployed. `adapt-template` needs the SAM CLI's Python packages, the others those of
+tests/real-components.txt."""
 
 import json
 import pathlib
@@ -63,5 +63,29 @@ def connect_api(stack, folder, endpoint):
     print(f"{len(functions)} functions, {routes} routes")
 
 
+def find_secrets():
+    """Fails if the settings of a function contain the value of a secret."""
+    import botocore.session
+
+    session = botocore.session.get_session()
+    secrets, functions = session.create_client("secretsmanager"), session.create_client("lambda")
+    values = [
+        secrets.get_secret_value(SecretId=secret["ARN"])["SecretString"]
+        for secret in secrets.list_secrets()["SecretList"]
+    ]
+    names = [
+        function["FunctionName"]
+        for page in functions.get_paginator("list_functions").paginate()
+        for function in page["Functions"]
+    ]
+    for name in names:
+        variables = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+        for variable, text in variables.items():
+            assert not any(value in text for value in values), f"{variable} of {name} contains a secret"
+    assert values and names
+    print(f"{len(names)} functions, {len(values)} secrets")
+
+
 if __name__ == "__main__":
-    {"adapt-template": adapt_template, "connect-api": connect_api}[sys.argv[1]](*sys.argv[2:])
+    commands = {"adapt-template": adapt_template, "connect-api": connect_api, "find-secrets": find_secrets}
+    commands[sys.argv[1]](*sys.argv[2:])
