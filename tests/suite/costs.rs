@@ -235,6 +235,13 @@ async fn matches_and_teams(app: &TestApp, alice: &User, all: &mut Measurements) 
     all.add("GET /api/auth/events/{event}", "warm", 200, (1.0, 0.0, 2), response);
 
     app.clock.advance(CATALOG_CHECK);
+    let response = alice.lists_tournaments().await;
+    all.add("GET /api/auth/tournaments", "warm", 200, (0.5, 0.0, 1), response);
+    app.clock.advance(CATALOG_CHECK);
+    let response = alice.lists_sports().await;
+    all.add("GET /api/auth/sports", "warm", 200, (0.5, 0.0, 1), response);
+
+    app.clock.advance(CATALOG_CHECK);
     let response = alice.lists_teams().search("a").await;
     all.add("GET /api/auth/teams", "warm", 200, (0.5, 0.0, 1), response);
     app.clock.advance(CATALOG_CHECK);

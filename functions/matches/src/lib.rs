@@ -1,11 +1,12 @@
-//! The list of matches, and the details of one match.
+//! The list of matches, the details of one match, and the list of tournaments.
 
 mod list_events;
+mod list_tournaments;
 mod one_event;
 
 use touchline::{App, Router};
 
 #[must_use]
 pub fn router(app: App) -> Router {
-    Router::new(app).on(list_events::handle).on(one_event::handle)
+    Router::new(app).on(list_events::handle).on(one_event::handle).on(list_tournaments::handle)
 }

@@ -10,6 +10,8 @@ pub async fn handle(app: App, call: Call<ListEvents>) -> Result<Reply<NumberedPa
         tournament_id: input.tournament_id.map(|id| id.0),
         team_id: input.team_id.map(|id| id.0),
         date: input.date,
+        from: input.from.map(|from| from.0),
+        to: input.to.map(|to| to.0),
         status: input.status,
     };
     let paging = Paging { page: input.page.0, per_page: input.per_page.0 };
@@ -100,7 +102,13 @@ mod tests {
         let (_app, alice) = alice().await;
         let list = || alice.lists_events();
         let all = list().tournament(1).team(1).status("finished").date("2026-11-08");
-        let expected: [(_, &[u64]); 7] = [
+        let expected: [(_, &[u64]); 12] = [
+            // Match 1 begins at 15:00, match 4 later.
+            (list().from("2026-11-15T15:00:00Z"), &[1, 4]),
+            (list().from("2026-11-15T16:00:00+01:00"), &[1, 4]),
+            (list().from("2026-11-15T15:00:00.5Z"), &[4]),
+            (list().from("2026-11-15T15:00:00Z").to("2026-11-15T15:00:01Z"), &[1]),
+            (list().from("2026-11-15T15:00:00Z").to("2026-11-15T15:00:00Z"), &[]),
             (list().status("live"), &[2]),
             // The sample has a postponed match, which is listed as scheduled.
             (list().status("scheduled"), &[1, 4]),
@@ -140,6 +148,8 @@ mod tests {
             ("tournament_id", "x"),
             ("team_id", "-1"),
             ("date", "2026-13-01"),
+            ("from", "2026-11-15"),
+            ("to", "now"),
             ("status", "postponed"),
         ] {
             let response = alice.lists_events().query(field, value).await;

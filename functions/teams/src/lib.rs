@@ -1,5 +1,6 @@
-//! The list of teams, and the caller's favourite teams.
+//! The lists of teams and sports, and the caller's favourite teams.
 
+mod list_sports;
 mod list_teams;
 mod save_other_teams;
 mod save_primary_team;
@@ -8,7 +9,11 @@ use touchline::{App, Router};
 
 #[must_use]
 pub fn router(app: App) -> Router {
-    Router::new(app).on(list_teams::handle).on(save_primary_team::handle).on(save_other_teams::handle)
+    Router::new(app)
+        .on(list_teams::handle)
+        .on(list_sports::handle)
+        .on(save_primary_team::handle)
+        .on(save_other_teams::handle)
 }
 
 #[cfg(test)]

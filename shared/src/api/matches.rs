@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::endpoint::{PathParameter, Resource};
 use super::{Data, NoInput, NumberedPage, PageNumber, PerPage, SignedIn, endpoint, input};
-use crate::domain::catalog::{Catalog, Match, ShownStatus};
+use crate::domain::catalog::{Catalog, Match, ShownStatus, Tournament};
 use crate::domain::{Id, Timestamp};
 
 endpoint! {
@@ -33,10 +33,53 @@ input! {
         team_id: Option<Id>,
         /// Only matches with kick-off on this UTC day.
         date: Option<NaiveDate>,
+        /// Only matches with kick-off at this time or later.
+        from: Option<Timestamp>,
+        /// Only matches with kick-off before this time.
+        to: Option<Timestamp>,
         /// Only matches with this status.
         status: Option<ShownStatus>,
         page: PageNumber,
         per_page: PerPage<20>,
+    }
+}
+
+endpoint! {
+    /// List tournaments
+    ///
+    /// Featured tournaments come first. They are sorted by name.
+    ListTournaments: GET "/api/auth/tournaments", in "matches", by SignedIn, TournamentQuery => NumberedPage<TournamentView>,
+        errors [NoCatalogue]
+}
+
+input! {
+    TournamentQuery { page: PageNumber, per_page: PerPage<20> }
+}
+
+/// A tournament.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct TournamentView {
+    /// The tournament's id.
+    pub id: u32,
+    /// The tournament's name.
+    pub name: String,
+    /// The URL of the logo; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logo: Option<String>,
+    /// Whether the operator or the feed highlights the tournament.
+    pub is_featured: bool,
+}
+
+impl TournamentView {
+    #[must_use]
+    pub fn of(tournament: &Tournament) -> Self {
+        Self {
+            id: tournament.id,
+            name: tournament.name.clone(),
+            logo: tournament.logo.clone(),
+            is_featured: tournament.featured,
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::matches::{EventId, EventView};
 use super::{Cursor, CursorPage, Message, PerPage, Position, SignedIn, endpoint, input};
-use crate::domain::catalog::{Catalog, Score};
+use crate::domain::catalog::{Catalog, Match, Score};
+use crate::domain::points::{RULES, Verdict};
 use crate::domain::prediction::{Confidence, Stamp};
 use crate::domain::profile::Person;
 use crate::domain::tally::{EventCounts, RoomCounts};
@@ -175,8 +176,53 @@ pub struct OwnPrediction {
     pub prediction: PredictionView,
     /// The predicted match.
     pub event: EventView,
+    /// Why the prediction has its points, or none; `null` until the points are calculated.
+    pub reason: Option<PointsReason>,
     /// Why the prediction earns no points although the match has a result; otherwise `null`.
     pub note: Option<&'static str>,
+}
+
+/// Why a prediction has its points, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum PointsReason {
+    /// The score is right.
+    Exact,
+    /// The winner and the goal difference are right.
+    Difference,
+    /// The winner is right, or the draw.
+    Outcome,
+    /// The predicted outcome is wrong.
+    Miss,
+    /// The match was cancelled, abandoned or decided by a ruling.
+    Void,
+    /// The match began before the last change of the prediction.
+    Late,
+}
+
+impl PointsReason {
+    /// Returns `None` until the points for the current result are calculated.
+    #[must_use]
+    pub fn of(row: &Prediction, event: &Match) -> Option<Self> {
+        if event.status.is_void() {
+            return Some(Self::Void);
+        }
+        let result = event.result()?;
+        if row.is_late(event) {
+            return Some(Self::Late);
+        }
+        // After a correction of the result, the old points stay until the new ones are calculated.
+        if row.points != Some(RULES.points(&row.forecast, result)) {
+            return None;
+        }
+        Some(match Verdict::of(&row.forecast, result) {
+            Verdict::Exact => Self::Exact,
+            Verdict::Difference => Self::Difference,
+            Verdict::Outcome => Self::Outcome,
+            Verdict::Miss => Self::Miss,
+        })
+    }
 }
 
 /// The note on a prediction whose match got an earlier kick-off after its last change.
@@ -188,10 +234,12 @@ impl OwnPrediction {
     #[must_use]
     pub fn of(row: &Prediction, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         let event = catalog.event(row.event_id)?;
+        let reason = PointsReason::of(row, event);
         Some(Self {
             prediction: PredictionView::of(row),
             event: EventView::of(event, catalog, predictions_count)?,
-            note: (event.result().is_some() && row.is_late(event)).then_some(LATE),
+            note: (reason == Some(PointsReason::Late)).then_some(LATE),
+            reason,
         })
     }
 }

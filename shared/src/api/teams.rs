@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::matches::Named;
 use super::{Message, NumberedPage, PageNumber, PerPage, SignedIn, endpoint, input};
-use crate::domain::catalog::{Catalog, Team};
+use crate::domain::catalog::{Catalog, Sport, Team};
 use crate::domain::{Field, Id, Raw, Reason, SearchText};
 
 endpoint! {
@@ -12,6 +12,14 @@ endpoint! {
     ///
     /// The teams are sorted by name.
     ListTeams: GET "/api/auth/teams", in "teams", by SignedIn, TeamQuery => NumberedPage<TeamView>,
+        errors [NoCatalogue]
+}
+
+endpoint! {
+    /// List sports
+    ///
+    /// The sports are sorted by name.
+    ListSports: GET "/api/auth/sports", in "teams", by SignedIn, SportQuery => NumberedPage<SportView>,
         errors [NoCatalogue]
 }
 
@@ -40,6 +48,10 @@ input! {
         page: PageNumber,
         per_page: PerPage<20>,
     }
+}
+
+input! {
+    SportQuery { page: PageNumber, per_page: PerPage<20> }
 }
 
 input! {
@@ -122,6 +134,13 @@ pub struct SportView {
     pub slug: String,
 }
 
+impl SportView {
+    #[must_use]
+    pub fn of(sport: &Sport) -> Self {
+        Self { id: sport.id, name: sport.name.clone(), slug: sport.slug.clone() }
+    }
+}
+
 impl TeamView {
     /// Describes a team. Returns `None` if the catalog lacks the team's sport. This does not happen in practice,
     /// because imports reject a team of an unknown sport.
@@ -133,7 +152,7 @@ impl TeamView {
             name: team.name.clone(),
             slug: team.slug.clone(),
             sport_id: team.sport_id,
-            sport: SportView { id: sport.id, name: sport.name.clone(), slug: sport.slug.clone() },
+            sport: SportView::of(sport),
             logo: team.logo.clone(),
             country: team.country.clone().unwrap_or_default(),
             founded: team.founded.unwrap_or_default(),

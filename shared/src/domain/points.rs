@@ -19,19 +19,41 @@ pub struct Rules {
 /// The rules in force.
 pub const RULES: Rules = Rules { version: 1, exact: 4, difference: 3, outcome: 2 };
 
+/// What a prediction got right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Exact,
+    Difference,
+    Outcome,
+    Miss,
+}
+
+impl Verdict {
+    /// Compares a forecast with the result after 90 minutes.
+    #[must_use]
+    pub fn of(forecast: &Forecast, result: Score) -> Self {
+        if forecast.pick() != Pick::of(result) {
+            return Self::Miss;
+        }
+        match forecast.score() {
+            Some(score) if score == result => Self::Exact,
+            Some(score) if forecast.pick() != Pick::Draw && difference(score) == difference(result) => {
+                Self::Difference
+            }
+            _ => Self::Outcome,
+        }
+    }
+}
+
 impl Rules {
     /// Returns the points of `forecast` for a match with this `result` after 90 minutes.
     #[must_use]
     pub fn points(&self, forecast: &Forecast, result: Score) -> u32 {
-        if forecast.pick() != Pick::of(result) {
-            return 0;
-        }
-        match forecast.score() {
-            Some(score) if score == result => self.exact,
-            Some(score) if forecast.pick() != Pick::Draw && difference(score) == difference(result) => {
-                self.difference
-            }
-            _ => self.outcome,
+        match Verdict::of(forecast, result) {
+            Verdict::Exact => self.exact,
+            Verdict::Difference => self.difference,
+            Verdict::Outcome => self.outcome,
+            Verdict::Miss => 0,
         }
     }
 }

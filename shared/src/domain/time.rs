@@ -9,7 +9,7 @@ use super::{Field, Raw, Reason};
 /// two seconds, so the retry of such an attempt has an older time than a request with a slow clock.
 pub const MAX_CLOCK_DIFFERENCE: TimeDelta = TimeDelta::seconds(1);
 
-/// A time in a response: ISO 8601 in UTC, in whole seconds.
+/// A time. In a response, it is ISO 8601 in UTC, in whole seconds. In a request, it can have any offset from UTC.
 ///
 /// Fractions of seconds are left out, because the date parsers of some phone platforms reject them by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +27,21 @@ super::field::response_schema!(Timestamp, { "type": "string", "format": "date-ti
 impl From<DateTime<Utc>> for Timestamp {
     fn from(at: DateTime<Utc>) -> Self {
         Self(at)
+    }
+}
+
+impl Field for Timestamp {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        let parsed = DateTime::parse_from_rfc3339(raw.text()?);
+        parsed.map(|at| Self(at.to_utc())).map_err(|_| "Enter the time as 2026-11-15T15:00:00Z.".into())
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "format": "date-time",
+            "description": "A time such as 2026-11-15T15:00:00Z. Write the + of an offset as %2B in a URL.",
+        })
     }
 }
 
@@ -68,6 +83,19 @@ mod tests {
     fn timestamps_are_whole_seconds_in_utc() {
         let at = DateTime::from_timestamp_millis(1_763_171_495_678).unwrap();
         assert_eq!(serde_json::to_string(&Timestamp(at)).unwrap(), "\"2025-11-15T01:51:35Z\"");
+    }
+
+    #[test]
+    fn a_time_in_a_request_can_have_an_offset() {
+        let read = |text| Timestamp::read(Raw::Text(text));
+        let expected = read("2026-11-15T15:00:00Z").unwrap();
+        assert_eq!(read("2026-11-15T16:30:00+01:30").unwrap(), expected);
+        assert!(read("2026-11-15T15:00:00.9Z").unwrap() > expected);
+        for text in
+            ["2026-11-15", "2026-11-15T15:00:00", "2026-11-15T25:00:00Z", "2026-11-15T15:00:00 01:00", ""]
+        {
+            assert!(read(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -45,6 +45,16 @@ async fn the_event_list_can_be_filtered_and_paged() {
         assert!(event["home_team"]["id"] == team || event["away_team"]["id"] == team);
         assert!(event["start_time"].as_str().unwrap().starts_with(day));
     }
+    let start = first["start_time"].as_str().unwrap();
+    let from = rows(alice.lists_events().status("scheduled").from(start).per_page(1).await);
+    assert_eq!(from[0]["id"], first["id"]);
+    let to = rows(alice.lists_events().status("scheduled").to(start).await);
+    assert!(to.iter().all(|event| event["start_time"].as_str().unwrap() < start), "{to:?}");
+    let tournaments = rows(alice.lists_tournaments().await);
+    assert!(tournaments.iter().any(|tournament| tournament["id"] == first["tournament_id"]));
+    let sports = rows(alice.lists_sports().await);
+    let teams = rows(alice.lists_teams().await);
+    assert!(teams.iter().all(|team| sports.contains(&team["sport"])), "{sports:?}");
     let whole = rows(alice.lists_events().status("finished").per_page(20).await);
     let mut pages = Vec::new();
     for page in 1..=4 {

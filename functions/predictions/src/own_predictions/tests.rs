@@ -23,14 +23,46 @@ async fn own_predictions_are_newest_first_with_their_matches_and_points() {
     assert_eq!(events, [4, 1]);
     assert_eq!(list["meta"], json!({ "next_cursor": null }));
     let first = &list["data"][1];
-    assert_eq!(first["note"], Value::Null);
+    assert_eq!((&first["note"], &first["reason"]), (&Value::Null, &Value::Null));
     assert_eq!((&first["points_earned"], &first["event"]["predictions_count"]), (&Value::Null, &json!(2)));
     assert_eq!(first["event"]["home_team"]["name"], "Northgate Rovers");
 
     change_match(&app, json!({ "status": "finished", "home_score": 1, "away_score": 0 })).await;
     app.invoke(points::handle, json!({ "event_id": 1 })).await;
     let list = alice.lists_own_predictions().await.expect(200);
-    assert_eq!(list["data"][1]["points_earned"], 2);
+    assert_eq!(
+        (&list["data"][1]["points_earned"], &list["data"][1]["reason"]),
+        (&json!(2), &json!("outcome"))
+    );
+}
+
+#[tokio::test]
+async fn the_reason_says_why_a_prediction_has_its_points() {
+    for (home, away, points, reason) in [
+        (2, 1, json!(4), "exact"),
+        (3, 2, json!(3), "difference"),
+        (2, 0, json!(2), "outcome"),
+        (0, 0, json!(0), "miss"),
+    ] {
+        let (app, alice) = app().await;
+        alice.predicts(1).home().score(2, 1).await.expect(201);
+        let points_and_reason = async || {
+            let row = alice.lists_own_predictions().await.expect_data(200)[0].clone();
+            (row["points_earned"].clone(), row["reason"].clone())
+        };
+        let result = json!({ "status": "finished", "home_score": home, "away_score": away });
+        change_match(&app, result).await;
+        assert_eq!(points_and_reason().await, (Value::Null, Value::Null), "{reason}: not calculated yet");
+        app.invoke(points::handle, json!({ "event_id": 1 })).await;
+        assert_eq!(points_and_reason().await, (points.clone(), json!(reason)));
+        // The old points stay until the points for a corrected result are calculated.
+        change_match(&app, json!({ "status": "finished", "home_score": 0, "away_score": 4 })).await;
+        let corrected = if points == 0 { json!("miss") } else { Value::Null };
+        assert_eq!(points_and_reason().await, (points, corrected), "{reason}");
+        change_match(&app, json!({ "status": "abandoned", "home_score": null, "away_score": null })).await;
+        app.invoke(points::handle, json!({ "event_id": 1 })).await;
+        assert_eq!(points_and_reason().await, (Value::Null, json!("void")), "{reason}");
+    }
 }
 
 #[tokio::test]
@@ -42,7 +74,7 @@ async fn a_note_says_why_a_prediction_after_a_corrected_kick_off_has_no_points()
     change_match(&app, result).await;
     app.invoke(points::handle, json!({ "event_id": 1 })).await;
     let row = &alice.lists_own_predictions().await.expect_data(200)[0];
-    assert_eq!(row["points_earned"], Value::Null);
+    assert_eq!((&row["points_earned"], &row["reason"]), (&Value::Null, &json!("late")));
     assert_eq!(
         row["note"],
         "The match began before you last changed this prediction, so it earns no points."

@@ -237,6 +237,7 @@ fn pages(matches: u32, now: DateTime<Utc>) -> [(&'static str, EventFilter, usize
         team_id: Some(7),
         date: today,
         status: Some(ShownStatus::Live),
+        ..all
     };
     [
         ("first", all, 1),

@@ -13,6 +13,10 @@ impl<A: Api> Persona<A> {
         self.verb(Method::GET, EVENTS)
     }
 
+    pub fn lists_tournaments(&self) -> Request<A> {
+        self.get("/api/auth/tournaments".to_owned())
+    }
+
     pub fn views_event(&self, event: u32) -> Request<A> {
         self.get(format!("{EVENTS}/{event}"))
     }
@@ -34,6 +38,16 @@ impl<A: Api> Request<A, ListEvents> {
     /// Lists only matches on this date: `YYYY-MM-DD`.
     pub fn date(self, date: &str) -> Self {
         self.query("date", date)
+    }
+
+    /// Lists only matches with kick-off at this time or later: `2026-11-15T15:00:00Z`.
+    pub fn from(self, time: &str) -> Self {
+        self.query("from", time)
+    }
+
+    /// Lists only matches with kick-off before this time.
+    pub fn to(self, time: &str) -> Self {
+        self.query("to", time)
     }
 
     pub fn page(self, page: u32) -> Self {

@@ -13,6 +13,10 @@ impl<A: Api> Persona<A> {
         self.verb(Method::GET, TEAMS)
     }
 
+    pub fn lists_sports(&self) -> Request<A> {
+        self.get("/api/auth/sports".to_owned())
+    }
+
     pub fn saves_primary_team(&self, team: u32) -> Request<A> {
         self.request(Method::POST, format!("{TEAMS}/primary")).field("team_id", team)
     }

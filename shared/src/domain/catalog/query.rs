@@ -1,9 +1,9 @@
 use std::collections::HashSet;
 
-use chrono::NaiveDate;
+use chrono::{DateTime, NaiveDate, Utc};
 
 use super::listed_match::{ListPosition, ListedMatch, list_order};
-use super::{Catalog, Match, ShownStatus, Team, fold};
+use super::{Catalog, Match, ShownStatus, Sport, Team, Tournament, fold};
 
 /// Which page of a list to return, and how many rows a page has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,10 @@ pub struct EventFilter {
     pub team_id: Option<u32>,
     /// The day of kick-off, in UTC.
     pub date: Option<NaiveDate>,
+    /// Only matches with kick-off at this time or later.
+    pub from: Option<DateTime<Utc>>,
+    /// Only matches with kick-off before this time.
+    pub to: Option<DateTime<Utc>>,
     pub status: Option<ShownStatus>,
 }
 
@@ -68,15 +72,37 @@ impl Catalog {
             let start = date.and_hms_opt(0, 0, 0)?.and_utc().timestamp();
             Some(start..start + 86_400)
         });
+        // Kick-offs are stored in whole seconds.
+        let rounded_up = |at: DateTime<Utc>| at.timestamp() + i64::from(at.timestamp_subsec_nanos() > 0);
+        let (from, to) = (filter.from.map(rounded_up), filter.to.map(rounded_up));
         let rows = self.matches.iter().filter(|row| {
             filter.tournament_id.is_none_or(|id| row.tournament == id)
                 && filter.team_id.is_none_or(|id| row.home == id || row.away == id)
                 && filter.status.is_none_or(|status| row.status == status)
                 && day.as_ref().is_none_or(|day| day.contains(&row.start))
+                && from.is_none_or(|from| row.start >= from)
+                && to.is_none_or(|to| row.start < to)
         });
         let page = Page::of(rows, paging);
         let rows = page.rows.iter().filter_map(|row| self.at(row)).collect();
         Page { rows, paging, total: page.total }
+    }
+
+    /// Lists tournaments, featured ones first, sorted by name.
+    #[must_use]
+    pub fn list_tournaments(&self, paging: Paging) -> Page<&Tournament> {
+        let mut tournaments: Vec<&Tournament> = self.tournaments().collect();
+        tournaments
+            .sort_by_cached_key(|tournament| (!tournament.featured, fold(&tournament.name), tournament.id));
+        Page::of(tournaments.into_iter(), paging)
+    }
+
+    /// Lists sports, sorted by name.
+    #[must_use]
+    pub fn list_sports(&self, paging: Paging) -> Page<&Sport> {
+        let mut sports: Vec<&Sport> = self.sports().collect();
+        sports.sort_by_cached_key(|sport| (fold(&sport.name), sport.id));
+        Page::of(sports.into_iter(), paging)
     }
 
     /// Lists teams, sorted by name.
@@ -185,17 +211,26 @@ mod tests {
         }
     }
 
+    /// Times around midnight, also between two seconds.
+    fn any_time() -> impl Strategy<Value = DateTime<Utc>> {
+        let millis = (MIDNIGHT * 1_000 - 1_500..MIDNIGHT * 1_000 + 1_500)
+            .prop_union(MIDNIGHT * 1_000 - 300_000_000..MIDNIGHT * 1_000 + 500_000_000);
+        millis.prop_map(|millis| DateTime::from_timestamp_millis(millis).unwrap())
+    }
+
     prop_compose! {
         fn any_filter()(
             tournament_id in proptest::option::of(1_u32..5),
             team_id in proptest::option::of(1_u32..7),
             date in proptest::option::of(0_i64..3),
+            from in proptest::option::of(any_time()),
+            to in proptest::option::of(any_time()),
             status in proptest::option::of(prop_oneof![
                 Just(ShownStatus::Live), Just(ShownStatus::Scheduled), Just(ShownStatus::Finished),
             ]),
         ) -> EventFilter {
             let date = date.map(|days| DateTime::from_timestamp(MIDNIGHT + (days - 1) * 86_400, 0).unwrap().date_naive());
-            EventFilter { tournament_id, team_id, date, status }
+            EventFilter { tournament_id, team_id, date, from, to, status }
         }
     }
 
@@ -217,6 +252,8 @@ mod tests {
             .filter(|m| filter.tournament_id.is_none() || Some(m.tournament_id) == filter.tournament_id)
             .filter(|m| filter.team_id.is_none_or(|id| [m.home_team_id, m.away_team_id].contains(&id)))
             .filter(|m| filter.date.is_none_or(|date| m.start.date_naive() == date))
+            .filter(|m| filter.from.is_none_or(|from| m.start >= from))
+            .filter(|m| filter.to.is_none_or(|to| m.start < to))
             .filter(|m| filter.status.is_none_or(|status| m.status.shown() == status))
             .collect();
         wanted.sort_by(|a, b| {
