@@ -87,6 +87,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
+    use http_body_util::BodyExt as _;
+
     use super::*;
 
     /// Starts a server that handles one connection, and returns its address.
@@ -134,7 +136,6 @@ mod tests {
         for _ in 0..2 {
             let response = send(&http, &url).await.unwrap();
             assert_eq!(response.status().as_u16(), 200);
-            use http_body_util::BodyExt as _;
             assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "ok");
         }
     }
