@@ -5,7 +5,7 @@ use touchline::flows::blocks;
 use touchline::storage::users::Blocked;
 use touchline::{App, Call, Error, Reply};
 
-/// What the response adds if the homeserver does not respond. The function `erasure` writes the list when it responds again.
+/// What the response adds if the homeserver does not respond. The function `erasure` writes the list when the homeserver responds again.
 pub const CHAT_LATER: &str = "Chat is not available at the moment and follows later.";
 
 /// Blocks a user: first in our table, which the lists read, and then in the caller's chat account.

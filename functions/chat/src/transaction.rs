@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use chrono::{DateTime, Utc};
 use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::Value;
 use touchline::api::homeserver::{Empty, Transaction};
 use touchline::domain::room::{Day, Membership, Room, RoomId, StreamPosition};
 use touchline::domain::{UserId, Username, digest};
@@ -37,14 +38,19 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
     });
     let changes = NetChanges::of(events, now);
     // Only memberships depend on the order.
-    let number = if changes.memberships.is_empty() {
-        0
-    } else {
-        let content = digest(&sent.iter().map(ToString::to_string).collect::<Vec<_>>());
-        app.store.push_number(&content, now).await?
-    };
+    let number =
+        if changes.memberships.is_empty() { 0 } else { app.store.push_number(&identity(sent), now).await? };
     changes.store(&app, number).await?;
     Ok(Empty {}.into())
+}
+
+/// Returns a digest that identifies a transaction by the ids of its events. Their contents can differ in a redelivery: the
+/// homeserver writes the age of an event at the time of sending.
+fn identity(events: &[Value]) -> String {
+    let ids = events
+        .iter()
+        .map(|event| event["event_id"].as_str().map_or_else(|| event.to_string(), str::to_owned));
+    digest(&ids.collect::<Vec<_>>())
 }
 
 /// The combined effect of a transaction's events.

@@ -17,7 +17,11 @@ pub async fn run(app: &App, work: &Work, since: DateTime<Utc>) -> Result<bool, E
             let which = Which::All { until: *until, except: except.as_ref() };
             app.store.end_sessions(*user, which, app.clock.now()).await?;
         }
-        Work::SyncIgnoredUsers { user } => blocks::sync_ignored_users(app, *user).await?,
+        Work::SyncIgnoredUsers { user } => {
+            // The homeserver may have carried out an older request after a newer one, so write the list in any case.
+            app.store.mark_blocks_unsynced(*user).await?;
+            blocks::sync_ignored_users(app, *user).await?;
+        }
         Work::TellOldPhone { phone, .. } => {
             app.sms.send(phone, &sms::phone_changed_text()).await.outcome?;
         }

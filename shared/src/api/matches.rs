@@ -47,7 +47,7 @@ input! {
 endpoint! {
     /// List tournaments
     ///
-    /// Featured tournaments come first. They are sorted by name.
+    /// Featured tournaments come first. Both groups are sorted by name.
     ListTournaments: GET "/api/auth/tournaments", in "matches", by SignedIn, TournamentQuery => NumberedPage<TournamentView>,
         errors [NoCatalogue]
 }

@@ -205,14 +205,14 @@ impl PointsReason {
     /// Returns `None` until the points for the current result are calculated.
     #[must_use]
     pub fn of(row: &Prediction, event: &Match) -> Option<Self> {
+        // After a correction, the old points stay until the new ones are calculated.
         if event.status.is_void() {
-            return Some(Self::Void);
+            return row.points.is_none().then_some(Self::Void);
         }
         let result = event.result()?;
         if row.is_late(event) {
-            return Some(Self::Late);
+            return row.points.is_none().then_some(Self::Late);
         }
-        // After a correction of the result, the old points stay until the new ones are calculated.
         if row.points != Some(RULES.points(&row.forecast, result)) {
             return None;
         }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use serde::Deserialize;
 
 use super::Secret;
 use super::variables::{ConfigError, Variables};
@@ -28,15 +28,22 @@ impl EdgeSettings {
     }
 }
 
+#[derive(Deserialize)]
+struct Values {
+    a: String,
+    b: String,
+}
+
 fn secrets(vars: &Variables<'_>) -> Result<Option<Vec<Secret>>, ConfigError> {
     const VARIABLE: &str = "ORIGIN_SECRETS";
     let Some(text) = vars.secret(VARIABLE)? else { return Ok(None) };
-    let values: Option<BTreeMap<String, String>> = serde_json::from_str(&text).ok();
-    let values = values.filter(|values| !values.is_empty());
-    let secrets = values.and_then(|values| values.values().map(|value| Secret::token(value)).collect());
-    let problem = "is no JSON object, or has a value that is too short or has spaces";
-    let expected = "a JSON object with the values that CloudFront sends, 16 or more ASCII letters, digits and \
-                    punctuation marks each, such as {\"a\":\"…\",\"b\":\"…\"}";
+    let values: Option<Values> = serde_json::from_str(&text).ok();
+    let secrets =
+        values.and_then(|values| [values.a, values.b].iter().map(|value| Secret::token(value)).collect());
+    let problem =
+        "is not a JSON object with the keys a and b, or has a value that is too short or has spaces";
+    let expected = "the values that CloudFront sends, 16 or more ASCII letters, digits and punctuation marks each: \
+                    {\"a\":\"…\",\"b\":\"…\"}";
     secrets.map(Some).ok_or_else(|| ConfigError::new(VARIABLE, problem, expected))
 }
 

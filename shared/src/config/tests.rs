@@ -113,8 +113,8 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
         (
             "ORIGIN_SECRETS",
             r#"{"a":"a-secret-of-the-edge","b":"short"}"#,
-            "is no JSON object, or has a value that is too short or has spaces. Set it to a JSON object with the \
-             values that CloudFront sends, 16 or more ASCII letters, digits and punctuation marks each, such as \
+            "is not a JSON object with the keys a and b, or has a value that is too short or has spaces. Set it to the \
+             values that CloudFront sends, 16 or more ASCII letters, digits and punctuation marks each: \
              {\"a\":\"…\",\"b\":\"…\"}.",
         ),
         ("DIRECT_REQUESTS", "maybe", r#"is "maybe". Set it to rejected or allowed."#),
@@ -204,7 +204,7 @@ fn debug_output_hides_secrets() {
         ("CHAT_HS_TOKEN", "hush-hush-hush-hush"),
         ("SMS_LOG_SECRET", "hush-hush-hush-hush"),
         ("TEST_PHONES", r#"{"+15555550100":"987654"}"#),
-        ("ORIGIN_SECRETS", r#"{"a":"hush-hush-hush-hush"}"#),
+        ("ORIGIN_SECRETS", r#"{"a":"hush-hush-hush-hush","b":"hush-hush-hush-hush"}"#),
         ("FEED_URL", "https://example.org"),
         ("FEED_TOKEN", "hush-hush"),
     ]);

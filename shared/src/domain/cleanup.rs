@@ -50,13 +50,11 @@ impl Work {
     #[must_use]
     pub fn is_final(&self, since: DateTime<Utc>, run: DateTime<Utc>) -> bool {
         match self {
-            Self::EndSessions { .. } | Self::EraseUser { .. } | Self::EraseChat { .. } => {
-                run - since >= REQUESTS_END
-            }
-            Self::LogOutDevice { .. }
-            | Self::LogOutDevices { .. }
+            Self::EndSessions { .. }
             | Self::SyncIgnoredUsers { .. }
-            | Self::TellOldPhone { .. } => true,
+            | Self::EraseUser { .. }
+            | Self::EraseChat { .. } => run - since >= REQUESTS_END,
+            Self::LogOutDevice { .. } | Self::LogOutDevices { .. } | Self::TellOldPhone { .. } => true,
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use aws_smithy_runtime_api::client::connection::{CaptureSmithyConnection, ConnectionMetadata};
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
     SharedHttpConnector,
@@ -16,14 +17,18 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::retry::ErrorKind;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
+use hyper_util::client::legacy::connect::{HttpConnector as TcpConnector, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 
-/// How long opening a connection may take. The clients set the time limits of requests.
+/// How long a TCP connection may take to open. The clients set the time limits of requests.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long an unused connection is kept. Lambda freezes an environment between requests, and AWS closes connections
+/// meanwhile. A request on such a connection fails, and must not be repeated if it sends an SMS.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Amazon's root certificates. AWS uses no others.
 const ROOTS: &[u8] = include_bytes!("../amazon-roots.pem");
@@ -52,7 +57,8 @@ impl AwsHttp {
         tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
         let mut client = Client::builder(TokioExecutor::new());
-        Self(client.pool_timer(TokioTimer::new()).build(connector.wrap_connector(tcp)))
+        client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT);
+        Self(client.build(connector.wrap_connector(tcp)))
     }
 }
 
@@ -66,7 +72,21 @@ impl HttpConnector for AwsHttp {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let client = self.0.clone();
         HttpConnectorFuture::new(async move {
-            let request = request.try_into_http1x().map_err(|error| ConnectorError::user(error.into()))?;
+            let mut request =
+                request.try_into_http1x().map_err(|error| ConnectorError::user(error.into()))?;
+            let connection = capture_connection(&mut request);
+            // After an error of the service, the SDK asks to close the connection, so that a retry reaches another host.
+            if let Some(capture) = request.extensions().get::<CaptureSmithyConnection>() {
+                capture.set_connection_retriever(move || {
+                    let connection = connection.clone();
+                    let poison = move || {
+                        if let Some(connection) = connection.connection_metadata().as_ref() {
+                            connection.poison();
+                        }
+                    };
+                    Some(ConnectionMetadata::builder().proxied(false).poison_fn(poison).build())
+                });
+            }
             let response = client.request(request).await.map_err(|error| {
                 if error.is_connect() {
                     ConnectorError::io(error.into())
@@ -138,6 +158,25 @@ mod tests {
             assert_eq!(response.status().as_u16(), 200);
             assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "ok");
         }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_the_sdk_rejects_is_not_used_again() {
+        let url = serve_once(|mut connection| {
+            read_request(&mut connection);
+            connection.write_all(b"HTTP/1.1 500 Oh\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+            assert_eq!(connection.read(&mut [0; 1]).unwrap(), 0, "another request");
+        });
+        let (http, capture) = (AwsHttp::new(), CaptureSmithyConnection::new());
+        let mut request = HttpRequest::new(SdkBody::from("{}"));
+        request.set_method("POST").unwrap();
+        request.set_uri(url.as_str()).unwrap();
+        request.add_extension(capture.clone());
+        let response = http.call(request).await.unwrap();
+        capture.get().unwrap().poison();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "{}");
+        // The server does not accept another connection.
+        send(&http, &url).await.unwrap_err();
     }
 
     /// SNS sends the same message twice if a request that it has carried out is repeated.

@@ -44,7 +44,7 @@ enum Reason {
         "the role of the function does not allow secretsmanager:GetSecretValue for it, or kms:Decrypt for its key"
     )]
     Denied,
-    #[error("it has no text. Store a text in it, not a file")]
+    #[error("it has no SecretString. Store it as text, not as binary data")]
     NoText,
     #[error("Secrets Manager responded with {0}")]
     Failed(String),
@@ -93,7 +93,6 @@ async fn get(aws: &Aws, http: SharedHttpClient, id: &str) -> Result<String, Reas
         .time_source(SystemTimeSource::new())
         .timeout_config(
             TimeoutConfig::builder()
-                .connect_timeout(Duration::from_secs(1))
                 .operation_attempt_timeout(Duration::from_secs(2))
                 // Lambda ends a start after 10 s.
                 .operation_timeout(Duration::from_secs(7))
@@ -178,7 +177,8 @@ fn text_of(response: &HttpResponse) -> Result<String, Reason> {
     let body = response.body().bytes().unwrap_or_default();
     if response.status().is_success() {
         let found: Option<Found> = serde_json::from_slice(body).ok();
-        return found.and_then(|found| found.secret_string).ok_or(Reason::NoText);
+        let text = found.and_then(|found| found.secret_string).filter(|text| !text.is_empty());
+        return text.ok_or(Reason::NoText);
     }
     let problem: Option<Problem> = serde_json::from_slice(body).ok();
     // Some responses have a namespace before the code: `com.amazonaws.secretsmanager#ResourceNotFoundException`.
@@ -296,7 +296,12 @@ mod tests {
                 r#"{"__type":"com.amazonaws.secretsmanager#AccessDeniedException","Message":"hush"}"#,
                 "the role of the function does not allow secretsmanager:GetSecretValue for it, or kms:Decrypt for its key",
             ),
-            (200, r#"{"SecretBinary":"hush"}"#, "it has no text. Store a text in it, not a file"),
+            (
+                200,
+                r#"{"SecretBinary":"hush"}"#,
+                "it has no SecretString. Store it as text, not as binary data",
+            ),
+            (200, r#"{"SecretString":""}"#, "it has no SecretString. Store it as text, not as binary data"),
             (400, r#"{"__type":"DecryptionFailure"}"#, "Secrets Manager responded with DecryptionFailure"),
             (403, "<html>", "Secrets Manager responded with status 403"),
         ] {

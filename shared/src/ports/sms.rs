@@ -76,12 +76,7 @@ impl Sns {
             .credentials_provider(aws.credentials.clone())
             .http_client(http)
             .retry_config(RetryConfig::disabled())
-            .timeout_config(
-                TimeoutConfig::builder()
-                    .connect_timeout(Duration::from_secs(1))
-                    .operation_timeout(Duration::from_secs(3))
-                    .build(),
-            );
+            .timeout_config(TimeoutConfig::builder().operation_timeout(Duration::from_secs(3)).build());
         if let Some(endpoint) = &aws.sns_endpoint {
             config = config.endpoint_url(endpoint);
         }

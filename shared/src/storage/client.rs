@@ -27,7 +27,6 @@ pub fn connect(aws: &Aws, http: impl HttpClient + 'static) -> Client {
         .http_client(http)
         .timeout_config(
             TimeoutConfig::builder()
-                .connect_timeout(Duration::from_secs(1))
                 .operation_attempt_timeout(Duration::from_secs(2))
                 .operation_timeout(Duration::from_secs(4))
                 .build(),

@@ -335,8 +335,8 @@ impl Store {
         }
     }
 
-    /// Applies a membership event of the homeserver, unless this event or a later one was applied. Not the time of the event
-    /// counts but its position: servers of other users can send any time. `at` is when the membership changed.
+    /// Applies a membership event of the homeserver, unless this event or a later one was applied. Events are
+    /// ordered by position, not by time, because servers of other users can send any time. `at` is when the membership changed.
     ///
     /// An invitation does not replace a joined membership, because Matrix rejects invitations of members.
     pub async fn apply_homeserver_membership(

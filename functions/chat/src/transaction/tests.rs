@@ -155,10 +155,14 @@ async fn a_delivery_that_ends_after_the_next_transaction_changes_nothing() {
     for interrupted in 1.. {
         let room = alice.creates_room("Stand").await.room_id();
         let to = |membership, seconds| membership_event(&app, &room, bob.chat_id(), membership, seconds);
-        let (join, leave) = ([to("join", 0)], [to("leave", 1)]);
+        let (mut join, leave) = ([to("join", 0)], [to("leave", 1)]);
+        join[0]["event_id"] = json!(format!("$join{interrupted}"));
+        // The homeserver writes the age of an event at the time of sending.
+        let mut join_again = join.clone();
+        join_again[0]["unsigned"] = json!({ "age": 1_234 });
         let calls = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&calls);
-        let others = (app.homeserver().pushes("1", &join), app.homeserver().pushes("2", &leave));
+        let others = (app.homeserver().pushes("1", &join_again), app.homeserver().pushes("2", &leave));
         let mut others = Some(others);
         app.faults.interrupt(move |_| {
             let is_now = count.fetch_add(1, Ordering::Relaxed) + 1 == interrupted;

@@ -95,7 +95,8 @@ fn keys_of_the_rooms_table_keep_their_format() {
     assert_eq!(flat(&room_tally_part(&id, 23)), "room#!x:server/tally#23");
     assert_eq!(flat(&member(&id, 64, UserId(7))), "room#!x:server#23/member#7");
     assert_eq!(flat(&room_creation(UserId(7), "ab")), "making#7/ab");
-    assert_eq!(flat(&push("ab")), "push#ab/done");
+    assert_eq!(flat(&push("ab")), "push#ab/number");
+    assert_eq!(flat(&pushes()), "push/count");
     for (what, expected) in [
         (Copied::Team, "user#7/copying#team"),
         (Copied::Stats, "user#7/copying#stats"),
