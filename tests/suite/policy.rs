@@ -342,11 +342,13 @@ fn variables_name_secrets_that_the_role_of_the_function_can_read() {
             };
             let parameter =
                 secret_id(name["Fn::Sub"].as_str()?)?.trim_start_matches("${").trim_end_matches('}');
-            // A secret that is given by its name gets an ARN with six more characters.
-            let resource = if parameter == "OriginSecret" {
-                json!({ "Fn::Sub": ORIGIN })
-            } else {
-                json!({ "Ref": parameter })
+            // The parameters are ARNs, except one. A name becomes an ARN with six more characters.
+            let resource = match parameter {
+                "OriginSecret" => json!({ "Fn::Sub": ORIGIN }),
+                _ if of_type("AWS::SecretsManager::Secret").contains_key(parameter) => {
+                    json!({ "Fn::GetAtt": [parameter, "Id"] })
+                }
+                _ => json!({ "Ref": parameter }),
             };
             Some((condition.clone(), resource))
         });
