@@ -37,7 +37,7 @@ pub async fn handle(app: App, call: Call<Transaction>) -> Result<Reply<Empty>, E
         (index, RoomEvent { at, ..event })
     });
     let changes = NetChanges::of(events, now);
-    // Only memberships depend on the order.
+    // Only membership changes depend on the order of transactions.
     let number =
         if changes.memberships.is_empty() { 0 } else { app.store.push_number(&identity(sent), now).await? };
     changes.store(&app, number).await?;
@@ -93,7 +93,7 @@ impl NetChanges {
                     } else {
                         before.and_then(|before| before.left)
                     };
-                    // A membership that ended is stored for some time from then on, so the time must be right.
+                    // A membership that ended is deleted some time after `at`, so do not trust a time of another server.
                     let at = if is_ours { at } else { now };
                     changes.memberships.insert(key, Change { to, at, index, left });
                 }

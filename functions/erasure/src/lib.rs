@@ -48,7 +48,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     }
 }
 
-/// Reads where a move of usernames continues.
+/// Reads the key after which a move of usernames continues.
 fn position(from: &Value) -> Option<Key> {
     let text = |at: usize| from[at].as_str().map(str::to_owned);
     Some(Key { pk: text(0)?, sk: text(1)? })

@@ -214,7 +214,7 @@ fn debug_output_hides_secrets() {
     }
 }
 
-/// Otherwise the name of the secret, which is not secret, would be the secret.
+/// Otherwise the name of a secret, which many people know, would be used as the secret.
 #[test]
 fn a_variable_that_names_a_secret_which_was_not_fetched_is_an_error() {
     for variable in SECRET_VARIABLES {

@@ -255,7 +255,7 @@ pub struct Member {
 pub struct StreamPosition(pub u64);
 
 impl StreamPosition {
-    /// Returns the position of an event by the number of its transaction and its index in the transaction.
+    /// Creates a position from the number of the event's transaction and the index of the event in it.
     #[must_use]
     pub fn new(transaction: u64, index: usize) -> Self {
         // A transaction has at most 6 MB, so less than a million events.

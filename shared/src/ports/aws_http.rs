@@ -1,7 +1,7 @@
 //! The HTTP client of the AWS SDK.
 //!
-//! The SDK's own client always brings HTTP/2, which DynamoDB, SNS and Secrets Manager do not speak. It would be a tenth of
-//! each binary.
+//! The SDK's own client always includes HTTP/2, which DynamoDB, SNS and Secrets Manager do not use. With it,
+//! `login` is 16 % larger.
 
 use std::time::Duration;
 
@@ -26,8 +26,9 @@ use rustls::{ClientConfig, RootCertStore};
 /// How long a TCP connection may take to open. The clients set the time limits of requests.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long an unused connection is kept. Lambda freezes an environment between requests, and AWS closes connections
-/// meanwhile. A request on such a connection fails, and must not be repeated if it sends an SMS.
+/// How long an unused connection is kept. Lambda freezes an environment between requests, and AWS can close connections
+/// during that time. A request on a closed connection fails. If it was to send an SMS, we do not repeat it, so the SMS would
+/// be lost.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Amazon's root certificates. AWS uses no others.

@@ -1,6 +1,6 @@
 //! Ports: what the service needs from the outside world. Each port is a trait with a real implementation. The
-//! ports for chat and text messages also have an implementation for local use. Secrets are no trait: only the start of a
-//! Lambda function reads them.
+//! ports for chat and text messages also have an implementation for local use. There is no trait for secrets,
+//! because only a starting Lambda function reads them.
 //!
 //! Asynchronous methods return boxed futures, because a `dyn` trait cannot have `async fn`.
 

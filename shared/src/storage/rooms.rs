@@ -242,8 +242,8 @@ impl Store {
     /// redelivered transaction keeps its number. `digest` identifies a transaction by its events, because a restored
     /// homeserver gives its transactions other ids, and a reinstalled one uses the same ids again.
     ///
-    /// The homeserver sends a transaction only after the one before was accepted. So a transaction's number was
-    /// always taken before a later transaction could take one.
+    /// The homeserver normally sends a transaction only after we have accepted the one before. Then a transaction takes its
+    /// number before a later transaction can take one, however many deliveries of it overlap.
     pub async fn push_number(&self, digest: &str, now: DateTime<Utc>) -> Result<u64, StoreError> {
         #[derive(Deserialize)]
         struct Numbered {

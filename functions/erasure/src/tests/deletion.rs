@@ -116,7 +116,7 @@ async fn nothing_that_a_deleted_user_entered_is_left_and_counts_and_sums_stay() 
     world.deletes_account().await.expect(200);
     world.alice.views_profile().await.expect_error(401, "token_invalid");
     deliver(&world.app).await;
-    // The stored work contains these three. The second run deletes it.
+    // Only the item of the unfinished work still contains these texts. The second run deletes it.
     assert_eq!(world.left().await, [PHONE, "first_name", "countess"]);
     assert_eq!(world.finish().await["waiting"], 0);
     assert_eq!(world.left().await, Vec::<String>::new());
