@@ -199,7 +199,7 @@ async fn a_deletion_that_stops_at_any_store_call_is_finished_by_the_next_run() {
             assert!(calls_before_crash > 20, "{calls_before_crash}");
             return;
         }
-        calls_before_crash += 3;
+        calls_before_crash += 1;
     }
 }
 
