@@ -164,7 +164,8 @@ fn every_table_can_be_recovered_and_items_of_wallets_and_the_directory_never_exp
         assert_eq!(properties["KeySchema"][1]["AttributeName"], "sk", "{}", table.name);
         assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST");
         assert_eq!(properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
-        let expires = !["WalletsTable", "DirectoryTable"].contains(&table.logical_id.as_str());
+        let expires =
+            !["WalletsTable", "DirectoryTable", "StandingsTable"].contains(&table.logical_id.as_str());
         let attribute = &properties["TimeToLiveSpecification"]["AttributeName"];
         assert_eq!(attribute.as_str(), expires.then_some("expires_at"), "{}", table.name);
     }

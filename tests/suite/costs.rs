@@ -9,10 +9,14 @@ use touchline::api::{self, Anyone, Caller as _, Homeserver};
 use touchline::domain::UserId;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::domain::room::{Membership, RoomId};
-use touchline::domain::tally::UserStats;
+use touchline::domain::standings::table::Table;
+use touchline::domain::standings::{self, Board};
+use touchline::domain::tally::{UserStats, UserTally};
 use touchline::storage::directory::RoomChange;
+use touchline::storage::exactly_once::Addition;
 use touchline::storage::predictions::NewPrediction;
-use touchline::storage::tallies::VersionedStats;
+use touchline::storage::sequence::Sequence;
+use touchline::storage::tallies::{Aggregate, VersionedStats};
 use touchline_local::HTTP_FUNCTIONS;
 use touchline_testing::{Response, TestApp, User, next_position};
 
@@ -104,6 +108,7 @@ async fn measure() -> Measurements {
     app.invoke(feed::handle, serde_json::from_str(league).unwrap()).await;
     matches_and_teams(&app, &alice, &mut all).await;
     predictions(&app, &alice, &mut all).await;
+    leaderboards(&app, &alice, &mut all).await;
     chat(&app, &alice, &mut all).await;
     coins(&app, &alice, &mut all).await;
 
@@ -325,6 +330,29 @@ async fn predictions(app: &TestApp, alice: &User, all: &mut Measurements) {
     app.clock.advance(CATALOG_CHECK);
     let response = alice.lists_own_predictions().await;
     all.add("GET /api/auth/predictions", "one, warm", 200, (2.0, 0.0, 3), response);
+}
+
+/// Measures pages of a leaderboard with 100,000 users, of whom the best 200 exist.
+async fn leaderboards(app: &TestApp, alice: &User, all: &mut Measurements) {
+    let stats =
+        |user: u32| UserStats { settled: 300, points: i64::from(1_000 - user / 100), ..UserStats::default() };
+    let counts = UserTally { stats: stats(alice.id), ..UserTally::default() };
+    let addition = Addition { sequence: Sequence::parse("1").unwrap(), counts, sighting: None };
+    let statistics = Aggregate::User(UserId(alice.id));
+    app.store.fold(&statistics, "costs", &[addition], app.clock.now()).await.unwrap();
+    let rows = (1..=100_000).filter_map(|user| standings::Row::of(UserId(user), &stats(user), 0)).collect();
+    let build = app.store.draw_build(Board::GLOBAL).await.unwrap();
+    let table = Table::new(rows);
+    assert!(app.store.publish_board(Board::GLOBAL, build, &table, app.clock.now()).await.unwrap());
+    let board = "GET /api/auth/leaderboards";
+    let first = alice.views_leaderboard().await;
+    let cursor = first.body["meta"]["next_cursor"].as_str().unwrap().to_owned();
+    assert_eq!(first.body["meta"]["me"]["rank"], 1);
+    all.add(board, "the first page of 50, of 100,000 users", 200, (29.0, 0.0, 5), first);
+    let second = alice.views_leaderboard().query("cursor", cursor).await;
+    all.add(board, "the second page", 200, (30.0, 0.0, 7), second);
+    let around = alice.views_leaderboard().query("around", "me").await;
+    all.add(board, "around me", 200, (12.0, 0.0, 5), around);
 }
 
 async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {

@@ -118,6 +118,7 @@ async fn samples_of_background_functions_give_the_results_in_the_readme() {
         let Expected::Payload(_) = expected else { continue };
         let result = match function.as_str() {
             "points" => app.invoke(points::handle, payload).await,
+            "standings" => app.invoke(standings::handle, payload).await,
             "moderation" => app.invoke(moderation::handle, payload).await,
             "treasury" => app.invoke(treasury::handle, payload).await,
             "erasure" => app.invoke(erasure::handle, payload).await,
@@ -128,7 +129,7 @@ async fn samples_of_background_functions_give_the_results_in_the_readme() {
         assert!(expected.matches(&result), "{file}: {result}");
         tried += 1;
     }
-    assert_eq!(tried, 9);
+    assert_eq!(tried, 11);
     // `tally` adds up the parts of a match when it gets the stream record of a part.
     app.invoke(tally::handle, app.changes(&app.config.tables.predictions).await).await;
     assert_eq!(app.store.event_counts(1).await.unwrap().home, 1);

@@ -23,7 +23,7 @@ impl UserSubject {
     }
 }
 
-/// Suspends a user: rejects logins, ends all sessions and logs the user out of chat.
+/// Suspends a user: rejects logins, ends all sessions, logs the user out of chat and takes the user off all boards.
 ///
 /// A login that read the phone's owner before the suspension can store its session after the sessions were ended, and can
 /// get chat credentials after the logout. It ends within [`LONGEST_REQUEST`], so both are done again after that time.
@@ -35,6 +35,7 @@ pub async fn suspend(app: &App, order: Action<UserSubject>) -> Result<Value, Mod
     };
     let suspension = app.store.suspend_user(user, app.clock.now()).await?;
     let suspension = suspension.ok_or(ModerationError::UnknownUser(user.0))?;
+    app.store.set_ranked(user, false).await?;
     let mut sessions_ended = end_all(app, user).await?;
     if let Err(error) = app.chat.log_out_everywhere(&suspension.username).await {
         tracing::warn!(%error, "a suspended user is still logged in to chat");
@@ -62,7 +63,7 @@ async fn end_all(app: &App, user: UserId) -> Result<usize, StoreError> {
     app.store.end_sessions(user, all, app.clock.now()).await
 }
 
-/// Ends a suspension. The user can log in again.
+/// Ends a suspension. The user can log in again and is back on the boards.
 pub async fn restore(app: &App, order: Action<UserSubject>) -> Result<Value, ModerationError> {
     let user = order.subject.user(app).await?.id;
     let begun = match order.begin(app, "restore", format!("user {user}")).await? {
@@ -70,5 +71,6 @@ pub async fn restore(app: &App, order: Action<UserSubject>) -> Result<Value, Mod
         Beginning::Replay(result) => return Ok(result),
     };
     let restored = app.store.restore_user(user).await?.ok_or(ModerationError::UnknownUser(user.0))?;
+    app.store.set_ranked(user, true).await?;
     begun.finish(app, json!({ "user_id": user, "was_suspended": restored.has_changed })).await
 }

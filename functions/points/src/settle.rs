@@ -13,6 +13,7 @@ use touchline::App;
 use touchline::domain::Prediction;
 use touchline::domain::catalog::Match;
 use touchline::domain::points::RULES;
+use touchline::domain::prediction::SettledIn;
 use touchline::storage::settlements::{Award, Due, Progress};
 use touchline::storage::{Retry, StoreError};
 
@@ -52,7 +53,8 @@ pub async fn settle(
         let due = Due { event_id: event, revision, since: app.clock.now(), is_published: true };
         app.store.put_due(&due).await?;
     }
-    let settlement = app.store.begin_settlement(event, revision, RULES.version, restart).await?;
+    let settlement =
+        app.store.begin_settlement(event, revision, RULES.version, restart, app.clock.now()).await?;
     if settlement.revision > revision {
         // The result was corrected after we read it. Another run settles the correction.
         settled.finished = false;
@@ -63,13 +65,19 @@ pub async fn settle(
         app.store.remove_due(event, revision).await?;
         return Ok(Some(settled));
     }
+    let settled_in = SettledIn {
+        tournament: row.tournament_id,
+        kick_off: row.start,
+        at: settlement.began_at.unwrap_or_else(|| app.clock.now()),
+    };
     let counted = app.store.event_counts(event).await?.predictions;
     let rate = Rate::of(counted, app.config.points_per_second);
     // The compiler cannot infer the closure's lifetimes without `boxed` and `collect`.
     let shards: Vec<_> = (0..row.shards)
         .map(|shard| {
             let progress = settlement.progress.get(&shard).copied();
-            settle_shard(app, &row, Pace::of_shard(shard, row.shards, rate), shard, progress, until).boxed()
+            let pace = Pace::of_shard(shard, row.shards, rate);
+            settle_shard(app, &row, &settled_in, pace, shard, progress, until).boxed()
         })
         .collect();
     // A failed shard does not stop the others. The next run continues with the shards that are not done.
@@ -95,6 +103,7 @@ struct ShardResult {
 async fn settle_shard(
     app: &App,
     event: &Match,
+    settled_in: &SettledIn,
     mut pace: Pace,
     shard: u8,
     progress: Option<Progress>,
@@ -113,7 +122,7 @@ async fn settle_shard(
         let (rows, is_done) = app.store.shard_page(event.id, shard, last, limit).await?;
         settled += rows.len() as u64;
         last = rows.last().map(|row| row.user_id).or(last);
-        award(app, event, rows, &mut pace).await?;
+        award(app, event, settled_in, rows, &mut pace).await?;
         let progress = match last {
             Some(last) if !is_done => Progress::After { last, settled },
             _ => Progress::Done { settled },
@@ -131,6 +140,7 @@ async fn settle_shard(
 pub async fn award(
     app: &App,
     event: &Match,
+    settled_in: &SettledIn,
     rows: Vec<Prediction>,
     pace: &mut Pace,
 ) -> Result<(), StoreError> {
@@ -157,7 +167,7 @@ pub async fn award(
                 async move {
                     let wait = (turn - app.clock.now()).to_std().unwrap_or_default();
                     tokio::time::sleep(wait).await;
-                    app.store.award(event.shards, event.revision, batch).await
+                    app.store.award(event.shards, event.revision, settled_in, batch).await
                 }
                 .boxed()
             })

@@ -7,7 +7,7 @@ use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::catalog::{Match, Score};
 use touchline::domain::points::RULES;
-use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
+use touchline::domain::prediction::{Confidence, Forecast, Pick, SettledIn, Stamp};
 use touchline::domain::tally::UserStats;
 use touchline::storage::Reads;
 use touchline::storage::predictions::{NewPrediction, Predicted};
@@ -97,6 +97,10 @@ async fn predict(app: &TestApp, user: u32, (pick, score): Guess) -> Predicted {
     app.store.predict(&new).await.unwrap()
 }
 
+fn settled_in(app: &TestApp) -> SettledIn {
+    SettledIn { tournament: 1, kick_off: app.clock.now(), at: app.clock.now() }
+}
+
 /// Runs `points` for all matches that wait for points.
 async fn run(app: &TestApp) -> Value {
     app.invoke(crate::handle, json!({})).await
@@ -143,7 +147,12 @@ async fn assert_points(app: &TestApp, of: impl Fn(u32) -> Option<u32>) {
     assert_eq!(points(app).await, expected);
     let stats = |points: Option<u32>| match points {
         None => UserStats::default(),
-        Some(points) => UserStats { settled: 1, correct: i64::from(points > 0), points: i64::from(points) },
+        Some(points) => UserStats {
+            settled: 1,
+            correct: i64::from(points > 0),
+            points: i64::from(points),
+            exact: i64::from(points == 4),
+        },
     };
     let expected: Vec<_> = expected.into_iter().map(stats).collect();
     assert_eq!(statistics(app).await, expected);
@@ -397,7 +406,7 @@ async fn a_superseded_run_does_not_overwrite_newer_points() {
     let stale = Award { row, points: Some(4) };
     change_match(&app, "finished", Some((1, 1))).await;
     run_for_match(&app).await;
-    let changed = store.award(SHARDS, 1, &[stale]).await.unwrap();
+    let changed = store.award(SHARDS, 1, &settled_in(&app), &[stale]).await.unwrap();
     assert_eq!((changed[0].points, changed[0].revision), (Some(0), 2));
     assert_points(&app, FOR_ONE_ONE).await;
 }
@@ -405,7 +414,8 @@ async fn a_superseded_run_does_not_overwrite_newer_points() {
 #[tokio::test]
 async fn the_progress_of_a_superseded_run_is_not_stored() {
     let app = app().await;
-    let begin = async || app.store.begin_settlement(EVENT, 2, RULES.version, false).await.unwrap();
+    let begin =
+        async || app.store.begin_settlement(EVENT, 2, RULES.version, false, app.clock.now()).await.unwrap();
     begin().await;
     assert!(!app.store.save_progress(EVENT, 1, 0, Progress::Done { settled: 9 }).await.unwrap());
     assert_eq!(begin().await.progress.get(&0), None);
@@ -422,7 +432,7 @@ async fn an_award_for_an_outdated_prediction_is_not_written() {
     let row = store.prediction(EVENT, SHARDS, UserId(8), Reads::Consistent).await.unwrap().unwrap();
     let stale = Award { row, points: Some(0) };
     predict(&app, 8, (Pick::Home, Some((2, 1)))).await;
-    let changed = store.award(SHARDS, 1, &[stale]).await.unwrap();
+    let changed = store.award(SHARDS, 1, &settled_in(&app), &[stale]).await.unwrap();
     assert_eq!((changed[0].points, changed[0].revision), (None, 0));
     run_for_match(&app).await;
     assert_eq!(points(&app).await[7], Some(4));
@@ -436,7 +446,7 @@ async fn a_prediction_that_changes_while_its_points_are_written_gets_the_points_
     predict(&app, 8, (Pick::Home, Some((2, 1)))).await;
     let event = app.store.catalog_rows::<Match>(&[EVENT]).await.unwrap().remove(&EVENT).unwrap();
     let mut pace = Pace::of_shard(0, SHARDS, Rate::of(0, 24_000));
-    award(&app, &event, vec![read], &mut pace).await.unwrap();
+    award(&app, &event, &settled_in(&app), vec![read], &mut pace).await.unwrap();
     assert_eq!(points(&app).await[7], Some(4));
 }
 

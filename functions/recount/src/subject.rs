@@ -7,7 +7,7 @@ use touchline::App;
 use touchline::Error;
 use touchline::domain::catalog::Match;
 use touchline::domain::marker::{MarkerId, Written};
-use touchline::domain::tally::{EventTally, RoomCounts, UserStats};
+use touchline::domain::tally::{EventTally, RoomCounts, UserTally};
 use touchline::domain::{Room, RoomId, UserId};
 use touchline::storage::StoreError;
 use touchline::storage::keys::{self, Key};
@@ -73,13 +73,13 @@ struct UserPredictions {
 }
 
 impl Counted for UserPredictions {
-    type Counts = UserStats;
+    type Counts = UserTally;
 
     fn aggregate(&self) -> Aggregate {
         Aggregate::User(self.user)
     }
 
-    async fn count(&self, app: &App) -> Result<UserStats, StoreError> {
+    async fn count(&self, app: &App) -> Result<UserTally, StoreError> {
         Ok(app.store.count_settled(&self.keys).await?.0)
     }
 

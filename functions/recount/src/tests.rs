@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use touchline::App;
-use touchline::domain::prediction::{Confidence, Forecast, Stamp, shard};
+use touchline::domain::prediction::{Confidence, Forecast, SettledIn, Stamp, shard};
 use touchline::domain::room::{Membership, Room};
 use touchline::domain::tally::{EventCounts, EventTally, RoomCounts, UserStats};
 use touchline::domain::{Pick, RoomId, UserId};
@@ -74,7 +74,9 @@ impl League {
         let row = self.product.store.prediction(MATCH, SHARDS, UserId(user), Reads::Consistent).await;
         let award = Award { row: row.unwrap().unwrap(), points: Some(points) };
         let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
-        let changed = self.product.store.award(SHARDS, revision, &[award]).await.unwrap();
+        let now = self.app.clock.now();
+        let settled_in = SettledIn { tournament: 1, kick_off: now, at: now };
+        let changed = self.product.store.award(SHARDS, revision, &settled_in, &[award]).await.unwrap();
         assert_eq!(changed, []);
     }
 
@@ -435,12 +437,12 @@ async fn statistics_whose_stream_records_were_lost_are_counted_again_and_copied(
     league.predict(7, Pick::Home).await;
     league.award(7, 4).await;
     league.deliver().await;
-    assert_eq!(league.stats(7).await, UserStats { settled: 1, correct: 1, points: 4 });
+    assert_eq!(league.stats(7).await, UserStats { settled: 1, correct: 1, points: 4, exact: 1 });
     league.award(7, 0).await;
     league.lose().await;
     let report = league.recount(json!({ "user": 7 })).await;
     assert_eq!(report["repaired"][0]["counters"], "user 7", "{report}");
-    let right = UserStats { settled: 1, correct: 0, points: 0 };
+    let right = UserStats { settled: 1, ..UserStats::default() };
     assert_eq!(league.stats(7).await, right);
     // The membership has a copy, and accepts it only with a higher version.
     league.deliver().await;
@@ -478,7 +480,8 @@ async fn points_at_any_moment_of_a_recount_of_statistics_count_once() {
             league.deliver().await;
             let has_ended = calls.load(Ordering::Relaxed) < interrupted;
             let expected = if has_ended { points } else { points + 100 };
-            let expected = UserStats { settled: 1, correct: 1, points: i64::from(expected) };
+            let exact = i64::from(expected == 4);
+            let expected = UserStats { settled: 1, correct: 1, points: i64::from(expected), exact };
             assert_eq!(league.stats(7).await, expected, "call {interrupted}: {report}");
             if has_ended {
                 break;
@@ -596,7 +599,8 @@ async fn a_recount_of_everything_gets_past_what_it_cannot_read() {
         league.tamper(table, &pk, &sk, attribute, Some(-1)).await;
     }
     league.tamper(&tables.predictions, "event#1", "tally#2", "home", Some(7)).await;
-    league.tamper(&tables.predictions, "user#1", &keys::user_stats(UserId(1)).sk, "points", Some(9)).await;
+    let Key { pk, sk } = keys::user_stats(UserId(1));
+    league.tamper(&tables.predictions, &pk, &sk, "points", Some(9)).await;
     let report = league.recount(json!({ "everything": {} })).await;
     assert_eq!(report["next"], Value::Null, "{report}");
     let counters = "membership of user 7 in room !stand:touchline.local";

@@ -1,5 +1,5 @@
-//! Processes the streams of the tables: updates counters exactly once, and copies data into memberships and
-//! the room directory.
+//! Processes the streams of the tables: updates counters exactly once, copies data into memberships and the room
+//! directory, and notes which boards have changed.
 //!
 //! A batch has records of one stream shard, in the order of the changes. Delivery is at least once, and a
 //! redelivery can split the records into other batches. The records are grouped by the counter item that they
@@ -8,6 +8,7 @@
 //!
 //! The work of a record is limited (see `copies.rs`), and so is the time of a batch. What does not fit is redelivered.
 
+mod boards;
 mod copies;
 mod failures;
 mod limits;
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 use touchline::App;
 use touchline::domain::marker::Sighting;
 use touchline::domain::sms_guard::SmsCounts;
-use touchline::domain::tally::{Counters, EventTally, RoomCounts, UserStats, difference};
+use touchline::domain::tally::{Counters, EventTally, RoomCounts, UserTally, difference};
 use touchline::storage::StoreError;
 use touchline::storage::exactly_once::Addition;
 use touchline::storage::sms_counts::month_of;
@@ -43,7 +44,8 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     let time = TimeLimit::before(deadline, &app);
     let not_counted = PendingCounts::of(&batch.records).write(&time).await;
     let not_copied = copies::copy_changes(&time, &batch.records).await;
-    let failures = not_counted.into_iter().chain(not_copied).collect();
+    let not_noted = boards::note_changes(&time, &batch.records).await;
+    let failures = not_counted.into_iter().chain(not_copied).chain(not_noted).collect();
     let first_failed = failures::first_to_redeliver(&app, &batch, failures).await?;
     let failed = first_failed.map(|index| batch.records[index].number.clone());
     let failures: Vec<Value> = failed.iter().map(|number| json!({ "itemIdentifier": number })).collect();
@@ -56,7 +58,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
 #[derive(Default)]
 struct PendingCounts<'a> {
     events: Additions<'a, EventTally>,
-    users: Additions<'a, UserStats>,
+    users: Additions<'a, UserTally>,
     rooms: Additions<'a, RoomCounts>,
     messages: Additions<'a, SmsCounts>,
     /// The matches and rooms whose parts have changed, with the index of their first record.
@@ -81,7 +83,7 @@ impl<'a> PendingCounts<'a> {
                     add(&mut pending.events, event, index, record, counts);
                     let user = Aggregate::User(row.user_id);
                     see(&mut pending.users, user.clone(), index, record, sighting.as_ref());
-                    add(&mut pending.users, user, index, record, difference(UserStats::of, old, new));
+                    add(&mut pending.users, user, index, record, UserTally::change(old, new));
                 }
                 Change::Member { shard, old, new, .. } => {
                     let Some(row) = new.as_ref().or(old.as_ref()) else { continue };

@@ -126,7 +126,7 @@ async fn counters_reflect_new_edited_and_scored_predictions() {
     let counts = app.store.event_counts(9).await.unwrap();
     assert_eq!(counts, EventCounts { predictions: 2, home: 0, draw: 2, away: 0, confidence: 60 });
     let stats = app.store.user_stats(UserId(8)).await.unwrap();
-    assert_eq!(stats, UserStats { settled: 1, correct: 1, points: 2 });
+    assert_eq!(stats, UserStats { settled: 1, correct: 1, points: 2, exact: 0 });
     assert_eq!(app.store.user_stats(UserId(7)).await.unwrap(), UserStats::default());
     assert_eq!(app.store.prediction_counts(&[9, 10]).await.unwrap(), BTreeMap::from([(9, 2)]));
 }
@@ -174,7 +174,7 @@ async fn stream_records_of_counter_items_are_accepted() {
 fn the_removal_of_an_old_position_is_not_a_change_of_statistics() {
     let change = |old: &Value, new: &Value| {
         let record = json!({ "dynamodb": {
-            "Keys": { "pk": { "S": "user#7" }, "sk": { "S": "stats" } },
+            "Keys": { "pk": { "S": "stats#23" }, "sk": { "S": "stats#7" } },
             "OldImage": old, "NewImage": new, "SequenceNumber": "1",
         } });
         let mut batch = Batch::read(batch("a", &[record])).unwrap();
@@ -419,8 +419,12 @@ impl Schedule {
             for points in
                 self.rows.iter().filter(|((_, of), _)| *of == user).filter_map(|(_, row)| row.points)
             {
-                expected +=
-                    UserStats { settled: 1, correct: i64::from(points > 0), points: i64::from(points) };
+                expected += UserStats {
+                    settled: 1,
+                    correct: i64::from(points > 0),
+                    points: i64::from(points),
+                    exact: i64::from(points == 4),
+                };
             }
             assert_eq!(app.store.user_stats(UserId(user)).await.unwrap(), expected, "seed {seed}");
         }

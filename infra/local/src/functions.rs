@@ -17,11 +17,12 @@ use crate::host::{Handler, error_object};
 pub type HttpFunction = (&'static str, fn(App) -> Router);
 
 /// Every Lambda function that serves HTTP.
-pub const HTTP_FUNCTIONS: [HttpFunction; 9] = [
+pub const HTTP_FUNCTIONS: [HttpFunction; 10] = [
     ("login", login::router),
     ("profile", profile::router),
     ("matches", matches::router),
     ("teams", teams::router),
+    ("leaderboards", leaderboards::router),
     ("predictions", predictions::router),
     ("coins", coins::router),
     ("chat", chat::router),
@@ -36,6 +37,7 @@ pub(crate) fn handler(name: &str, timeout: Duration, app: App) -> Option<Handler
         "feed" => return Some(background_handler(app, timeout, feed::handle)),
         "tally" => return Some(background_handler(app, timeout, tally::handle)),
         "points" => return Some(background_handler(app, timeout, points::handle)),
+        "standings" => return Some(background_handler(app, timeout, standings::handle)),
         "moderation" => return Some(background_handler(app, timeout, moderation::handle)),
         "treasury" => return Some(background_handler(app, timeout, treasury::handle)),
         "erasure" => return Some(background_handler(app, timeout, erasure::handle)),

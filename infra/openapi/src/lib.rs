@@ -19,11 +19,12 @@ function that failed.";
 
 /// The groups of endpoints with their descriptions: one group for each Lambda function that serves endpoints, and one
 /// for the endpoints that the homeserver calls.
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 11] = [
     ("login", "Login, logout and usernames"),
     ("profile", "The caller's own profile, and phone verification"),
     ("matches", "Matches"),
     ("teams", "Teams and favourite teams"),
+    ("leaderboards", "Leaderboards"),
     ("predictions", "Predictions, and points after the match"),
     ("coins", "Coins"),
     ("chat", "Chat rooms"),

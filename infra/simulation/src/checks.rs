@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use touchline::config::Tables;
 use touchline::domain::prediction::Pick;
 use touchline::domain::room::RoomId;
+use touchline::domain::standings::Board;
 use touchline::domain::tally::{EventCounts, EventTally, RoomCounts, ShardRows, UserStats};
 use touchline::domain::{UserId, Username, catalog::Score};
-use touchline::storage::{Store, keys};
+use touchline::storage::{Reads, Store, keys};
 use touchline_testing::{Persona, SignIn};
 
 use crate::bank::check_ledger;
@@ -45,6 +46,8 @@ struct Row {
     points: Option<u32>,
     /// When the user last changed the prediction.
     changed: DateTime<Utc>,
+    /// The tournament and the kick-off of the match when it was settled.
+    settled_in: Option<(u32, DateTime<Utc>)>,
 }
 
 /// Reads a prediction in a response: the match, the prediction and its points.
@@ -71,6 +74,7 @@ impl Settled<'_> {
         let mut wrong = Vec::new();
         let rows = stored_predictions(&self.dynamodb.items(&self.tables.predictions), &mut wrong);
         self.check_counts(&rows, &mut wrong).await;
+        self.check_boards(&rows, &mut wrong).await;
         let (rooms, users) =
             (self.dynamodb.items(&self.tables.rooms), self.dynamodb.items(&self.tables.users));
         self.check_copies(&rooms, &users, &rows, &mut wrong).await;
@@ -88,6 +92,7 @@ impl Settled<'_> {
         self.check_acknowledged_profiles(&users, &mut wrong);
         self.check_points(&rows, &mut wrong);
         self.check_counts(&rows, &mut wrong).await;
+        self.check_boards(&rows, &mut wrong).await;
         self.check_memberships(&rooms, &users, &mut wrong);
         self.check_copies(&rooms, &users, &rows, &mut wrong).await;
         check_owners(&users, &mut wrong);
@@ -236,6 +241,46 @@ impl Settled<'_> {
         }
     }
 
+    /// Compares each leaderboard that has not closed with a full sort, and each rank with the one that two reads give.
+    async fn check_boards(&self, stored: &BTreeMap<(u32, u32), Row>, wrong: &mut Vec<String>) {
+        let now = self.shared.gateway.clock.time();
+        let mut boards = BTreeMap::<Board, BTreeMap<u32, UserStats>>::new();
+        for ((event, user), row) in stored {
+            let Some(points) = row.points else { continue };
+            let Some((tournament, kick_off)) = row.settled_in else {
+                wrong.push(format!("match {event}, user {user}: points without a kick-off"));
+                continue;
+            };
+            for board in Board::of_match(tournament, kick_off).filter(|board| !board.is_closed(now)) {
+                *boards.entry(board).or_default().entry(*user).or_default() += stats_of(points);
+            }
+        }
+        for (board, users) in boards {
+            let built = self.store.built_board(board, Reads::Consistent).await;
+            let Some(built) = built.expect("the store has no faults") else {
+                wrong.push(format!("{board} was never built"));
+                continue;
+            };
+            let rows = self.store.board_rows(&built).await.expect("the store has no faults");
+            let found: BTreeMap<u32, UserStats> =
+                rows.iter().map(|ranked| (ranked.row.place.user.0, ranked.row.stats())).collect();
+            if found != users {
+                wrong.push(format!("{board}: {found:?}, recount {users:?}"));
+            }
+            if !rows.is_sorted_by_key(|ranked| ranked.row.place) {
+                wrong.push(format!("{board} is not sorted: {rows:?}"));
+            }
+            for (user, stats) in &users {
+                let points = u32::try_from(stats.points).expect("points are not negative");
+                let rank = self.store.rank(board, points).await.expect("the store has no faults");
+                let better = users.values().filter(|other| other.points > stats.points).count();
+                if rank.map(|rank| rank as usize) != Some(better + 1) {
+                    wrong.push(format!("{board}: user {user} has rank {rank:?}, {better} users are better"));
+                }
+            }
+        }
+    }
+
     fn check_memberships(&self, rooms: &[Value], users: &[Value], wrong: &mut Vec<String>) {
         let profiles = profiles(users);
         let truth = self.shared.homeserver.memberships();
@@ -336,8 +381,9 @@ impl Settled<'_> {
 
     /// Checks that no item has become large. DynamoDB rejects items over 400 KB, and every write of a large item is expensive.
     fn check_sizes(&self, wrong: &mut Vec<String>) {
-        let Tables { users, sms_logs, catalog, predictions, wallets, rooms, directory } = self.tables;
-        for table in [users, sms_logs, catalog, predictions, wallets, rooms, directory] {
+        let Tables { users, sms_logs, catalog, predictions, wallets, rooms, directory, standings } =
+            self.tables;
+        for table in [users, sms_logs, catalog, predictions, wallets, rooms, directory, standings] {
             for item in self.dynamodb.items(table) {
                 let size = item.to_string().len();
                 if size > LARGEST_ITEM {
@@ -476,13 +522,23 @@ impl RoomRecount {
     }
 }
 
+/// Returns what one settled prediction adds to the statistics.
+fn stats_of(points: u32) -> UserStats {
+    UserStats {
+        settled: 1,
+        correct: i64::from(points > 0),
+        points: i64::from(points),
+        exact: i64::from(points == 4),
+    }
+}
+
 /// Counts the settled predictions of each user.
 fn recounted_stats(stored: &BTreeMap<(u32, u32), Row>) -> BTreeMap<u32, UserStats> {
     let mut users = BTreeMap::<u32, UserStats>::new();
     for ((_, user), row) in stored {
         let stats = users.entry(*user).or_default();
         if let Some(points) = row.points {
-            *stats += UserStats { settled: 1, correct: i64::from(points > 0), points: i64::from(points) };
+            *stats += stats_of(points);
         }
     }
     users
@@ -521,6 +577,8 @@ fn stored_predictions(items: &[Value], wrong: &mut Vec<String>) -> BTreeMap<(u32
                 .get(..13)
                 .and_then(|millis| DateTime::from_timestamp_millis(millis.parse().ok()?))
                 .unwrap_or_default(),
+            settled_in: small(item, "tournament")
+                .zip(number(item, "kick_off").and_then(|seconds| DateTime::from_timestamp(seconds, 0))),
         });
         match (small(item, "event_id"), small(item, "user_id"), row) {
             (Some(event), Some(user), Some(row)) => {

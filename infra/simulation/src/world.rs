@@ -237,6 +237,7 @@ impl World {
         tokio::spawn(Arc::clone(&shared.homeserver).push_all(shared.gateway.clone()));
         shared.season.import().await;
         tokio::spawn(self.points_on_schedule());
+        tokio::spawn(self.standings_on_schedule());
         tokio::spawn(self.expire_items());
         tokio::spawn(self.operator("operator").recount_now_and_then());
         let season = tokio::spawn(Arc::clone(&shared.season).play());
@@ -348,6 +349,29 @@ impl World {
         }
     }
 
+    /// Invokes `standings` every minute while leaderboards have changed.
+    fn standings_on_schedule(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (dynamodb, table) = (self.dynamodb.clone(), self.config.tables.standings.clone());
+        let (lambda, faults) = (Arc::clone(&self.shared.gateway.lambda), Arc::clone(&self.faults));
+        let trace = Arc::clone(&self.trace);
+        async move {
+            loop {
+                tokio::time::sleep(POINTS_INTERVAL).await;
+                if !has_changed_boards(&dynamodb, &table) {
+                    continue;
+                }
+                let runs = if faults.occurs("StandingsTwice", 50) { 2 } else { 1 };
+                for _ in 0..runs {
+                    let (lambda, trace) = (Arc::clone(&lambda), Arc::clone(&trace));
+                    tokio::spawn(async move {
+                        let result = lambda.invoke("standings", json!({})).await;
+                        trace.line(format_args!("standings -> {result:?}"));
+                    });
+                }
+            }
+        }
+    }
+
     /// Deletes expired items every few hours, up to two days late.
     fn expire_items(&self) -> impl Future<Output = ()> + Send + 'static {
         let (dynamodb, tables) = (self.dynamodb.clone(), self.config.tables.clone());
@@ -375,13 +399,15 @@ impl World {
             let is_drained = self.streams.are_drained(&self.mappings);
             let is_pushed = self.shared.homeserver.is_idle();
             let is_settled = !has_due(&self.dynamodb, &self.config.tables.predictions);
+            let is_ranked = !has_changed_boards(&self.dynamodb, &self.config.tables.standings);
             let have_requests_ended = self.shared.gateway.given_up().values().all(Option::is_some);
-            if is_drained && is_pushed && is_settled && have_requests_ended {
+            if is_drained && is_pushed && is_settled && is_ranked && have_requests_ended {
                 // Wait until indexes have everything, then look again.
                 tokio::time::sleep(LONGEST_DELAY).await;
                 if self.streams.are_drained(&self.mappings)
                     && self.shared.homeserver.is_idle()
                     && !has_due(&self.dynamodb, &self.config.tables.predictions)
+                    && !has_changed_boards(&self.dynamodb, &self.config.tables.standings)
                 {
                     return Ok(());
                 }
@@ -389,7 +415,7 @@ impl World {
             if began.elapsed() > SETTLES_WITHIN {
                 return Err(format!(
                     "not settled: streams drained {is_drained}, homeserver idle {is_pushed}, points awarded {is_settled}, \
-                     requests ended {have_requests_ended}"
+                     leaderboards built {is_ranked}, requests ended {have_requests_ended}"
                 ));
             }
             tokio::time::sleep(Duration::from_secs(5)).await;
@@ -412,6 +438,14 @@ pub fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
     body["Count"].as_u64().unwrap_or(0) > 0
 }
 
+/// Returns whether leaderboards have changed since they were built.
+fn has_changed_boards(dynamodb: &DynamoDb, table: &str) -> bool {
+    dynamodb
+        .items(table)
+        .iter()
+        .any(|item| item["pk"]["S"].as_str().is_some_and(|pk| pk.starts_with("changed#")))
+}
+
 /// Deploys every function of the template that the simulation uses.
 fn deploy(lambda: Lambda, stack: &Stack) -> Lambda {
     deploy_with(lambda, stack, |_| 100)
@@ -419,7 +453,7 @@ fn deploy(lambda: Lambda, stack: &Stack) -> Lambda {
 
 /// Deploys every function, with the concurrency that `concurrency` returns for it.
 pub fn deploy_with(mut lambda: Lambda, stack: &Stack, concurrency: fn(&Function) -> usize) -> Lambda {
-    let codes: [(&str, Code); 12] = [
+    let codes: [(&str, Code); 14] = [
         ("chat", Code::Http(chat::router)),
         ("coins", Code::Http(coins::router)),
         ("login", Code::Http(login::router)),
@@ -427,6 +461,7 @@ pub fn deploy_with(mut lambda: Lambda, stack: &Stack, concurrency: fn(&Function)
         ("predictions", Code::Http(predictions::router)),
         ("profile", Code::Http(profile::router)),
         ("teams", Code::Http(teams::router)),
+        ("leaderboards", Code::Http(leaderboards::router)),
         (
             "feed",
             Code::Event(|app, event, deadline| {
@@ -440,6 +475,14 @@ pub fn deploy_with(mut lambda: Lambda, stack: &Stack, concurrency: fn(&Function)
             Code::Event(|app, event, deadline| {
                 Box::pin(async move {
                     points::handle(app, event, deadline).await.map_err(|error| error.to_string())
+                })
+            }),
+        ),
+        (
+            "standings",
+            Code::Event(|app, event, deadline| {
+                Box::pin(async move {
+                    standings::handle(app, event, deadline).await.map_err(|error| error.to_string())
                 })
             }),
         ),

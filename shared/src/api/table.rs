@@ -2,8 +2,8 @@
 
 use super::endpoint::Route;
 use super::{
-    account, blocks, chat, coins, homeserver, login, matches, meta, predictions, profile, reports, sms_logs,
-    teams,
+    account, blocks, chat, coins, homeserver, leaderboards, login, matches, meta, predictions, profile,
+    reports, sms_logs, teams,
 };
 
 macro_rules! endpoints {
@@ -49,6 +49,7 @@ endpoints! {
     predictions::OwnPredictions,
     predictions::EventPredictions,
     predictions::RoomPredictions,
+    leaderboards::Leaderboard,
     coins::Deduct,
     coins::ClaimDaily,
     coins::Coins,

@@ -50,6 +50,7 @@ pub struct Tables {
     pub rooms: String,
     pub directory: String,
     pub wallets: String,
+    pub standings: String,
 }
 
 impl Tables {
@@ -68,6 +69,7 @@ impl Tables {
             rooms: name("ROOMS_TABLE")?,
             directory: name("DIRECTORY_TABLE")?,
             wallets: name("WALLETS_TABLE")?,
+            standings: name("STANDINGS_TABLE")?,
         })
     }
 }

@@ -15,6 +15,7 @@ fn variables() -> HashMap<&'static str, &'static str> {
         ("ROOMS_TABLE", "rooms"),
         ("DIRECTORY_TABLE", "directory"),
         ("WALLETS_TABLE", "wallets"),
+        ("STANDINGS_TABLE", "standings"),
         ("CODE_PEPPER", "sixteen characters"),
         ("SMS_PROVIDER", "sns"),
     ])

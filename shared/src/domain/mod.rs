@@ -29,6 +29,7 @@ pub mod room;
 pub mod session;
 pub mod sms;
 pub mod sms_guard;
+pub mod standings;
 pub mod tally;
 pub mod text;
 pub mod time;

@@ -1,12 +1,14 @@
-//! UTC months, by which lists for operators are divided.
+//! UTC months, by which lists for operators and standings are divided.
 
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, Datelike as _, Utc};
+use chrono::{DateTime, Datelike as _, NaiveDate, Utc};
+
+use super::time::midnight_of;
 
 /// A UTC month, counted from the year 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Month(i32);
 
 impl Month {
@@ -16,6 +18,19 @@ impl Month {
     #[must_use]
     pub fn of(at: DateTime<Utc>) -> Self {
         Self(at.year() * 12 + i32::try_from(at.month0()).unwrap_or_default())
+    }
+
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// Returns the time at which the month begins.
+    #[must_use]
+    pub fn first_day(self) -> DateTime<Utc> {
+        let month = u32::try_from(self.0.rem_euclid(12)).unwrap_or_default() + 1;
+        let day = NaiveDate::from_ymd_opt(self.0.div_euclid(12), month, 1);
+        midnight_of(day.unwrap_or(NaiveDate::MAX))
     }
 
     /// Returns the months from this one to `last`.

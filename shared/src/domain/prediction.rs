@@ -173,6 +173,19 @@ pub struct Prediction {
     pub points: Option<u32>,
     /// The revision of the match that the points were calculated from; 0 before the first calculation.
     pub revision: u32,
+    /// The settlement that last calculated the points. `None` before the first one, and if an earlier version calculated
+    /// them.
+    pub settled_in: Option<SettledIn>,
+}
+
+/// What the standings need to know about a settlement. It is stored in each prediction, so that a change of a prediction
+/// alone tells on which boards its points counted before, and on which they count now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettledIn {
+    pub tournament: u32,
+    pub kick_off: DateTime<Utc>,
+    /// When the settlement began.
+    pub at: DateTime<Utc>,
 }
 
 impl Prediction {

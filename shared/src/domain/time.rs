@@ -45,10 +45,16 @@ impl Field for Timestamp {
     }
 }
 
+/// Returns the midnight (UTC) at the beginning of a day.
+#[must_use]
+pub fn midnight_of(day: NaiveDate) -> DateTime<Utc> {
+    day.and_time(NaiveTime::MIN).and_utc()
+}
+
 /// Returns the midnight (UTC) at the end of a day.
 #[must_use]
 pub fn midnight_after(day: NaiveDate) -> DateTime<Utc> {
-    day.checked_add_days(Days::new(1)).unwrap_or(day).and_time(NaiveTime::MIN).and_utc()
+    midnight_of(day.checked_add_days(Days::new(1)).unwrap_or(day))
 }
 
 /// Parses `YYYY-MM-DD`. Stricter than chrono, which also accepts `2026-1-5` and `+2026-01-05`.

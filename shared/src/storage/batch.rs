@@ -1,8 +1,8 @@
-//! Batch reads.
+//! Batch reads and writes.
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::KeysAndAttributes;
+use aws_sdk_dynamodb::types::{KeysAndAttributes, WriteRequest};
 
 use super::conflict_retry::Retry;
 use super::error::StoreError;
@@ -40,6 +40,30 @@ impl Store {
             unread = page.unprocessed_keys.into_iter().flatten().flat_map(|(_, keys)| keys.keys).collect();
             if unread.is_empty() {
                 return Ok(found);
+            }
+            retry.again().await?;
+        }
+    }
+
+    /// Makes up to 25 writes to a table. Retries writes that DynamoDB left unprocessed.
+    pub(super) async fn batch_write(
+        &self,
+        table: &str,
+        mut writes: Vec<WriteRequest>,
+    ) -> Result<(), StoreError> {
+        let mut retry = Retry::doubling("batch write", 8, Duration::from_millis(20));
+        loop {
+            let written = self
+                .client
+                .batch_write_item()
+                .request_items(table, writes)
+                .send()
+                .await
+                .map_err(|error| StoreError::from_sdk("BatchWriteItem", &error))?;
+            writes =
+                written.unprocessed_items.and_then(|mut tables| tables.remove(table)).unwrap_or_default();
+            if writes.is_empty() {
+                return Ok(());
             }
             retry.again().await?;
         }

@@ -14,7 +14,6 @@
 //! 380 matches would need 10,000 suffixes.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, PutRequest, WriteRequest};
 use futures_util::future::try_join_all;
@@ -22,7 +21,6 @@ use futures_util::stream;
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
 
-use super::conflict_retry::Retry;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
@@ -326,34 +324,14 @@ impl Store {
         for (index, write) in writes.into_iter().enumerate() {
             batches[index % count].push(write);
         }
-        let batches: Vec<_> =
-            batches.into_iter().map(|batch| self.batch_write_directory(batch).boxed()).collect();
+        let batches: Vec<_> = batches
+            .into_iter()
+            .map(|batch| self.batch_write(&self.tables.directory, batch).boxed())
+            .collect();
         // A failed batch does not stop the others. The caller retries all of them.
         let written: Vec<Result<(), StoreError>> =
             stream::iter(batches).buffer_unordered(CONCURRENCY).collect().await;
         written.into_iter().collect()
-    }
-
-    /// Makes up to 25 writes to the `directory` table. Retries writes that DynamoDB left unprocessed.
-    async fn batch_write_directory(&self, mut writes: Vec<WriteRequest>) -> Result<(), StoreError> {
-        let mut retry = Retry::doubling("batch write", 8, Duration::from_millis(20));
-        loop {
-            let written = self
-                .client
-                .batch_write_item()
-                .request_items(&self.tables.directory, writes)
-                .send()
-                .await
-                .map_err(|error| StoreError::from_sdk("BatchWriteItem", &error))?;
-            writes = written
-                .unprocessed_items
-                .and_then(|mut tables| tables.remove(&self.tables.directory))
-                .unwrap_or_default();
-            if writes.is_empty() {
-                return Ok(());
-            }
-            retry.again().await?;
-        }
     }
 }
 

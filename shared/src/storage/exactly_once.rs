@@ -20,7 +20,7 @@ use super::store::Store;
 use super::tallies::Aggregate;
 use crate::domain::marker::{MarkerId, Sighting};
 use crate::domain::room::Day;
-use crate::domain::tally::{Counters, RoomCounts};
+use crate::domain::tally::{Counters, RoomCounts, UserTally};
 
 /// What one stream record adds to an aggregate.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl Store {
         // when that invocation has folded its last record.
         let mut retry = Retry::immediate("position in a stream shard", 10);
         loop {
-            let (run, fields) = longest_run(open);
+            let (run, fields, settings) = longest_run(open);
             let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
             let (id_name, id) = aggregate.id_attribute();
             let mut update = self
@@ -101,6 +101,12 @@ impl Store {
                     .expression_attribute_values(format!(":f{at}"), number(count));
             }
             let mut set = "#position = :last, #id = :id".to_owned();
+            for (at, (name, value)) in settings.into_iter().enumerate() {
+                set.push_str(&format!(", #s{at} = :s{at}"));
+                update = update
+                    .expression_attribute_names(format!("#s{at}"), name)
+                    .expression_attribute_values(format!(":s{at}"), number(value));
+            }
             if let Some(expires_at) = aggregate.expires_at() {
                 set.push_str(", expires_at = :expires");
                 update = update.expression_attribute_values(":expires", number(expires_at.timestamp()));
@@ -146,6 +152,7 @@ impl Store {
             (is_old_position && name != current)
                 || is_old_marker
                 || RoomCounts::is_outdated(name, Day::of(now))
+                || UserTally::is_closed(name, now, UserTally::CLOSED_KEPT)
         };
         let mut old: Vec<_> = item.into_iter().filter(|(name, _)| is_old(name)).collect();
         if old.is_empty() {
@@ -181,9 +188,9 @@ const MAX_FIELDS: usize = 200;
 
 type Fields = Vec<(Cow<'static, str>, i64)>;
 
-/// Returns the additions for the next write, and their sum for each counter. Tries all additions, then the
+/// Returns the additions for the next write, their sum for each counter, and the attributes that they set. Tries all additions, then the
 /// first half, then the first quarter and so on, until they fit into one write.
-fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Fields) {
+fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Fields, Fields) {
     let mut run = additions;
     loop {
         let mut sum = C::default();
@@ -193,7 +200,7 @@ fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Field
         let mut fields = sum.fields();
         fields.retain(|(_, count)| *count != 0);
         if fields.len() <= MAX_FIELDS || run.len() == 1 {
-            return (run, fields);
+            return (run, fields, sum.settings());
         }
         run = &run[..run.len() / 2];
     }

@@ -18,6 +18,7 @@ use crate::domain::marker::End;
 use crate::domain::month::Month;
 use crate::domain::report::{ReportId, ReportStatus};
 use crate::domain::sms::LogPosition;
+use crate::domain::standings::{Board, Period, Scope};
 use crate::domain::{Address, CallingPrefix, Phone, Room, RoomId, UserId, Username, digest, prediction};
 
 fn key(pk: impl Into<String>, sk: impl Into<String>) -> Key {
@@ -285,12 +286,12 @@ pub fn sms_log_day(day: NaiveDate, shard: u32) -> String {
 /// Returns the shard that holds a phone's log entries.
 #[must_use]
 pub fn sms_log_shard(phone: &Phone) -> u32 {
-    // FNV-1a gives the same hash on every release and platform; Rust's standard hasher does not.
-    let hash = phone
-        .as_str()
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193));
-    hash % SMS_LOG_SHARDS
+    fnv_1a(phone.as_str()) % SMS_LOG_SHARDS
+}
+
+/// Hashes a text with FNV-1a. It gives the same hash on every release and platform; Rust's standard hasher does not.
+fn fnv_1a(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5_u32, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193))
 }
 
 /// Returns the key of a log entry.
@@ -477,16 +478,30 @@ pub fn failing(sequence: &str) -> Key {
     key("failing", sequence)
 }
 
+/// The number of partitions that hold the statistics of all users. `standings` reads them one after the other. With so many,
+/// each gets 400 writes a second while `points` settles 25,000 predictions a second. It must not change, because the
+/// partition of a user depends on it.
+pub const STATS_SHARDS: u8 = 64;
+
+/// The prefix of the sort keys of users' statistics. The filter of the event source `Records` in the template has it, too.
+pub const STATS: &str = "stats#";
+
+/// Returns the partition of one shard of the users' statistics.
+#[must_use]
+pub fn stats_shard(shard: u8) -> String {
+    format!("stats#{shard}")
+}
+
 /// Returns the key of a user's statistics over all matches.
 #[must_use]
 pub fn user_stats(user: UserId) -> Key {
-    key(format!("user#{user}"), "stats")
+    key(stats_shard(prediction::shard(user, STATS_SHARDS)), format!("{STATS}{user}"))
 }
 
 /// Returns the user, if the key is that of a user's statistics.
 #[must_use]
 pub fn stats_owner(pk: &str, sk: &str) -> Option<UserId> {
-    partition_owner(pk).filter(|_| sk == "stats")
+    sk.strip_prefix(STATS)?.parse().ok().filter(|_| pk.starts_with("stats#"))
 }
 
 /// Returns the key of the counters of a match's predictions.
@@ -670,6 +685,52 @@ pub fn pushes() -> Key {
 #[must_use]
 pub fn push(digest: &str) -> Key {
     key(format!("push#{digest}"), "number")
+}
+
+// standings
+
+/// Returns the key of the item with the current build of a board.
+#[must_use]
+pub fn board_head(board: Board) -> Key {
+    key(format!("board#{board}"), "head")
+}
+
+/// Returns the key of the item with the last matchday of a scope that has results.
+#[must_use]
+pub fn latest_matchday(scope: Scope) -> Key {
+    let all = Board { scope, period: Period::All };
+    key(format!("board#{all}"), "matchday")
+}
+
+/// A part of a built board.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoardPart {
+    Block(usize),
+    Index(usize),
+    Ranks(usize),
+}
+
+/// Returns the key of a part of a built board. Each part has its own partition key, because many users read the same board.
+#[must_use]
+pub fn board_part(board: Board, slot: u64, part: BoardPart) -> Key {
+    let part = match part {
+        BoardPart::Block(number) => format!("block#{number}"),
+        BoardPart::Index(number) => format!("index#{number}"),
+        BoardPart::Ranks(number) => format!("ranks#{number}"),
+    };
+    key(format!("board#{board}#{slot}#{part}"), "part")
+}
+
+/// Returns the key of one of the items that hold the names of changed boards.
+#[must_use]
+pub fn changed_boards(note: u8) -> Key {
+    key(format!("changed#{note}"), note.to_string())
+}
+
+/// Returns a number below `count` that depends only on a text.
+#[must_use]
+pub fn spread(text: &str, count: u8) -> u8 {
+    u8::try_from(fnv_1a(text) % u32::from(count)).unwrap_or(0)
 }
 
 // directory

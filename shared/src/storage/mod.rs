@@ -29,6 +29,7 @@ pub mod sequence;
 pub mod settlements;
 pub mod sms_counts;
 pub mod sms_logs;
+pub mod standings;
 mod store;
 pub mod stream;
 pub mod tallies;

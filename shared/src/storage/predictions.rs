@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use chrono::DateTime;
 use serde::Deserialize;
 
 use super::condition::item_that_failed_condition;
@@ -12,7 +13,7 @@ use super::keys;
 use super::pages::{self, Page, PageQuery};
 use super::store::{Reads, Store};
 use crate::domain::catalog::Score;
-use crate::domain::prediction::{Confidence, Forecast, Stamp};
+use crate::domain::prediction::{Confidence, Forecast, SettledIn, Stamp};
 use crate::domain::{Pick, Prediction, UserId};
 
 /// The index of predictions by user and creation time.
@@ -33,6 +34,23 @@ struct Row {
     points: Option<u32>,
     #[serde(default)]
     revision: u32,
+    /// The tournament of the match when the points were calculated.
+    tournament: Option<u32>,
+    /// The kick-off when the points were calculated, in seconds.
+    kick_off: Option<i64>,
+    /// When the settlement began, in seconds.
+    settled_at: Option<i64>,
+}
+
+impl Row {
+    fn settled_in(&self) -> Option<SettledIn> {
+        let time = |seconds: Option<i64>| DateTime::from_timestamp(seconds?, 0);
+        Some(SettledIn {
+            tournament: self.tournament?,
+            kick_off: time(self.kick_off)?,
+            at: time(self.settled_at)?,
+        })
+    }
 }
 
 impl TryFrom<Row> for Prediction {
@@ -40,6 +58,7 @@ impl TryFrom<Row> for Prediction {
 
     fn try_from(row: Row) -> Result<Self, StoreError> {
         let score = row.home.zip(row.away).map(|(home, away)| Score { home, away });
+        let settled_in = row.settled_in();
         Ok(Self {
             event_id: row.event_id,
             user_id: row.user_id,
@@ -50,6 +69,7 @@ impl TryFrom<Row> for Prediction {
             edits: row.edits,
             points: row.points,
             revision: row.revision,
+            settled_in,
         })
     }
 }

@@ -24,7 +24,7 @@ use super::tallies::{Aggregate, Parts, SUMMED, Whole, integer, read_counters};
 use super::{keys, members, predictions};
 use crate::domain::marker::{End, MarkerId, Place, Written};
 use crate::domain::room::{Day, Member, RoomId};
-use crate::domain::tally::{Counters, EventTally, RoomCounts, UserStats};
+use crate::domain::tally::{Counters, EventTally, RoomCounts, UserTally};
 use crate::domain::{Room, UserId};
 
 /// How long the marker items of a recount are kept.
@@ -67,7 +67,7 @@ impl<C: Counters> Stored<C> {
     }
 
     /// Returns the counters that differ from a count of the rows, each with its stored and its counted value. Counters of
-    /// days that are no longer kept do not count as different.
+    /// days that are no longer kept, and of boards that have closed, do not count as different.
     #[must_use]
     pub fn differences(&self, counted: &C, now: DateTime<Utc>) -> Differences {
         let mut differences = Differences::new();
@@ -78,7 +78,9 @@ impl<C: Counters> Stored<C> {
             differences.entry(name.into_owned()).or_default().1 = count;
         }
         differences.retain(|name, (stored, counted)| {
-            stored != counted && !RoomCounts::is_outdated(name, Day::of(now))
+            let is_outdated = RoomCounts::is_outdated(name, Day::of(now))
+                || UserTally::is_closed(name, now, TimeDelta::zero());
+            stored != counted && !is_outdated
         });
         differences
     }
@@ -164,14 +166,14 @@ impl Store {
 
     /// Counts the settled predictions among those with these keys, strongly consistent. Also returns the keys of the
     /// predictions that exist and can be read.
-    pub async fn count_settled(&self, keys: &[Key]) -> Result<(UserStats, Vec<Key>), StoreError> {
-        let (mut counted, mut found) = (UserStats::default(), Vec::new());
+    pub async fn count_settled(&self, keys: &[Key]) -> Result<(UserTally, Vec<Key>), StoreError> {
+        let (mut counted, mut found) = (UserTally::default(), Vec::new());
         for keys in keys.chunks(100) {
             let keys = keys.iter().cloned().map(Item::from).collect();
             for item in self.batch_get(&self.tables.predictions, keys, Reads::Consistent).await? {
                 let key = from_item(item.clone())?;
                 skip_unreadable(predictions::read(item).map(|row| {
-                    counted += UserStats::of(&row);
+                    counted += UserTally::of(&row);
                     found.push(key);
                 }))?;
             }

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{
     ReturnValuesOnConditionCheckFailure,
 };
 use chrono::serde::ts_milliseconds;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound as _, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::condition::condition_held;
@@ -18,7 +18,9 @@ use super::conflict_retry::Retry;
 use super::error::StoreError;
 use super::item::{Item, from_item, number, text, to_item};
 use super::store::{Reads, Store, every_item};
+use super::tallies::integer;
 use super::{keys, predictions};
+use crate::domain::prediction::SettledIn;
 use crate::domain::{Prediction, UserId};
 
 /// A match result that waits for settlement.
@@ -46,6 +48,8 @@ pub struct Settlement {
     pub revision: u32,
     /// The progress of each shard. Shards whose settlement has not begun are missing.
     pub progress: BTreeMap<u8, Progress>,
+    /// When the settlement began. `None` if an earlier version began it.
+    pub began_at: Option<DateTime<Utc>>,
     pub is_done: bool,
 }
 
@@ -99,6 +103,7 @@ impl Settlement {
         Ok(Self {
             revision: revision.ok_or_else(unreadable)?,
             progress,
+            began_at: integer(item, "began_at").and_then(|seconds| DateTime::from_timestamp(seconds, 0)),
             is_done: item.contains_key("done_at"),
         })
     }
@@ -186,7 +191,7 @@ impl Store {
         condition_held("DeleteItem", removed).map(|_| ())
     }
 
-    /// Begins the settlement of a revision of a match result. If the settlement of a later revision has begun
+    /// Begins the settlement of a revision of a match result at the time `now`. If the settlement of a later revision has begun
     /// already, returns that settlement. If the settlement of this revision has begun already, returns it, or
     /// starts it over if `restart` is true. Starting over does not remove points from predictions.
     pub async fn begin_settlement(
@@ -195,6 +200,7 @@ impl Store {
         revision: u32,
         rules: u32,
         restart: bool,
+        now: DateTime<Utc>,
     ) -> Result<Settlement, StoreError> {
         let put = self
             .client
@@ -204,6 +210,7 @@ impl Store {
             .item("event_id", number(event))
             .item("revision", number(revision))
             .item("rules", number(rules))
+            .item("began_at", number(now.timestamp()))
             .condition_expression(if restart {
                 "attribute_not_exists(pk) OR revision <= :revision"
             } else {
@@ -214,7 +221,12 @@ impl Store {
             .send()
             .await;
         let Err(error) = put else {
-            return Ok(Settlement { revision, progress: BTreeMap::new(), is_done: false });
+            return Ok(Settlement {
+                revision,
+                progress: BTreeMap::new(),
+                began_at: Some(now.trunc_subsecs(0)),
+                is_done: false,
+            });
         };
         match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(failed)) => {
@@ -286,12 +298,13 @@ impl Store {
         &self,
         shards: u8,
         revision: u32,
+        settled_in: &SettledIn,
         awards: &[Award],
     ) -> Result<Vec<Prediction>, StoreError> {
         let mut changed = Vec::new();
         let mut open: Vec<BatchStatementRequest> = awards
             .iter()
-            .map(|award| self.award_statement(shards, revision, award))
+            .map(|award| self.award_statement(shards, revision, settled_in, award))
             .collect::<Result<_, _>>()?;
         let mut retry = Retry::doubling("batch of points", 8, Duration::from_millis(10));
         loop {
@@ -330,10 +343,12 @@ impl Store {
         &self,
         shards: u8,
         revision: u32,
+        settled_in: &SettledIn,
         award: &Award,
     ) -> Result<BatchStatementRequest, StoreError> {
         let table = &self.tables.predictions;
         let Prediction { event_id, user_id, edits, .. } = award.row;
+        let SettledIn { tournament, kick_off, at } = settled_in;
         let key = keys::prediction(event_id, shards, user_id);
         let points = match award.points {
             Some(points) => format!("SET points={points}"),
@@ -343,9 +358,13 @@ impl Store {
         // parameters would take three times the bytes and be measurably slower.
         let statement = BatchStatementRequest::builder()
             .statement(format!(
-                "UPDATE \"{table}\" {points} SET revision={revision} \
+                "UPDATE \"{table}\" {points} SET revision={revision} SET tournament={tournament} \
+                 SET kick_off={} SET settled_at={} \
                  WHERE pk='{}' AND sk='{}' AND edits={edits} AND revision<{revision}",
-                key.pk, key.sk
+                kick_off.timestamp(),
+                at.timestamp(),
+                key.pk,
+                key.sk
             ))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .build()?;

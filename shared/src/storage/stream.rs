@@ -15,10 +15,11 @@ use super::sequence::Sequence;
 use super::store::Store;
 use super::tallies::{self, Aggregate, VersionedStats, Whole};
 use super::users::{self, ChosenTeam};
-use super::{keys, members, predictions, sms_logs};
+use super::{keys, members, predictions, sms_logs, standings};
 use crate::domain::marker::{MarkerId, Place, Sighting};
 use crate::domain::room::{Member, Room};
 use crate::domain::sms::SmsStatus;
+use crate::domain::standings::Board;
 use crate::domain::{CallingPrefix, Phone, Prediction, Purpose, UserId, digest, limit};
 
 /// One stream record.
@@ -60,7 +61,12 @@ pub enum Change {
     /// A recount has written a marker into the partition whose rows this aggregate counts.
     Marker { aggregate: Aggregate, sighting: Sighting },
     /// A change of the counters that sum up a user's predictions.
-    UserStats { user: UserId, stats: VersionedStats },
+    UserStats {
+        user: UserId,
+        stats: VersionedStats,
+        /// The boards on which the user's row has changed.
+        boards: Vec<Board>,
+    },
     /// A part of the counters of a match or a room has another version.
     Part(Whole),
     /// A user chose their primary team.
@@ -216,10 +222,12 @@ impl Record {
             Change::Copying(copying::read(user, what, new.clone())?)
         } else if let (Some(user), Some(new)) = (keys::stats_owner(&pk, &sk), &new) {
             let stats = tallies::read_stats(new.clone())?;
+            let before = old.as_ref().map(standings::read_ranked).unwrap_or_default();
+            let boards = standings::read_ranked(new).changed_boards(&before);
             // The removal of old positions changes the item, too, but not the statistics.
             match old.map(tallies::read_stats).transpose()? {
-                Some(before) if before == stats => Change::Other,
-                _ => Change::UserStats { user, stats },
+                Some(before) if before == stats && boards.is_empty() => Change::Other,
+                _ => Change::UserStats { user, stats, boards },
             }
         } else if let (Some(user), Some(new)) = (keys::profile_owner(&pk, &sk), &new) {
             match (old.map(users::read_team).transpose()?.flatten(), users::read_team(new.clone())?) {

@@ -5,6 +5,7 @@ mod bad_input;
 mod chat;
 mod coins;
 mod feed;
+mod leaderboards;
 mod load;
 mod login;
 mod matches;

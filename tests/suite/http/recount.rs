@@ -1,5 +1,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
+use touchline::domain::UserId;
+use touchline::storage::keys::{self, Key};
 
 use super::predictions::{finish, new_match};
 use crate::store::{Item, StoreUnderTest};
@@ -21,7 +23,8 @@ async fn break_statistics(store: &StoreUnderTest, user: u32) {
     let text = |text: String| AttributeValue::S(text);
     for table in store.tables("predictions").await {
         let update = store.client.update_item().table_name(table);
-        let update = update.key("pk", text(format!("user#{user}"))).key("sk", text("stats".into()));
+        let Key { pk, sk } = keys::user_stats(UserId(user));
+        let update = update.key("pk", text(pk)).key("sk", text(sk));
         let update =
             update.update_expression("SET #points = :wrong").expression_attribute_names("#points", "points");
         update.expression_attribute_values(":wrong", AttributeValue::N("40".into())).send().await.unwrap();
@@ -29,7 +32,7 @@ async fn break_statistics(store: &StoreUnderTest, user: u32) {
 }
 
 /// Invokes a recount until nothing is busy: `tally` may be behind the streams.
-async fn recount(app: &HttpApi, order: &Value) -> Value {
+pub async fn recount(app: &HttpApi, order: &Value) -> Value {
     eventually(
         async || app.invoke("recount", &json!({ "recount": order })).await,
         |report| report["busy"] == json!([]),

@@ -40,8 +40,12 @@ impl Recount {
             let deserved = points(pick, number("home").zip(number("away")));
             recount.wrong_points += u64::from(number("points") != Some(deserved));
             let user = number("user_id").and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
-            *recount.stats.entry(user).or_default() +=
-                UserStats { settled: 1, correct: i64::from(deserved > 0), points: deserved };
+            *recount.stats.entry(user).or_default() += UserStats {
+                settled: 1,
+                correct: i64::from(deserved > 0),
+                points: deserved,
+                exact: i64::from(deserved == 4),
+            };
         }
         recount
     }

@@ -6,6 +6,7 @@ pub mod blocks;
 pub mod chat;
 pub mod coins;
 pub mod homeserver;
+pub mod leaderboards;
 pub mod login;
 pub mod matches;
 pub mod predictions;

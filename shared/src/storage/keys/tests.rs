@@ -63,7 +63,7 @@ fn keys_of_the_predictions_table_keep_their_format() {
     assert_eq!(flat(&event_tally_part(9, 23)), "event#9/tally#23");
     assert_eq!(flat(&settlement(9)), "event#9/settlement");
     assert_eq!(flat(&due(9)), "due/event#9");
-    assert_eq!(flat(&user_stats(UserId(7))), "user#7/stats");
+    assert_eq!(flat(&user_stats(UserId(7))), "stats#23/stats#7");
 }
 
 #[test]
@@ -72,6 +72,19 @@ fn is_prediction_accepts_only_the_keys_of_predictions() {
     assert!(is_prediction(&prediction(9, 4, UserId(7))));
     let others = [event_tally(9), event_tally_part(9, 23), settlement(9), due(9), user_stats(UserId(7))];
     assert!(!others.iter().any(is_prediction));
+}
+
+#[test]
+fn keys_of_the_standings_table_keep_their_format() {
+    let board = "t7.m2026-11".parse().unwrap();
+    assert_eq!(flat(&board_head(board)), "board#t7.m2026-11/head");
+    assert_eq!(flat(&board_part(board, 3, BoardPart::Block(12))), "board#t7.m2026-11#3#block#12/part");
+    assert_eq!(flat(&board_part(board, 3, BoardPart::Index(0))), "board#t7.m2026-11#3#index#0/part");
+    assert_eq!(flat(&board_part(board, 3, BoardPart::Ranks(1))), "board#t7.m2026-11#3#ranks#1/part");
+    assert_eq!(flat(&latest_matchday(Scope::Tournament(7))), "board#t7.all/matchday");
+    assert_eq!(flat(&changed_boards(5)), "changed#5/5");
+    assert_eq!(stats_owner("stats#23", "stats#7"), Some(UserId(7)));
+    assert_eq!(stats_owner("user#7", "stats"), None);
 }
 
 #[test]

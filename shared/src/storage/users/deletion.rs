@@ -169,7 +169,8 @@ impl Store {
     }
 
     /// Deletes everything that is stored about a user whose account was deleted, except predictions, the ledger, the rooms
-    /// that the user created, the reservations of usernames and the audit. Reports stay, without their text.
+    /// that the user created, the reservations of usernames and the audit. Reports stay, without their text. The user leaves the
+    /// boards.
     pub async fn erase_user(&self, erasure: &Erasure<'_>) -> Result<(), StoreError> {
         let Erasure { user, usernames, phone, previous_phone, since } = *erasure;
         for name in usernames {
@@ -182,6 +183,7 @@ impl Store {
         self.erase_partition(&self.tables.rooms, &keys::user_partition(user)).await?;
         self.erase_partition(&self.tables.rooms, &keys::room_creations(user)).await?;
         self.delete_memberships(user).await?;
+        self.set_ranked(user, false).await?;
         for cleanup in self.cleanups().await? {
             if cleanup.work.ends_with_account(user) {
                 self.finish_cleanup(&cleanup).await?;

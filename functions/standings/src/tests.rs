@@ -1,0 +1,453 @@
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
+use touchline::domain::UserId;
+use touchline::domain::catalog::Score;
+use touchline::domain::points::RULES;
+use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
+use touchline::domain::standings::table::{RankedRow, Table};
+use touchline::domain::standings::{Board, Period, Row, Scope};
+use touchline::domain::tally::UserStats;
+use touchline::ports::random::Random;
+use touchline::storage::predictions::NewPrediction;
+use touchline::storage::settlements::Due;
+use touchline::storage::standings::{OwnRow, Window};
+use touchline::storage::{Reads, StoreError};
+use touchline_testing::{Fault, SeededRandom, TestApp};
+
+use crate::StandingsError;
+
+const SHARDS: u8 = 4;
+
+/// A match of the test: its tournament, its kick-off and its result.
+#[derive(Debug, Clone)]
+struct Game {
+    tournament: u32,
+    start: DateTime<Utc>,
+    result: Option<(u16, u16)>,
+}
+
+/// A league whose boards are compared with a full sort.
+struct League {
+    app: TestApp,
+    games: BTreeMap<u32, Game>,
+    /// The score that each user predicts for each match.
+    guesses: BTreeMap<(u32, u32), (u16, u16)>,
+}
+
+fn at(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap()
+}
+
+impl League {
+    async fn new() -> Self {
+        let app = TestApp::serving(&[]).start().await;
+        let league = Self { app, games: BTreeMap::new(), guesses: BTreeMap::new() };
+        league
+            .import(json!({
+                "format": "touchline",
+                "sports": [{ "id": 1, "name": "Football" }],
+                "tournaments": [{ "id": 1, "name": "Harbour League" }, { "id": 2, "name": "Harbour Cup" }],
+                "teams": [
+                    { "id": 1, "name": "Northgate Rovers", "sport_id": 1 },
+                    { "id": 2, "name": "Westport Albion", "sport_id": 1 },
+                ],
+            }))
+            .await;
+        league
+    }
+
+    async fn import(&self, document: Value) {
+        let report = self.app.invoke(feed::handle, document).await;
+        assert_eq!(report["rejected"], 0, "{report}");
+        self.app.clock.advance(TimeDelta::seconds(1));
+    }
+
+    /// Imports a match without a result.
+    async fn schedule(&mut self, id: u32, tournament: u32, start: &str) {
+        self.games.insert(id, Game { tournament, start: at(start), result: None });
+        self.import_game(id, "scheduled").await;
+    }
+
+    async fn import_game(&self, id: u32, status: &str) {
+        let Game { tournament, start, result } = &self.games[&id];
+        let event = json!({
+            "id": id, "tournament_id": tournament, "home_team_id": 1, "away_team_id": 2,
+            "start_time": start.to_rfc3339(), "status": status,
+            "home_score": result.map(|score| score.0), "away_score": result.map(|score| score.1),
+        });
+        self.import(json!({ "format": "touchline", "events": [event] })).await;
+    }
+
+    async fn predict(&mut self, user: u32, event: u32, (home, away): (u16, u16)) {
+        self.guesses.insert((user, event), (home, away));
+        let score = Score { home, away };
+        let new = NewPrediction {
+            event_id: event,
+            shards: SHARDS,
+            user_id: UserId(user),
+            forecast: Forecast::new(Pick::of(score), Some(score)).unwrap(),
+            confidence: Confidence::default(),
+            stamp: Stamp::new(self.app.clock.now(), user),
+        };
+        self.app.store.predict(&new).await.unwrap();
+    }
+
+    /// Gives a match a result, or takes it back, and awards the points.
+    async fn settle(&mut self, event: u32, result: Option<(u16, u16)>) {
+        self.games.get_mut(&event).unwrap().result = result;
+        self.import_game(event, if result.is_some() { "finished" } else { "abandoned" }).await;
+        self.app.clock.advance(TimeDelta::minutes(1));
+        self.app.invoke(points::handle, json!({})).await;
+        self.count().await;
+    }
+
+    /// Lets `tally` process all changes: first the points, then the statistics.
+    async fn count(&self) {
+        for _ in 0..2 {
+            let changes = self.app.changes(&self.app.config.tables.predictions).await;
+            let counted = self.app.invoke(tally::handle, changes).await;
+            assert_eq!(counted["batchItemFailures"], json!([]));
+        }
+    }
+
+    async fn build(&self) -> Vec<String> {
+        let built = self.app.invoke(crate::handle, json!({})).await;
+        serde_json::from_value(built["boards"].clone()).unwrap()
+    }
+
+    /// Returns all rows of a board, in order.
+    async fn rows(&self, board: Board) -> Vec<RankedRow> {
+        match self.app.store.built_board(board, Reads::Consistent).await.unwrap() {
+            Some(built) => self.app.store.board_rows(&built).await.unwrap(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Calculates all boards from the predictions and the results.
+    fn expected(&self) -> BTreeMap<Board, BTreeMap<u32, UserStats>> {
+        let mut boards: BTreeMap<Board, BTreeMap<u32, UserStats>> = BTreeMap::new();
+        for ((user, event), (home, away)) in &self.guesses {
+            let game = &self.games[event];
+            let Some((home_result, away_result)) = game.result else { continue };
+            let guess = Score { home: *home, away: *away };
+            let forecast = Forecast::new(Pick::of(guess), Some(guess)).unwrap();
+            let points = RULES.points(&forecast, Score { home: home_result, away: away_result });
+            for board in Board::of_match(game.tournament, game.start) {
+                *boards.entry(board).or_default().entry(*user).or_default() += UserStats {
+                    settled: 1,
+                    correct: i64::from(points > 0),
+                    points: i64::from(points),
+                    exact: i64::from((*home, *away) == (home_result, away_result)),
+                };
+            }
+        }
+        boards
+    }
+
+    /// Compares each open board with a full sort, and each rank with the rank that two reads give.
+    async fn check(&self) {
+        let now = self.app.clock.now();
+        for (board, users) in self.expected().into_iter().filter(|(board, _)| !board.is_closed(now)) {
+            let rows = self.rows(board).await;
+            let counts: BTreeMap<u32, UserStats> =
+                rows.iter().map(|ranked| (ranked.row.place.user.0, ranked.row.stats())).collect();
+            assert_eq!(counts, users, "{board}");
+            let order = |ranked: &RankedRow| ranked.row.place;
+            assert!(rows.is_sorted_by_key(order), "{board}: {rows:?}");
+            for ranked in &rows {
+                let points = ranked.row.place.points;
+                let better = users.values().filter(|other| other.points > i64::from(points)).count();
+                assert_eq!(ranked.rank as usize, better + 1, "{board}: {ranked:?}");
+                let found = self.app.store.rank(board, points).await.unwrap();
+                assert_eq!(found, Some(ranked.rank), "{board}: {ranked:?}");
+            }
+        }
+    }
+}
+
+fn board(name: &str) -> Board {
+    name.parse().unwrap()
+}
+
+/// Returns the rank, the user and the movement of each row.
+fn places(rows: &[RankedRow]) -> Vec<(u32, u32, Option<i64>)> {
+    rows.iter().map(|ranked| (ranked.rank, ranked.row.place.user.0, ranked.moved())).collect()
+}
+
+#[tokio::test]
+async fn a_settlement_moves_users_and_a_correction_takes_its_points_back() {
+    let mut league = League::new().await;
+    league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
+    league.schedule(2, 2, "2026-12-31T23:30:00Z").await;
+    for (user, first, second) in [(1, (2, 1), (0, 1)), (2, (1, 0), (2, 2)), (3, (0, 0), (2, 2))] {
+        league.predict(user, 1, first).await;
+        league.predict(user, 2, second).await;
+    }
+    league.settle(1, Some((2, 1))).await;
+    assert_eq!(
+        league.build().await,
+        [
+            "g.all",
+            "g.s2026",
+            "g.m2026-11",
+            "g.d2026-11-15",
+            "t1.all",
+            "t1.s2026",
+            "t1.m2026-11",
+            "t1.d2026-11-15"
+        ]
+    );
+    league.check().await;
+    assert_eq!(places(&league.rows(Board::GLOBAL).await), [(1, 1, None), (2, 2, None), (3, 3, None)]);
+    assert_eq!(league.build().await, Vec::<String>::new(), "nothing has changed");
+
+    league.settle(2, Some((2, 2))).await;
+    league.build().await;
+    league.check().await;
+    // User 2 has 3 + 4 points, users 1 and 3 have 4 each. User 1 reached them first.
+    assert_eq!(
+        places(&league.rows(Board::GLOBAL).await),
+        [(1, 2, Some(1)), (2, 1, Some(-1)), (2, 3, Some(1))]
+    );
+    assert_eq!(places(&league.rows(board("t2.m2026-12")).await), [(1, 2, None), (1, 3, None), (3, 1, None)]);
+    assert_eq!(
+        league.app.store.latest_matchday(Scope::Global).await.unwrap(),
+        Some(at("2026-12-31T00:00:00Z").date_naive())
+    );
+
+    // The correction: a home win in match 2.
+    league.settle(2, Some((0, 1))).await;
+    league.build().await;
+    league.check().await;
+    assert_eq!(
+        places(&league.rows(Board::GLOBAL).await),
+        [(1, 1, Some(1)), (2, 2, Some(-1)), (3, 3, Some(-1))]
+    );
+
+    // Match 1 is abandoned after all. Only the points of match 2 stay.
+    league.settle(1, None).await;
+    league.build().await;
+    league.check().await;
+    assert!(league.rows(board("t1.all")).await.is_empty());
+    assert_eq!(places(&league.rows(Board::GLOBAL).await).len(), 3);
+}
+
+#[tokio::test]
+async fn a_match_that_moves_to_another_month_takes_its_points_with_it() {
+    let mut league = League::new().await;
+    league.schedule(1, 1, "2026-11-30T20:00:00Z").await;
+    league.predict(1, 1, (2, 1)).await;
+    league.settle(1, Some((2, 1))).await;
+    league.build().await;
+    league.games.get_mut(&1).unwrap().start = at("2026-12-01T00:00:00Z");
+    league.settle(1, Some((3, 1))).await;
+    league.build().await;
+    league.check().await;
+    assert!(league.rows(board("g.m2026-11")).await.is_empty());
+    assert_eq!(league.rows(board("g.m2026-12")).await[0].row.place.points, 2);
+}
+
+#[tokio::test]
+async fn a_closed_period_stays_as_it_was() {
+    let mut league = League::new().await;
+    league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
+    league.predict(1, 1, (2, 1)).await;
+    league.predict(2, 1, (1, 2)).await;
+    league.settle(1, Some((2, 1))).await;
+    league.build().await;
+    let matchday = board("g.d2026-11-15");
+    let closed = league.rows(matchday).await;
+    assert_eq!(places(&closed), [(1, 1, None), (2, 2, None)]);
+    league.app.clock.advance(TimeDelta::days(4));
+    league.settle(1, Some((1, 2))).await;
+    assert!(!league.build().await.contains(&matchday.to_string()));
+    assert_eq!(league.rows(matchday).await, closed);
+    assert_eq!(places(&league.rows(board("g.m2026-11")).await), [(1, 2, Some(1)), (2, 1, Some(-1))]);
+    // The next change of the statistics removes the counters of the closed period, and the board still stays.
+    league.schedule(2, 1, "2026-11-20T15:00:00Z").await;
+    league.predict(1, 2, (0, 0)).await;
+    league.settle(2, Some((0, 0))).await;
+    league.build().await;
+    league.check().await;
+    assert_eq!(league.rows(matchday).await, closed);
+    let tally = league.app.store.ranked_tally(UserId(1)).await.unwrap();
+    assert!(!tally.boards.contains_key(&matchday), "{tally:?}");
+    assert!(tally.boards.contains_key(&board("g.d2026-11-20")));
+}
+
+/// Random predictions, results, corrections and voids. After every settlement, all boards equal a full sort.
+#[tokio::test]
+async fn every_rank_equals_a_full_sort_after_every_settlement() {
+    const STARTS: [&str; 5] = [
+        "2026-11-15T15:00:00Z",
+        "2026-11-15T23:59:59Z",
+        "2026-12-31T23:59:59Z",
+        "2027-01-01T00:00:00Z",
+        "2027-07-01T00:00:00Z",
+    ];
+    for seed in 0..2 {
+        let random: &dyn Random = &SeededRandom::new(seed);
+        let below = |limit: u32| random.number() % limit;
+        let score = || (u16::try_from(below(3)).unwrap(), u16::try_from(below(3)).unwrap());
+        let mut league = League::new().await;
+        for (id, start) in (1..).zip(STARTS) {
+            league.schedule(id, 1 + below(2), start).await;
+            for user in 1..=9 {
+                if below(4) > 0 {
+                    league.predict(user, id, score()).await;
+                }
+            }
+        }
+        for _ in 0..6 {
+            let event = 1 + below(5);
+            let result = (below(5) > 0).then(score);
+            league.settle(event, result).await;
+            league.build().await;
+            league.check().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_rows_around_a_user_and_the_pages_are_consecutive_parts_of_the_board() {
+    let app = TestApp::serving(&[]).start().await;
+    let stats = |user: u32| UserStats {
+        settled: 9,
+        correct: 3,
+        points: i64::from(user % 7),
+        exact: i64::from(user % 2),
+    };
+    let rows: Vec<Row> =
+        (1..=1_000).map(|user| Row::of(UserId(user), &stats(user), user / 3).unwrap()).collect();
+    let table = Table::new(rows);
+    let all: Vec<RankedRow> = table.ranked().collect();
+    let number = app.store.draw_build(Board::GLOBAL).await.unwrap();
+    assert!(app.store.publish_board(Board::GLOBAL, number, &table, app.clock.now()).await.unwrap());
+    let read =
+        async |window, own| app.store.board_window(Board::GLOBAL, window, own).await.unwrap().unwrap().1;
+    for position in [0, 3, 139, 140, 141, 500, 994, 999] {
+        let own = all[position].row.place;
+        let around = read(Window::AroundOwn { each_side: 5 }, Some(own)).await;
+        let expected = &all[position.saturating_sub(5)..(position + 6).min(1_000)];
+        assert_eq!((around.rows.as_slice(), around.own), (expected, Some(OwnRow::Built(all[position]))));
+    }
+    let (mut after, mut paged) = (None, Vec::new());
+    loop {
+        let page = read(Window::Page { after, limit: 70 }, None).await;
+        after = page.rows.last().map(|last| last.row.place);
+        paged.extend(page.rows);
+        if !page.has_more {
+            break;
+        }
+    }
+    assert_eq!(paged, all);
+    // Points that the build does not have yet.
+    let newer = Row::of(UserId(1), &UserStats { points: 5, ..stats(1) }, 9_999).unwrap();
+    let own = read(Window::Page { after: None, limit: 1 }, Some(newer.place)).await.own;
+    assert_eq!(own, Some(OwnRow::Changed { rank: app.store.rank(Board::GLOBAL, 5).await.unwrap().unwrap() }));
+}
+
+#[tokio::test]
+async fn a_slow_build_does_not_replace_a_later_one() {
+    let app = TestApp::serving(&[]).start().await;
+    let table = |points| {
+        let stats = UserStats { settled: 1, points, ..UserStats::default() };
+        Table::new(vec![Row::of(UserId(1), &stats, 0).unwrap()])
+    };
+    let store = &app.store;
+    let (slow, fast) =
+        (store.draw_build(Board::GLOBAL).await.unwrap(), store.draw_build(Board::GLOBAL).await.unwrap());
+    assert!(store.publish_board(Board::GLOBAL, fast, &table(7), app.clock.now()).await.unwrap());
+    assert!(!store.publish_board(Board::GLOBAL, slow, &table(3), app.clock.now()).await.unwrap());
+    let built = store.built_board(Board::GLOBAL, Reads::Consistent).await.unwrap().unwrap();
+    assert_eq!(store.board_rows(&built).await.unwrap()[0].row.place.points, 7);
+}
+
+#[tokio::test]
+async fn a_build_that_stops_at_any_store_call_is_repeated_and_readers_see_whole_boards() {
+    let mut league = League::new().await;
+    league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
+    for user in 1..=3 {
+        league.predict(user, 1, (u16::try_from(user).unwrap(), 0)).await;
+    }
+    league.settle(1, Some((1, 0))).await;
+    league.build().await;
+    let before = league.rows(Board::GLOBAL).await;
+    league.settle(1, Some((3, 0))).await;
+    let mut stopped = 0;
+    loop {
+        let mut calls = 0;
+        league.app.faults.set(move |_| {
+            calls += 1;
+            if calls > stopped { Fault::FailBefore } else { Fault::None }
+        });
+        let run = league.app.try_invoke(crate::handle, json!({})).await;
+        league.app.faults.clear();
+        let rows = league.rows(Board::GLOBAL).await;
+        let is_new = places(&rows) == [(1, 3, Some(1)), (2, 2, Some(0)), (2, 1, Some(-1))];
+        assert!(rows == before || is_new, "after {stopped} calls: {rows:?}");
+        if run.is_ok() {
+            break;
+        }
+        // The calls in between read the other shards of the statistics.
+        stopped = if stopped == 14 { 70 } else { stopped + 1 };
+    }
+    assert!(stopped > 100, "the run made only {stopped} calls");
+    league.build().await;
+    league.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn boards_wait_for_the_end_of_a_settlement_but_not_for_ever() {
+    let mut league = League::new().await;
+    league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
+    league.predict(1, 1, (1, 0)).await;
+    league.settle(1, Some((1, 0))).await;
+    let due = Due { event_id: 9, revision: 1, since: league.app.clock.now(), is_published: true };
+    league.app.store.put_due(&due).await.unwrap();
+    league.app.clock.advance(TimeDelta::minutes(1));
+    assert_eq!(league.build().await, Vec::<String>::new());
+    league.app.clock.advance(TimeDelta::minutes(16));
+    assert_eq!(league.build().await.len(), 8);
+}
+
+#[tokio::test]
+async fn an_operator_rebuilds_all_open_boards() {
+    let mut league = League::new().await;
+    league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
+    league.predict(1, 1, (1, 0)).await;
+    league.settle(1, Some((1, 0))).await;
+    league.build().await;
+    let rebuilt = league.app.invoke(crate::handle, json!({ "rebuild": true })).await;
+    assert_eq!(rebuilt["boards"].as_array().unwrap().len(), 8);
+    let wrong = league.app.try_invoke(crate::handle, json!({ "rebuld": true })).await;
+    assert!(matches!(wrong, Err(StandingsError::InvalidPayload(_))), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_user_who_is_taken_off_the_boards_comes_back_with_the_same_points() -> Result<(), StoreError> {
+    let mut league = League::new().await;
+    league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
+    for user in 1..=3 {
+        league.predict(user, 1, (u16::try_from(user).unwrap(), 0)).await;
+    }
+    league.settle(1, Some((2, 0))).await;
+    league.build().await;
+    let before: Vec<_> = league.rows(Board::GLOBAL).await.iter().map(|ranked| ranked.row.place).collect();
+    league.app.store.set_ranked(UserId(2), false).await?;
+    league.count().await;
+    assert_eq!(league.build().await.len(), 8, "all boards of the user");
+    let others: Vec<u32> =
+        league.rows(Board::GLOBAL).await.iter().map(|ranked| ranked.row.place.user.0).collect();
+    assert_eq!(others, [1, 3]);
+    assert_eq!(league.app.store.ranked_tally(UserId(2)).await?.row(UserId(2), Board::GLOBAL), None);
+    league.app.store.set_ranked(UserId(2), true).await?;
+    league.count().await;
+    league.build().await;
+    let after: Vec<_> = league.rows(Board::GLOBAL).await.iter().map(|ranked| ranked.row.place).collect();
+    assert_eq!(after, before);
+    assert_eq!(Board { scope: Scope::Global, period: Period::All }, Board::GLOBAL);
+    Ok(())
+}

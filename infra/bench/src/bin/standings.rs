@@ -1,0 +1,302 @@
+//! Measures what a leaderboard costs with 1,000, 100,000 and 10,000,000 users, and compares every rank with a full sort.
+//!
+//! `standings-bench [--quick] [--write | --check]`
+
+#![expect(clippy::print_stdout, reason = "prints its results")]
+#![expect(clippy::disallowed_methods, reason = "measures time")]
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::json;
+use touchline::App;
+use touchline::domain::UserId;
+use touchline::domain::prediction::{Confidence, Forecast, Pick, Prediction, SettledIn, Stamp};
+use touchline::domain::standings::table::Table;
+use touchline::domain::standings::{Board, Row};
+use touchline::domain::tally::{Counters as _, UserStats, UserTally};
+use touchline::storage::exactly_once::Addition;
+use touchline::storage::keys::{self, Key};
+use touchline::storage::meter::{self, Cost};
+use touchline::storage::sequence::Sequence;
+use touchline::storage::standings::{OwnRow, Window};
+use touchline::storage::tallies::Aggregate;
+use touchline::storage::{Reads, Store};
+use touchline_bench::report::Report;
+use touchline_bench::{StoreProcess, config};
+
+/// The number of concurrent batches that write the statistics.
+const CONCURRENCY: usize = 16;
+
+/// The number of boards on which a settled prediction counts.
+const BOARDS: f64 = 8.0;
+
+/// What a million units cost on demand in eu-west-1, in dollars.
+const MILLION_WRITES: f64 = 0.7075;
+const MILLION_READS: f64 = 0.1415;
+
+/// The fans of a final.
+const FANS: f64 = 5_000_000.0;
+
+#[tokio::main]
+async fn main() {
+    if std::env::args().nth(1).as_deref() == Some("store") {
+        return touchline_bench::serve_store().await;
+    }
+    let is_quick = std::env::args().any(|argument| argument == "--quick");
+    let sizes: &[u32] = if is_quick { &[1_000, 20_000] } else { &[1_000, 100_000, 10_000_000] };
+    let mut report = Report::new("standings-bench");
+    report.line("| users | rank | first page | a page in the middle | around me | building one board | every rank equals a full sort |");
+    report.line("|---|---|---|---|---|---|---|");
+    let mut costs = Vec::new();
+    let mut last = None;
+    for users in sizes {
+        let figures = measure(*users).await;
+        let cost = |cost: &Cost| format!("{} units, {} rounds", cost.read_units, cost.rounds);
+        let reads: Vec<String> = figures.reads.iter().map(cost).collect();
+        report.line(format!(
+            "| {users} | {} | {:.2} s, {:.3} write units for a user | yes |",
+            reads.join(" | "),
+            figures.publishing,
+            figures.write_units / f64::from(*users)
+        ));
+        costs.push(reads);
+        last = Some((f64::from(*users), figures.write_units));
+    }
+    assert!(
+        costs.iter().all(|cost| *cost == costs[0]),
+        "a leaderboard must not cost more when it has more users"
+    );
+    let size = if is_quick { 5_000 } else { 100_000 };
+    let Building { reading, building, read_units, fold } = build_all(size).await;
+    report.line(format!(
+        "\nReading the statistics of {size} users took {reading:.2} s and {:.3} read units for a user; with sorting and \
+         publishing eight boards, {building:.2} s. Adding the points of a settled prediction to the statistics of a user \
+         took {fold} write units for all boards.",
+        read_units / f64::from(size)
+    ));
+    if let Some((users, write_units)) = last {
+        let writes = write_units / users * BOARDS * FANS;
+        let reads = read_units / f64::from(size) * FANS;
+        let dollars = writes / 1e6 * MILLION_WRITES + reads / 1e6 * MILLION_READS;
+        report.line(format!(
+            "\nThe leaderboards after a final with 5,000,000 predictions, calculated from these figures: {:.2} million write \
+             units and {:.2} million read units, ${dollars:.2}.",
+            writes / 1e6,
+            reads / 1e6
+        ));
+    }
+    report.finish();
+}
+
+fn at(text: &str) -> DateTime<Utc> {
+    text.parse().expect("a valid time")
+}
+
+/// Returns the counts of a user. Most users have about 400 points, few have none or 900.
+fn stats(user: u32) -> UserStats {
+    // SplitMix32 gives each user other numbers.
+    let mut hash = user.wrapping_mul(0x9e37_79b9);
+    let mut below = |limit: u32| {
+        hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
+        hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
+        hash ^= hash >> 16;
+        i64::from(hash % limit)
+    };
+    let points = (0..6).map(|_| below(151)).sum();
+    let exact = below(60);
+    UserStats { settled: 380, correct: (points / 3).max(exact), points, exact }
+}
+
+fn row(user: u32) -> Row {
+    let reached = 1_790_000_000 + user.wrapping_mul(2_654_435_761) % 380 * 3_600;
+    Row::of(UserId(user), &stats(user), reached).expect("the user has settled predictions")
+}
+
+struct Figures {
+    /// The cost of a rank, of the first page, of another page and of the rows around a user.
+    reads: [Cost; 4],
+    /// Seconds to publish a board.
+    publishing: f64,
+    write_units: f64,
+}
+
+async fn store() -> (StoreProcess, Store, Client, App) {
+    let process = StoreProcess::start().await;
+    let (config, _) = config(&process.url);
+    let client = touchline::storage::connect(&config.aws, touchline::ports::aws_http::client());
+    let store = Store::new(client.clone(), config.tables.clone());
+    (process, store, client, App::new(config))
+}
+
+/// Publishes a board of so many users, reads it, and compares all of it with a full sort.
+async fn measure(users: u32) -> Figures {
+    println!("{users} users");
+    let (_process, store, _, _) = store().await;
+    let rows: Vec<Row> = (1..=users).map(row).collect();
+    let build = store.draw_build(Board::GLOBAL).await.expect("the store responds");
+    let begun = Instant::now();
+    let table = Table::new(rows.clone());
+    let (published, cost) =
+        meter::measure(store.publish_board(Board::GLOBAL, build, &table, at("2026-11-15T17:00:00Z"))).await;
+    assert!(published.expect("the board is published"));
+    let publishing = begun.elapsed().as_secs_f64();
+    drop(table);
+
+    // A user in the middle of the board.
+    let own = row(users / 2);
+    let (rank, of_rank) = meter::measure(async {
+        store.ranked_tally(own.place.user).await.expect("the store responds");
+        store.rank(Board::GLOBAL, own.place.points).await
+    })
+    .await;
+    let read = async |window| {
+        let (found, cost) = meter::measure(store.board_window(Board::GLOBAL, window, Some(own.place))).await;
+        let (_, found) = found.expect("the store responds").expect("the board exists");
+        match found.own {
+            Some(OwnRow::Built(ranked)) => assert_eq!(Some(ranked.rank), *rank.as_ref().expect("a rank")),
+            other => panic!("{other:?}"),
+        }
+        (found, cost)
+    };
+    let (_, first) = read(Window::Page { after: None, limit: 50 }).await;
+    let (page, later) = read(Window::Page { after: Some(own.place), limit: 50 }).await;
+    assert_eq!(page.rows.len(), 50);
+    let (around, near) = read(Window::AroundOwn { each_side: 5 }).await;
+    assert_eq!(around.rows.len(), 11);
+    compare(&store, rows).await;
+    Figures { reads: [of_rank, first, later, near], publishing, write_units: cost.write_units }
+}
+
+/// Compares all rows and ranks of the stored board with a sort that uses none of its code.
+async fn compare(store: &Store, mut rows: Vec<Row>) {
+    rows.sort_by(|a, b| {
+        let (a, b) = (a.place, b.place);
+        b.points
+            .cmp(&a.points)
+            .then(b.exact.cmp(&a.exact))
+            .then(a.reached.cmp(&b.reached))
+            .then(a.user.0.cmp(&b.user.0))
+    });
+    let built = store.built_board(Board::GLOBAL, Reads::Consistent).await.expect("the store responds");
+    let stored = store.board_rows(&built.expect("the board exists")).await.expect("the store responds");
+    assert_eq!(stored.len(), rows.len());
+    let mut ranks = HashMap::new();
+    for (position, (expected, found)) in rows.iter().zip(&stored).enumerate() {
+        let rank = *ranks.entry(expected.place.points).or_insert(position + 1);
+        assert_eq!((found.row.place, found.rank as usize), (expected.place, rank));
+    }
+    for (points, rank) in ranks {
+        let found = store.rank(Board::GLOBAL, points).await.expect("the store responds");
+        assert_eq!(found.map(|found| found as usize), Some(rank), "{points} points");
+    }
+}
+
+struct Building {
+    /// Seconds to read the statistics.
+    reading: f64,
+    /// Seconds to read the statistics, and to sort and publish all boards.
+    building: f64,
+    read_units: f64,
+    /// Write units to add a settled prediction to the statistics of a user.
+    fold: f64,
+}
+
+/// Stores the statistics of so many users, and builds all boards from them.
+async fn build_all(users: u32) -> Building {
+    println!("building eight boards of {users} users");
+    let (_process, store, client, app) = store().await;
+    let prediction = settled();
+    let boards = UserTally::of(&prediction);
+    put_statistics(&client, &app.config.tables.predictions, users, &boards).await;
+    let begun = Instant::now();
+    let (read, cost) = meter::measure(async {
+        for shard in 0..keys::STATS_SHARDS {
+            let mut from = None;
+            loop {
+                let (_, next) = store.ranked_page(shard, from).await.expect("the store responds");
+                from = next;
+                if from.is_none() {
+                    break;
+                }
+            }
+        }
+    })
+    .await;
+    let () = read;
+    let reading = begun.elapsed().as_secs_f64();
+    let boards_of_all = boards.rows(UserId(1)).map(|(board, _)| board).collect();
+    let now = app.clock.now();
+    app.store.note_changed_boards(&boards_of_all, "bench", now).await.expect("the store responds");
+    let begun = Instant::now();
+    let built = standings::handle(app.clone(), json!({}), now + TimeDelta::hours(1)).await;
+    let built = built.expect("the boards are built");
+    assert_eq!(built["boards"].as_array().map(Vec::len), Some(8), "{built}");
+    let building = begun.elapsed().as_secs_f64();
+    let sequence = Sequence::parse("1").expect("a valid sequence number");
+    let addition = Addition { sequence, counts: boards, sighting: None };
+    let user = Aggregate::User(UserId(1));
+    let (folded, fold) = meter::measure(store.fold(&user, "1794744000000-a1b2c3d4", &[addition], now)).await;
+    folded.expect("the points are added");
+    Building { reading, building, read_units: cost.read_units, fold: fold.write_units }
+}
+
+fn settled() -> Prediction {
+    let now = touchline::ports::clock::SystemClock.now();
+    let stamp = Stamp::new(now, 1);
+    Prediction {
+        event_id: 1,
+        user_id: UserId(1),
+        forecast: Forecast::new(Pick::Home, None).expect("the forecast is valid"),
+        confidence: Confidence::default(),
+        created: stamp.clone(),
+        changed: stamp,
+        edits: 1,
+        points: Some(2),
+        revision: 1,
+        settled_in: Some(SettledIn { tournament: 12, kick_off: now, at: now }),
+    }
+}
+
+/// Writes the statistics of users, each with the counters of eight boards.
+async fn put_statistics(client: &Client, table: &str, users: u32, boards: &UserTally) {
+    let number = |value: i64| AttributeValue::N(value.to_string());
+    let item = |user: u32| {
+        let stats = stats(user);
+        let tally = UserTally {
+            stats,
+            boards: boards.boards.keys().map(|board| (*board, stats)).collect(),
+            reached: boards.reached.clone(),
+        };
+        let Key { pk, sk } = keys::user_stats(UserId(user));
+        let mut item: HashMap<String, AttributeValue> =
+            [("pk".to_owned(), AttributeValue::S(pk)), ("sk".to_owned(), AttributeValue::S(sk))].into();
+        item.insert("user_id".to_owned(), number(user.into()));
+        item.insert("version".to_owned(), number(380));
+        item.insert(
+            "seen:1794744000000-a1b2c3d4".to_owned(),
+            AttributeValue::N("1234567800000000012345678".to_owned()),
+        );
+        for (name, value) in tally.fields().into_iter().chain(tally.settings()) {
+            item.insert(name.into_owned(), number(value));
+        }
+        item
+    };
+    let batches = (0..users.div_ceil(25)).map(|batch| {
+        let first = batch * 25 + 1;
+        let puts: Vec<WriteRequest> = (first..=users.min(first + 24))
+            .map(|user| {
+                let put = PutRequest::builder().set_item(Some(item(user))).build();
+                WriteRequest::builder().put_request(put.expect("the put is complete")).build()
+            })
+            .collect();
+        async move {
+            client.batch_write_item().request_items(table, puts).send().await.expect("the write succeeds");
+        }
+    });
+    stream::iter(batches).buffer_unordered(CONCURRENCY).collect::<Vec<()>>().await;
+}

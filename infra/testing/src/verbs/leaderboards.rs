@@ -1,0 +1,8 @@
+use crate::persona::Persona;
+use crate::{Api, Request};
+
+impl<A: Api> Persona<A> {
+    pub fn views_leaderboard(&self) -> Request<A> {
+        self.get("/api/auth/leaderboards".to_owned())
+    }
+}

@@ -1,0 +1,215 @@
+//! Leaderboards.
+
+use std::collections::HashMap;
+
+use chrono::NaiveDate;
+use serde::Serialize;
+
+use super::cursor::Position;
+use super::predictions::PersonView;
+use super::{Cursor, PerPage, SignedIn, endpoint, input};
+use crate::domain::profile::Person;
+use crate::domain::standings::table::RankedRow;
+use crate::domain::standings::{Place, Span};
+use crate::domain::tally::UserStats;
+use crate::domain::{Field, Id, Raw, Reason, Timestamp, UserId};
+
+endpoint! {
+    /// Read a leaderboard
+    ///
+    /// Users with settled predictions, ranked by their points. Users with the same points share a rank: 1, 2, 2, 4. Among
+    /// them, more exact scores come first, then who reached the points first.
+    ///
+    /// A leaderboard shows the results of a match within a minute after the points were awarded. The last page
+    /// has no `meta.next_cursor`. With `around=me` there is only one page.
+    Leaderboard: GET "/api/auth/leaderboards", in "leaderboards", by SignedIn, LeaderboardQuery => Standings
+}
+
+input! {
+    LeaderboardQuery {
+        /// Which matches count: `global` for all matches, or `tournament` for those of one tournament. The default is
+        /// `global`.
+        scope: ScopeName,
+        /// The id of the tournament. Required with `scope=tournament`.
+        id: Option<Id>,
+        /// Which matches count: those of all times, or those with kick-off in a season (from July to June), a month or
+        /// a matchday (a day), in UTC. The default is `all`.
+        period: Span,
+        /// A day of the season, the month or the matchday. The default is today, or the last matchday with results.
+        date: Option<NaiveDate>,
+        /// `me`: the caller's row with the five rows before and after it, instead of a page.
+        around: Option<Around>,
+        per_page: PerPage<50>,
+        cursor: Option<Cursor<AfterPlace>>,
+    }
+}
+
+/// The kind of a leaderboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScopeName {
+    Global,
+    Tournament,
+}
+
+impl Field for ScopeName {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match raw.text()? {
+            "global" => Ok(Self::Global),
+            "tournament" => Ok(Self::Tournament),
+            _ => Err("Choose global or tournament.".into()),
+        }
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self::Global)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        crate::domain::text::schema::one_of(&["global", "tournament"])
+    }
+}
+
+impl Field for Span {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match raw.text()? {
+            "all" => Ok(Self::All),
+            "season" => Ok(Self::Season),
+            "month" => Ok(Self::Month),
+            "matchday" => Ok(Self::Matchday),
+            _ => Err("Choose all, season, month or matchday.".into()),
+        }
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self::All)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        crate::domain::text::schema::one_of(&["all", "season", "month", "matchday"])
+    }
+}
+
+/// Whose neighbours to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Around {
+    Me,
+}
+
+impl Field for Around {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match raw.text()? {
+            "me" => Ok(Self::Me),
+            _ => Err("The only choice is me.".into()),
+        }
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        crate::domain::text::schema::one_of(&["me"])
+    }
+}
+
+/// A position in a leaderboard: after this place. It stays right if the leaderboard changes between two pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AfterPlace(pub Place);
+
+impl Position for AfterPlace {
+    const LIST: &'static str = "leaderboard";
+
+    fn encode(&self) -> String {
+        let Place { points, exact, reached, user } = self.0;
+        format!("{points} {exact} {reached} {user}")
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let mut numbers = text.split(' ').map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        let place = Place { points: next()?, exact: next()?, reached: next()?, user: UserId(next()?) };
+        Some(Self(place))
+    }
+}
+
+/// A page of a leaderboard.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct Standings {
+    /// The rows of this page.
+    pub data: Vec<StandingView>,
+    /// The caller's row, and what the page is a part of.
+    pub meta: StandingsMeta,
+}
+
+/// What a page of a leaderboard is a part of.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct StandingsMeta {
+    /// The caller's row, wherever it is; `null` if none of the caller's predictions is settled.
+    pub me: Option<StandingView>,
+    /// How many users the leaderboard has.
+    pub total: u32,
+    /// When the leaderboard was calculated; `null` if it has no users yet.
+    pub as_of: Option<Timestamp>,
+    /// Send this text as `cursor` to get the next page. `null` on the last page.
+    pub next_cursor: Option<String>,
+}
+
+/// A row of a leaderboard.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct StandingView {
+    /// The rank, from 1. Users with the same points share a rank.
+    pub rank: u32,
+    /// The user.
+    pub user: PersonView,
+    /// The points of all settled predictions together.
+    pub points: i64,
+    /// How many settled predictions have the right outcome.
+    pub correct: i64,
+    /// How many settled predictions have the exact score.
+    pub exact: i64,
+    /// How many predictions are settled.
+    pub settled: i64,
+    /// The fraction of the settled predictions that have the right outcome, from 0 to 1.
+    pub accuracy: f64,
+    /// How many places the user moved up since the settlement before, negative for down; `null` if the user is new here.
+    pub moved: Option<i64>,
+}
+
+impl StandingView {
+    /// Describes a row of a user who has not deleted the account.
+    #[must_use]
+    pub fn of(ranked: &RankedRow, people: &HashMap<UserId, Person>) -> Option<Self> {
+        let person = people.get(&ranked.row.place.user)?;
+        Some(Self::new(ranked.rank, ranked.moved(), &ranked.row.stats(), person))
+    }
+
+    #[must_use]
+    pub fn new(rank: u32, moved: Option<i64>, stats: &UserStats, person: &Person) -> Self {
+        Self {
+            rank,
+            user: PersonView::of(person),
+            points: stats.points,
+            correct: stats.correct,
+            exact: stats.exact,
+            settled: stats.settled,
+            accuracy: stats.accuracy(),
+            moved,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_the_same_after_a_round_trip_through_text() {
+        let place = Place { points: 7, exact: 2, reached: 1_794_744_000, user: UserId(9) };
+        assert_eq!(AfterPlace::decode(&AfterPlace(place).encode()), Some(AfterPlace(place)));
+        for text in ["", "7", "7 2 1", "7 2 x 9"] {
+            assert_eq!(AfterPlace::decode(text), None, "{text}");
+        }
+    }
+}

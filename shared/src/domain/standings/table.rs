@@ -1,0 +1,320 @@
+//! A built board: the sorted rows of all users in blocks, an index of the blocks, and the number of users by points.
+//!
+//! The size of each part is limited, so a rank, a page and the neighbours of a user cost the same on a board of a thousand
+//! and of ten million users:
+//!
+//! - A rank needs the [`Head`] and one part of [`Ranks`]: users with the same points share a rank, so the number of users
+//!   with more points gives it.
+//! - A place in the order needs the head, one [`Index`] and one [`Block`]: a tree of three levels. All blocks but the last
+//!   have the same number of rows, so the number of a block gives the position of its rows.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Place, Row};
+use crate::domain::UserId;
+
+/// The number of rows in a block. A block of the largest rows has less than 4 KB, which one read unit covers.
+pub const ROWS_PER_BLOCK: usize = 140;
+
+/// The number of blocks in an index.
+pub const BLOCKS_PER_INDEX: usize = 200;
+
+/// The number of different points in a part of the ranks.
+pub const POINTS_PER_PART: u32 = 1_000;
+
+/// A part of a board that is not encoded as this version expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a part of a board cannot be read")]
+pub struct CorruptPart;
+
+/// Encodes a part of a board.
+pub fn encode<T: Serialize>(part: &T) -> Result<Vec<u8>, CorruptPart> {
+    postcard::to_allocvec(part).map_err(|_| CorruptPart)
+}
+
+/// Decodes a part of a board.
+pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CorruptPart> {
+    postcard::from_bytes(bytes).map_err(|_| CorruptPart)
+}
+
+/// What readers need to know about a built board.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The number of users on the board.
+    pub total: u32,
+    /// The most points of a user.
+    pub most_points: u32,
+    /// The latest [`Place::reached`].
+    pub latest: u32,
+    /// The first place of each index.
+    pub indexes: Vec<Place>,
+}
+
+/// The first place of each block, of some consecutive blocks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index(pub Vec<Place>);
+
+/// Consecutive rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// The rank of the first row.
+    rank: u32,
+    rows: Vec<Row>,
+}
+
+/// A row with its rank and its position from 0. Users with the same points have the same rank, but not the same position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RankedRow {
+    pub position: usize,
+    pub rank: u32,
+    pub row: Row,
+}
+
+impl RankedRow {
+    /// Returns how many places the user has moved up since the last settlement. Negative if the user moved down.
+    #[must_use]
+    pub fn moved(&self) -> Option<i64> {
+        self.row.previous.map(|previous| i64::from(previous) - i64::from(self.rank))
+    }
+}
+
+/// How many users have how many points, for [`POINTS_PER_PART`] consecutive points.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ranks {
+    /// The number of users with more points than any of this part.
+    above: u32,
+    /// The number of users for each number of points, fewest points first.
+    users: Vec<u32>,
+}
+
+impl Ranks {
+    /// Returns the number of the part that has so many points.
+    #[must_use]
+    pub fn part_of(points: u32) -> u32 {
+        points / POINTS_PER_PART
+    }
+
+    /// Returns the rank of a user with so many points.
+    #[must_use]
+    pub fn rank(&self, points: u32) -> u32 {
+        let more = (points % POINTS_PER_PART + 1) as usize;
+        1 + self.above + self.users.iter().skip(more).sum::<u32>()
+    }
+}
+
+impl Block {
+    /// Returns the rows with their ranks. `number` is the number of the block.
+    pub fn ranked(&self, number: usize) -> impl Iterator<Item = RankedRow> + '_ {
+        let first = number * ROWS_PER_BLOCK;
+        let (mut rank, mut points) = (self.rank, self.rows.first().map_or(0, |row| row.place.points));
+        self.rows.iter().enumerate().map(move |(at, row)| {
+            if row.place.points != points {
+                (rank, points) = (count(first + at) + 1, row.place.points);
+            }
+            RankedRow { position: first + at, rank, row: *row }
+        })
+    }
+}
+
+/// Returns which of some consecutive parts has a place or would have it: the last that begins at or before it. `firsts` are
+/// the first places of the parts.
+#[must_use]
+pub fn part_with(firsts: &[Place], place: &Place) -> usize {
+    firsts.partition_point(|first| first <= place).saturating_sub(1)
+}
+
+/// The rows of a board in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Table(Vec<Row>);
+
+impl Table {
+    /// Sorts rows.
+    #[must_use]
+    pub fn new(mut rows: Vec<Row>) -> Self {
+        rows.sort_unstable_by_key(|row| row.place);
+        Self(rows)
+    }
+
+    #[must_use]
+    pub fn head(&self) -> Head {
+        Head {
+            total: count(self.0.len()),
+            most_points: self.0.first().map_or(0, |row| row.place.points),
+            latest: self.0.iter().map(|row| row.place.reached).max().unwrap_or(0),
+            indexes: self.0.iter().step_by(ROWS_PER_BLOCK * BLOCKS_PER_INDEX).map(|row| row.place).collect(),
+        }
+    }
+
+    pub fn indexes(&self) -> impl Iterator<Item = Index> + '_ {
+        self.0
+            .chunks(ROWS_PER_BLOCK * BLOCKS_PER_INDEX)
+            .map(|rows| Index(rows.iter().step_by(ROWS_PER_BLOCK).map(|row| row.place).collect()))
+    }
+
+    pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
+        let mut ranked = self.ranked();
+        self.0.chunks(ROWS_PER_BLOCK).map(move |rows| {
+            let rank = ranked.next().map_or(0, |first| first.rank);
+            // Leaves the iterator at the first row of the next block.
+            if rows.len() > 1 {
+                ranked.nth(rows.len() - 2);
+            }
+            Block { rank, rows: rows.to_vec() }
+        })
+    }
+
+    /// Returns the parts of the ranks, from 0 points on.
+    #[must_use]
+    pub fn ranks(&self) -> Vec<Ranks> {
+        let Some(most) = self.0.first().map(|row| row.place.points) else { return Vec::new() };
+        let mut parts: Vec<Ranks> = (0..=Ranks::part_of(most))
+            .map(|_| Ranks { above: 0, users: vec![0; POINTS_PER_PART as usize] })
+            .collect();
+        for row in &self.0 {
+            let points = row.place.points;
+            let part = parts.get_mut(Ranks::part_of(points) as usize);
+            if let Some(users) = part.and_then(|part| part.users.get_mut((points % POINTS_PER_PART) as usize))
+            {
+                *users += 1;
+            }
+        }
+        let mut above = 0;
+        for part in parts.iter_mut().rev() {
+            part.above = above;
+            above += part.users.iter().sum::<u32>();
+            while part.users.last() == Some(&0) {
+                part.users.pop();
+            }
+        }
+        parts
+    }
+
+    pub fn ranked(&self) -> impl Iterator<Item = RankedRow> + '_ {
+        let (mut rank, mut points) = (1, None);
+        self.0.iter().enumerate().map(move |(position, row)| {
+            if points != Some(row.place.points) {
+                (rank, points) = (count(position) + 1, Some(row.place.points));
+            }
+            RankedRow { position, rank, row: *row }
+        })
+    }
+
+    /// Sets the rank that each user had before the last settlement. `before` are the rows of the earlier build of the board,
+    /// and `latest` is its [`Head::latest`].
+    ///
+    /// If this table has no settlement that the earlier build did not have, only some points of the last settlement were
+    /// missing in the earlier build. Then the users keep the rank that they had before that settlement.
+    pub fn compare_with(&mut self, before: impl Iterator<Item = RankedRow>, latest: u32) {
+        let is_new = self.0.iter().any(|row| row.place.reached > latest);
+        let previous: HashMap<UserId, u32> = before
+            .filter_map(|earlier| {
+                let rank = if is_new { Some(earlier.rank) } else { earlier.row.previous };
+                Some((earlier.row.place.user, rank?))
+            })
+            .collect();
+        for row in &mut self.0 {
+            row.previous = previous.get(&row.place.user).copied();
+        }
+    }
+}
+
+/// Converts a number of users. User ids have 32 bits, so there are no more users than that.
+fn count(users: usize) -> u32 {
+    u32::try_from(users).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn row(user: u32, points: u32, exact: u32, reached: u32) -> Row {
+        let place = Place { points, exact, reached, user: UserId(user) };
+        Row { place, correct: exact, settled: 9, previous: None }
+    }
+
+    fn users(table: &Table) -> Vec<(u32, u32)> {
+        table.ranked().map(|ranked| (ranked.rank, ranked.row.place.user.0)).collect()
+    }
+
+    #[test]
+    fn users_with_the_same_points_share_a_rank_and_exact_scores_then_time_order_them() {
+        let rows =
+            vec![row(1, 5, 0, 70), row(2, 7, 1, 90), row(3, 7, 2, 95), row(4, 7, 1, 80), row(5, 9, 0, 99)];
+        assert_eq!(users(&Table::new(rows)), [(1, 5), (2, 3), (2, 4), (2, 2), (5, 1)]);
+    }
+
+    #[test]
+    fn the_movement_is_that_since_the_last_settlement_even_if_a_build_was_incomplete() {
+        let first = Table::new(vec![row(1, 4, 0, 10), row(2, 2, 0, 10)]);
+        // The settlement at 20 gives user 2 and user 3 points. The first build misses those of user 3.
+        let mut partial = Table::new(vec![row(1, 4, 0, 10), row(2, 5, 0, 20)]);
+        partial.compare_with(first.ranked(), first.head().latest);
+        let mut whole = Table::new(vec![row(1, 4, 0, 10), row(2, 5, 0, 20), row(3, 9, 0, 20)]);
+        whole.compare_with(partial.ranked(), partial.head().latest);
+        let moved: Vec<_> = whole.ranked().map(|ranked| (ranked.row.place.user.0, ranked.moved())).collect();
+        assert_eq!(moved, [(3, None), (2, Some(0)), (1, Some(-2))]);
+    }
+
+    #[test]
+    fn the_largest_rows_fit_into_one_read_unit() {
+        let place = Place { points: 400_000, exact: 100_000, reached: u32::MAX, user: UserId(u32::MAX) };
+        let row = Row { place, correct: 100_000, settled: 100_000, previous: Some(u32::MAX) };
+        let rows = vec![row; ROWS_PER_BLOCK];
+        assert!(encode(&Block { rank: u32::MAX, rows }).unwrap().len() < 4_000);
+        assert!(encode(&Index(vec![place; BLOCKS_PER_INDEX])).unwrap().len() < 4_000);
+    }
+
+    /// Rows with many ties, on up to 70,000 different points.
+    fn tables() -> impl Strategy<Value = Vec<Row>> {
+        let few = (0..6_u32, 0..3_u32, 0..3_u32);
+        let many = (0..70_000_u32, 0..3_u32, 0..3_u32);
+        let rows = prop_oneof![prop::collection::vec(few, 0..900), prop::collection::vec(many, 0..900)];
+        rows.prop_map(|rows| {
+            let row =
+                |(user, (points, exact, reached)): (u32, (u32, u32, u32))| row(user, points, exact, reached);
+            (1..).zip(rows).map(row).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn ranks_blocks_and_indexes_agree_with_a_full_sort(rows in tables()) {
+            let table = Table::new(rows.clone());
+            let (head, ranks) = (table.head(), table.ranks());
+            let blocks: Vec<Block> = table.blocks().collect();
+            let indexes: Vec<Index> = table.indexes().collect();
+            prop_assert_eq!(head.total as usize, rows.len());
+            // All blocks together are the whole table, with the same ranks.
+            let unpacked: Vec<RankedRow> =
+                blocks.iter().enumerate().flat_map(|(number, block)| block.ranked(number)).collect();
+            prop_assert_eq!(&unpacked, &table.ranked().collect::<Vec<_>>());
+            for ranked in &unpacked {
+                let Place { points, user, .. } = ranked.row.place;
+                let better = rows.iter().filter(|other| other.place.points > points).count();
+                prop_assert_eq!(ranked.rank as usize, better + 1);
+                prop_assert_eq!(ranks[Ranks::part_of(points) as usize].rank(points), ranked.rank);
+                // The tree leads to the block with the user.
+                let at = part_with(&head.indexes, &ranked.row.place);
+                let number = at * BLOCKS_PER_INDEX + part_with(&indexes[at].0, &ranked.row.place);
+                prop_assert!(blocks[number].rows.iter().any(|row| row.place.user == user));
+                prop_assert_eq!(number, ranked.position / ROWS_PER_BLOCK);
+            }
+        }
+
+        #[test]
+        fn parts_are_the_same_after_they_were_encoded(rows in tables()) {
+            let table = Table::new(rows);
+            for block in table.blocks() {
+                prop_assert_eq!(decode(&encode(&block).unwrap()), Ok(block));
+            }
+            for part in table.ranks() {
+                prop_assert_eq!(decode(&encode(&part).unwrap()), Ok(part));
+            }
+            prop_assert_eq!(decode(&encode(&table.head()).unwrap()), Ok(table.head()));
+        }
+    }
+}

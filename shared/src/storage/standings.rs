@@ -1,0 +1,520 @@
+//! The `standings` table: built boards, and which boards must be built again.
+//!
+//! A board is built from the statistics of all users (`tallies.rs`). Its parts ([`table`](crate::domain::standings::table)) are
+//! small items. At the end of a build, the head of the board changes to it, so readers see a whole build or the one before.
+//!
+//! Each build of a board has a number, and the head keeps the highest one that was published: a slow build cannot replace a
+//! later one. The parts of a build overwrite those of an earlier build, so that nothing must be deleted.
+//! Each part has the number of its build. A reader who finds another number starts again with the current head.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, ReturnValue, WriteRequest};
+use chrono::{DateTime, NaiveDate, Utc};
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::condition::condition_held;
+use super::error::StoreError;
+use super::item::{Item, Key, from_item, number, text};
+use super::keys::{self, BoardPart};
+use super::store::{Reads, Store};
+use super::tallies::{integer, read_counters};
+use crate::domain::UserId;
+use crate::domain::standings::table::{self, Block, Head, Index, RankedRow, Ranks, Table};
+use crate::domain::standings::{Board, Period, Place, Scope};
+use crate::domain::tally::UserTally;
+
+/// The number of builds whose parts are kept.
+pub const SLOTS: u64 = 4;
+
+/// The number of items that hold the names of changed boards. `tally` runs many times at the same time, and a partition takes
+/// 1,000 writes a second.
+const CHANGE_NOTES: u8 = 8;
+
+/// The maximum number of concurrent batches of parts.
+const CONCURRENT_BATCHES: usize = 16;
+
+/// The attribute of a user's statistics that takes the user off all boards.
+const UNRANKED: &str = "unranked";
+
+/// How often a reader starts again, because a part belongs to another build than the head.
+const ATTEMPTS: usize = 3;
+
+/// Builds were published faster than a reader could read one.
+const OVERTAKEN: StoreError = StoreError::Contended { what: "the parts of a board" };
+
+/// A board as it was last built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltBoard {
+    pub board: Board,
+    pub build: u64,
+    pub built_at: DateTime<Utc>,
+    pub head: Head,
+}
+
+/// Boards whose rows have changed since they were built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeNote {
+    number: u8,
+    version: i64,
+    /// When the first of the changes was noted.
+    pub since: DateTime<Utc>,
+    pub boards: BTreeSet<Board>,
+}
+
+/// Reads the counters that put a user on boards.
+pub(super) fn read_ranked(item: &Item) -> UserTally {
+    if item.contains_key(UNRANKED) { UserTally::default() } else { read_counters(item) }
+}
+
+/// The part that should be read belongs to another build.
+struct OtherBuild;
+
+impl Store {
+    /// Takes a user off all boards, or puts the user back.
+    pub async fn set_ranked(&self, user: UserId, is_ranked: bool) -> Result<(), StoreError> {
+        let update = self
+            .client
+            .update_item()
+            .table_name(&self.tables.predictions)
+            .set_key(Some(keys::user_stats(user).into()))
+            .expression_attribute_names("#unranked", UNRANKED);
+        let update = if is_ranked {
+            update.update_expression("REMOVE #unranked").condition_expression("attribute_exists(#unranked)")
+        } else {
+            update
+                .update_expression("SET #unranked = :yes, user_id = :user")
+                .expression_attribute_values(":yes", AttributeValue::Bool(true))
+                .expression_attribute_values(":user", number(user))
+        };
+        condition_held("UpdateItem", update.send().await).map(|_| ())
+    }
+
+    /// Reads the counters that put a user on boards, eventually consistent.
+    pub async fn ranked_tally(&self, user: UserId) -> Result<UserTally, StoreError> {
+        let found = self.get_item(&self.tables.predictions, keys::user_stats(user), Reads::Eventual).await?;
+        Ok(found.as_ref().map(read_ranked).unwrap_or_default())
+    }
+
+    /// Reads a page of the users in one shard of the statistics, strongly consistent. Returns where the next page begins.
+    pub async fn ranked_page(
+        &self,
+        shard: u8,
+        from: Option<Key>,
+    ) -> Result<(Vec<(UserId, UserTally)>, Option<Key>), StoreError> {
+        let page = self
+            .client
+            .query()
+            .table_name(&self.tables.predictions)
+            .key_condition_expression("pk = :shard")
+            .expression_attribute_values(":shard", text(keys::stats_shard(shard)))
+            // A change is noted after it was written. An older copy of the item might not have it yet.
+            .consistent_read(true)
+            .set_exclusive_start_key(from.map(Item::from))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("Query", &error))?;
+        let read = |item: &Item| {
+            let user = integer(item, "user_id").and_then(|user| u32::try_from(user).ok())?;
+            Some((UserId(user), read_ranked(item)))
+        };
+        let users = page.items.unwrap_or_default().iter().filter_map(read).collect();
+        Ok((users, page.last_evaluated_key.map(from_item).transpose()?))
+    }
+
+    /// Notes that rows of these boards have changed. `source` chooses the item, so that many sources can write.
+    pub async fn note_changed_boards(
+        &self,
+        boards: &BTreeSet<Board>,
+        source: &str,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        if boards.is_empty() {
+            return Ok(());
+        }
+        let number_of_note = keys::spread(source, CHANGE_NOTES);
+        self.client
+            .update_item()
+            .table_name(&self.tables.standings)
+            .set_key(Some(keys::changed_boards(number_of_note).into()))
+            .update_expression("SET since = if_not_exists(since, :now) ADD boards :boards, version :one")
+            .expression_attribute_values(":now", number(now.timestamp_millis()))
+            .expression_attribute_values(
+                ":boards",
+                AttributeValue::Ss(boards.iter().map(Board::to_string).collect()),
+            )
+            .expression_attribute_values(":one", number(1))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
+        Ok(())
+    }
+
+    /// Reads which boards have changed since they were built, strongly consistent.
+    pub async fn changed_boards(&self) -> Result<Vec<ChangeNote>, StoreError> {
+        let keys = (0..CHANGE_NOTES).map(|note| keys::changed_boards(note).into()).collect();
+        let items = self.batch_get(&self.tables.standings, keys, Reads::Consistent).await?;
+        let unreadable = || StoreError::Unreadable("a note of changed boards");
+        let read = |item: Item| {
+            let boards = item.get("boards").and_then(|boards| boards.as_ss().ok()).ok_or_else(unreadable)?;
+            let number = item.get("sk").and_then(|sk| sk.as_s().ok()?.parse().ok());
+            let since = integer(&item, "since").and_then(DateTime::from_timestamp_millis);
+            Ok(ChangeNote {
+                number: number.ok_or_else(unreadable)?,
+                version: integer(&item, "version").ok_or_else(unreadable)?,
+                since: since.ok_or_else(unreadable)?,
+                // A later version of this program may have noted boards that this one does not know.
+                boards: boards.iter().filter_map(|name| name.parse().ok()).collect(),
+            })
+        };
+        items.into_iter().map(read).collect()
+    }
+
+    /// Deletes a note of changed boards, unless further changes were noted since it was read.
+    pub async fn delete_change_note(&self, note: &ChangeNote) -> Result<(), StoreError> {
+        let deleted = self
+            .client
+            .delete_item()
+            .table_name(&self.tables.standings)
+            .set_key(Some(keys::changed_boards(note.number).into()))
+            .condition_expression("version = :version")
+            .expression_attribute_values(":version", number(note.version))
+            .send()
+            .await;
+        condition_held("DeleteItem", deleted).map(|_| ())
+    }
+
+    /// Draws the number of the next build of a board. The build must read the statistics after that.
+    pub async fn draw_build(&self, board: Board) -> Result<u64, StoreError> {
+        loop {
+            let drawn = self.draw_number(board).await?;
+            let published = integer(&drawn, "build").and_then(|build| u64::try_from(build).ok());
+            let drawn = integer(&drawn, "drawn").and_then(|drawn| u64::try_from(drawn).ok());
+            let drawn = drawn.ok_or(StoreError::Unreadable("the number of a build"))?;
+            // Builds that failed have used numbers, too. The parts of the published build must not be overwritten.
+            if published.is_none_or(|published| published % SLOTS != drawn % SLOTS) {
+                return Ok(drawn);
+            }
+        }
+    }
+
+    async fn draw_number(&self, board: Board) -> Result<Item, StoreError> {
+        let drawn = self
+            .client
+            .update_item()
+            .table_name(&self.tables.standings)
+            .set_key(Some(keys::board_head(board).into()))
+            .update_expression("ADD drawn :one")
+            .expression_attribute_values(":one", number(1))
+            .return_values(ReturnValue::AllNew)
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
+        Ok(drawn.attributes.unwrap_or_default())
+    }
+
+    /// Writes all parts of a build, then changes the head to it. Returns false if a later build was published.
+    pub async fn publish_board(
+        &self,
+        board: Board,
+        build: u64,
+        table: &Table,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let indexes =
+            (0..).zip(table.indexes()).map(|(at, part)| self.part(board, build, BoardPart::Index(at), &part));
+        let ranks =
+            (0..).zip(table.ranks()).map(|(at, part)| self.part(board, build, BoardPart::Ranks(at), &part));
+        let blocks =
+            (0..).zip(table.blocks()).map(|(at, part)| self.part(board, build, BoardPart::Block(at), &part));
+        // A part has up to 4 KB, so a batch has up to 100 KB. The parts are made one batch after the other, because all of
+        // them can be larger than the memory.
+        let batches = stream::iter(indexes.chain(ranks).chain(blocks)).chunks(25).map(|parts| {
+            async move {
+                let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+                self.batch_write(&self.tables.standings, parts).await
+            }
+            .boxed()
+        });
+        batches.buffer_unordered(CONCURRENT_BATCHES).try_collect::<()>().await?;
+        let published = self
+            .client
+            .update_item()
+            .table_name(&self.tables.standings)
+            .set_key(Some(keys::board_head(board).into()))
+            .update_expression("SET build = :build, built_at = :now, #data = :data")
+            .condition_expression("attribute_not_exists(build) OR build < :build")
+            .expression_attribute_names("#data", "data")
+            .expression_attribute_values(":build", number(build))
+            .expression_attribute_values(":now", number(now.timestamp_millis()))
+            .expression_attribute_values(":data", encoded(&table.head())?)
+            .send()
+            .await;
+        let is_published = condition_held("UpdateItem", published)?;
+        if let (Period::Matchday(day), true) = (board.period, is_published) {
+            self.note_matchday(board.scope, day).await?;
+        }
+        Ok(is_published)
+    }
+
+    /// Stores the last matchday of a scope that has results, unless a later one is stored.
+    async fn note_matchday(&self, scope: Scope, day: NaiveDate) -> Result<(), StoreError> {
+        let noted = self
+            .client
+            .update_item()
+            .table_name(&self.tables.standings)
+            .set_key(Some(keys::latest_matchday(scope).into()))
+            .update_expression("SET #day = :day")
+            .condition_expression("attribute_not_exists(#day) OR #day < :day")
+            .expression_attribute_names("#day", "day")
+            .expression_attribute_values(":day", text(day.to_string()))
+            .send()
+            .await;
+        condition_held("UpdateItem", noted).map(|_| ())
+    }
+
+    /// Returns the last matchday of a scope that has results.
+    pub async fn latest_matchday(&self, scope: Scope) -> Result<Option<NaiveDate>, StoreError> {
+        let found =
+            self.get_item(&self.tables.standings, keys::latest_matchday(scope), Reads::Eventual).await?;
+        Ok(found.and_then(|item| item.get("day")?.as_s().ok()?.parse().ok()))
+    }
+
+    fn part<T: Serialize>(
+        &self,
+        board: Board,
+        build: u64,
+        part: BoardPart,
+        data: &T,
+    ) -> Result<WriteRequest, StoreError> {
+        let mut item = Item::from(keys::board_part(board, build % SLOTS, part));
+        item.insert("build".to_owned(), number(build));
+        item.insert("data".to_owned(), encoded(data)?);
+        Ok(WriteRequest::builder().put_request(PutRequest::builder().set_item(Some(item)).build()?).build())
+    }
+
+    /// Reads the head of a board. Returns `None` if the board was never built.
+    pub async fn built_board(&self, board: Board, reads: Reads) -> Result<Option<BuiltBoard>, StoreError> {
+        let found = self.get_item(&self.tables.standings, keys::board_head(board), reads).await?;
+        let Some(item) = found.filter(|item| item.contains_key("build")) else { return Ok(None) };
+        let unreadable = || StoreError::Unreadable("the head of a board");
+        let build = integer(&item, "build").and_then(|build| u64::try_from(build).ok());
+        let built_at = integer(&item, "built_at").and_then(DateTime::from_timestamp_millis);
+        Ok(Some(BuiltBoard {
+            board,
+            build: build.ok_or_else(unreadable)?,
+            built_at: built_at.ok_or_else(unreadable)?,
+            head: decoded(&item).ok_or_else(unreadable)?,
+        }))
+    }
+
+    /// Reads all rows of a build, with their ranks. Ends early if a later build has overwritten them.
+    pub async fn board_rows(&self, built: &BuiltBoard) -> Result<Vec<RankedRow>, StoreError> {
+        let blocks = (built.head.total as usize).div_ceil(table::ROWS_PER_BLOCK);
+        let reads: Vec<_> = (0..blocks).map(|at| self.rows_of_block(built, at).boxed()).collect();
+        let found: Vec<_> = stream::iter(reads).buffered(CONCURRENT_BATCHES).try_collect().await?;
+        Ok(found.into_iter().map_while(Result::ok).flatten().collect())
+    }
+
+    async fn rows_of_block(
+        &self,
+        built: &BuiltBoard,
+        at: usize,
+    ) -> Result<Result<Vec<RankedRow>, OtherBuild>, StoreError> {
+        let block = self.read_part::<Block>(built, BoardPart::Block(at)).await?;
+        Ok(block.map(|block| block.ranked(at).collect()))
+    }
+
+    /// Reads a part of a board, eventually consistent. If an older copy answers, reads it again, strongly consistent.
+    async fn read_part<T: DeserializeOwned>(
+        &self,
+        built: &BuiltBoard,
+        part: BoardPart,
+    ) -> Result<Result<T, OtherBuild>, StoreError> {
+        let key = keys::board_part(built.board, built.build % SLOTS, part);
+        for reads in [Reads::Eventual, Reads::Consistent] {
+            let item = self.get_item(&self.tables.standings, key.clone(), reads).await?.unwrap_or_default();
+            if integer(&item, "build").and_then(|build| u64::try_from(build).ok()) == Some(built.build) {
+                return decoded(&item).map(Ok).ok_or(StoreError::Unreadable("a part of a board"));
+            }
+        }
+        Ok(Err(OtherBuild))
+    }
+
+    /// Reads the head of a board. The first attempt may read an older head.
+    async fn head_for(&self, board: Board, attempt: usize) -> Result<Option<BuiltBoard>, StoreError> {
+        self.built_board(board, if attempt == 0 { Reads::Eventual } else { Reads::Consistent }).await
+    }
+
+    /// Returns the rank that a user with so many points has on a board: two reads. `None` if the board was never built.
+    pub async fn rank(&self, board: Board, points: u32) -> Result<Option<u32>, StoreError> {
+        for attempt in 0..ATTEMPTS {
+            let Some(built) = self.head_for(board, attempt).await? else { return Ok(None) };
+            if let Ok(rank) = self.rank_on(&built, points).await? {
+                return Ok(Some(rank));
+            }
+        }
+        Err(OVERTAKEN)
+    }
+
+    async fn rank_on(&self, built: &BuiltBoard, points: u32) -> Result<Result<u32, OtherBuild>, StoreError> {
+        if points > built.head.most_points {
+            return Ok(Ok(1));
+        }
+        let part = self.read_part::<Ranks>(built, BoardPart::Ranks(Ranks::part_of(points) as usize)).await?;
+        Ok(part.map(|ranks| ranks.rank(points)))
+    }
+
+    /// Reads a window of a board, and the row of a user. Returns `None` if the board was never built.
+    pub async fn board_window(
+        &self,
+        board: Board,
+        window: Window,
+        own: Option<Place>,
+    ) -> Result<Option<(BuiltBoard, BoardWindow)>, StoreError> {
+        for attempt in 0..ATTEMPTS {
+            let Some(built) = self.head_for(board, attempt).await? else { return Ok(None) };
+            let mut reader = Reader { store: self, built: &built, blocks: Vec::new() };
+            match reader.window(window, own).await {
+                Ok(found) => return Ok(Some((built, found))),
+                Err(Stopped::OtherBuild) => {}
+                Err(Stopped::Failed(error)) => return Err(error),
+            }
+        }
+        Err(OVERTAKEN)
+    }
+}
+
+/// Which rows of a board to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// So many rows, from the top or after a place.
+    Page { after: Option<Place>, limit: usize },
+    /// The own row, and so many rows before and after it.
+    AroundOwn { each_side: usize },
+}
+
+/// Rows of a board, and the row of one user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BoardWindow {
+    pub rows: Vec<RankedRow>,
+    /// Whether rows follow.
+    pub has_more: bool,
+    pub own: Option<OwnRow>,
+}
+
+/// The row of a user, as far as the last build has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnRow {
+    Built(RankedRow),
+    /// The user's points have changed since the build. The rank is the one that the points have in the build.
+    Changed {
+        rank: u32,
+    },
+}
+
+enum Stopped {
+    OtherBuild,
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Stopped {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<OtherBuild> for Stopped {
+    fn from(_: OtherBuild) -> Self {
+        Self::OtherBuild
+    }
+}
+
+/// Reads the parts of one build, each block once.
+struct Reader<'a> {
+    store: &'a Store,
+    built: &'a BuiltBoard,
+    blocks: Vec<(usize, Vec<RankedRow>)>,
+}
+
+impl Reader<'_> {
+    async fn window(&mut self, window: Window, own: Option<Place>) -> Result<BoardWindow, Stopped> {
+        let total = self.built.head.total as usize;
+        let own_position = match own {
+            Some(place) => Some((place, self.position(&place).await?)),
+            None => None,
+        };
+        let (from, until) = match window {
+            Window::Page { after: None, limit } => (0, limit),
+            Window::Page { after: Some(place), limit } => {
+                let position = self.position(&place).await?;
+                // The cursor's row itself is on the previous page.
+                let from = position + usize::from(self.is_at(position, &place).await?);
+                (from, from + limit)
+            }
+            Window::AroundOwn { each_side } => match own_position {
+                Some((_, position)) => (position.saturating_sub(each_side), position + each_side + 1),
+                None => (0, 0),
+            },
+        };
+        let until = until.min(total);
+        let mut rows = Vec::new();
+        for position in from..until {
+            rows.extend(self.row(position).await?);
+        }
+        let own = match own_position {
+            Some((place, position)) => Some(match self.row(position).await? {
+                Some(row) if row.row.place == place => OwnRow::Built(row),
+                _ => OwnRow::Changed { rank: self.store.rank_on(self.built, place.points).await?? },
+            }),
+            None => None,
+        };
+        Ok(BoardWindow { rows, has_more: until < total, own })
+    }
+
+    async fn is_at(&mut self, position: usize, place: &Place) -> Result<bool, Stopped> {
+        Ok(self.row(position).await?.is_some_and(|row| row.row.place == *place))
+    }
+
+    /// Returns the position of a place: that of its row, or that of the row which follows it.
+    async fn position(&mut self, place: &Place) -> Result<usize, Stopped> {
+        if self.built.head.indexes.is_empty() {
+            return Ok(0);
+        }
+        let at = table::part_with(&self.built.head.indexes, place);
+        let index = self.store.read_part::<Index>(self.built, BoardPart::Index(at)).await??;
+        let number = at * table::BLOCKS_PER_INDEX + table::part_with(&index.0, place);
+        let rows = self.block(number).await?;
+        Ok(number * table::ROWS_PER_BLOCK + rows.partition_point(|row| row.row.place < *place))
+    }
+
+    async fn row(&mut self, position: usize) -> Result<Option<RankedRow>, Stopped> {
+        if position >= self.built.head.total as usize {
+            return Ok(None);
+        }
+        let rows = self.block(position / table::ROWS_PER_BLOCK).await?;
+        Ok(rows.get(position % table::ROWS_PER_BLOCK).copied())
+    }
+
+    async fn block(&mut self, number: usize) -> Result<&[RankedRow], Stopped> {
+        if !self.blocks.iter().any(|(known, _)| *known == number) {
+            let rows = self.store.rows_of_block(self.built, number).await??;
+            self.blocks.push((number, rows));
+        }
+        let found = self.blocks.iter().find(|(known, _)| *known == number);
+        Ok(found.map_or(&[][..], |(_, rows)| rows))
+    }
+}
+
+fn encoded<T: Serialize>(part: &T) -> Result<AttributeValue, StoreError> {
+    let bytes = table::encode(part).map_err(|_| StoreError::Unreadable("a part of a board"))?;
+    Ok(AttributeValue::B(Blob::new(bytes)))
+}
+
+fn decoded<T: DeserializeOwned>(item: &Item) -> Option<T> {
+    table::decode(item.get("data")?.as_b().ok()?.as_ref()).ok()
+}
