@@ -78,6 +78,11 @@ impl App {
         self.catalog_in(Scope::All).await
     }
 
+    /// Returns a catalog like [`Self::catalog`]. Fails if the check for a newer one fails.
+    pub async fn checked_catalog(&self) -> Result<Arc<Catalog>, Error> {
+        self.checked_catalog_in(Scope::All).await
+    }
+
     /// Returns a catalog like [`Self::catalog`] that may lack matches.
     pub async fn teams(&self) -> Result<Arc<Catalog>, Error> {
         self.catalog_in(Scope::Teams).await
@@ -92,7 +97,7 @@ impl App {
     /// Returns a catalog like [`Self::catalog_with`]. Fails if the check for a newer one fails.
     pub async fn checked_catalog_with(&self, events: &[u32]) -> Result<Arc<Catalog>, Error> {
         let recent = self.checked_catalog_in(Scope::Around(self.clock.now())).await?;
-        if has_all(&recent, events) { Ok(recent) } else { self.checked_catalog_in(Scope::All).await }
+        if has_all(&recent, events) { Ok(recent) } else { self.checked_catalog().await }
     }
 
     async fn catalog_in(&self, scope: Scope) -> Result<Arc<Catalog>, Error> {

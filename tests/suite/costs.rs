@@ -233,6 +233,9 @@ async fn matches_and_teams(app: &TestApp, alice: &User, all: &mut Measurements) 
     app.clock.advance(CATALOG_CHECK);
     let response = alice.lists_events().await;
     all.add(events, "warm: the head, and the counts of 4 matches", 200, (2.5, 0.0, 2), response);
+    app.clock.advance(CATALOG_CHECK);
+    let response = alice.lists_events().include("my_prediction,picks").await;
+    all.add(events, "with own predictions and picks of 4 matches, warm", 200, (4.5, 0.0, 2), response);
     let response = alice.lists_events().page(9).status("live").team(3).await;
     all.add(events, "again within a second, an empty page", 200, (0.0, 0.0, 0), response);
     app.clock.advance(CATALOG_CHECK);

@@ -1,5 +1,6 @@
 //! The list of matches, the details of one match, and the list of tournaments.
 
+mod extras;
 mod list_events;
 mod list_tournaments;
 mod one_event;

@@ -1,11 +1,14 @@
-use touchline::api::matches::{EventView, ListEvents};
+use touchline::api::matches::{EventWithExtras, ListEvents};
 use touchline::api::{NumberedPage, PageMeta};
 use touchline::domain::catalog::{EventFilter, Paging};
 use touchline::{App, Call, Error, Reply};
 
-pub async fn handle(app: App, call: Call<ListEvents>) -> Result<Reply<NumberedPage<EventView>>, Error> {
+use crate::extras;
+
+pub async fn handle(app: App, call: Call<ListEvents>) -> Result<Reply<NumberedPage<EventWithExtras>>, Error> {
     let input = call.input;
-    let catalog = app.catalog().await?;
+    // A stale catalog could show the picks for a match that was postponed.
+    let catalog = if input.include.picks { app.checked_catalog().await? } else { app.catalog().await? };
     let filter = EventFilter {
         tournament_id: input.tournament_id.map(|id| id.0),
         team_id: input.team_id.map(|id| id.0),
@@ -16,10 +19,7 @@ pub async fn handle(app: App, call: Call<ListEvents>) -> Result<Reply<NumberedPa
     };
     let paging = Paging { page: input.page.0, per_page: input.per_page.0 };
     let page = catalog.list_events(&filter, paging);
-    let ids: Vec<u32> = page.rows.iter().map(|event| event.id).collect();
-    let counts = app.store.prediction_counts(&ids).await?;
-    let count = |id| counts.get(&id).copied().unwrap_or(0);
-    let data = page.rows.iter().filter_map(|event| EventView::of(event, &catalog, count(event.id))).collect();
+    let data = extras::of(&app, call.caller.user, input.include, &catalog, &page.rows).await?;
     Ok(NumberedPage { data, meta: PageMeta::of(&page) }.into())
 }
 

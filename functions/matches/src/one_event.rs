@@ -1,14 +1,17 @@
 use touchline::api::Data;
-use touchline::api::matches::{EventView, OneEvent};
+use touchline::api::matches::{EventWithExtras, OneEvent};
 use touchline::{App, Call, Error, Reply};
 
-pub async fn handle(app: App, call: Call<OneEvent>) -> Result<Reply<Data<EventView>>, Error> {
-    let id = call.path.event.0;
-    let catalog = app.catalog_with(&[id]).await?;
+use crate::extras;
+
+pub async fn handle(app: App, call: Call<OneEvent>) -> Result<Reply<Data<EventWithExtras>>, Error> {
+    let (id, include) = (call.path.event.0, call.input.include);
+    // A stale catalog could show the picks for a match that was postponed.
+    let catalog =
+        if include.picks { app.checked_catalog_with(&[id]).await? } else { app.catalog_with(&[id]).await? };
     let event = catalog.event(id).ok_or(Error::EventNotFound)?;
-    let counts = app.store.prediction_counts(&[id]).await?;
-    let count = counts.get(&id).copied().unwrap_or(0);
-    let data = EventView::of(event, &catalog, count).ok_or(Error::Broken("a match without its teams"))?;
+    let mut found = extras::of(&app, call.caller.user, include, &catalog, &[event]).await?;
+    let data = found.pop().ok_or(Error::Broken("a match without its teams"))?;
     Ok(Data { data }.into())
 }
 

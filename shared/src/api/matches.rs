@@ -4,16 +4,18 @@ use chrono::NaiveDate;
 use serde::Serialize;
 
 use super::endpoint::{PathParameter, Resource};
-use super::{Data, NoInput, NumberedPage, PageNumber, PerPage, SignedIn, endpoint, input};
+use super::my_prediction::MyPrediction;
+use super::{Data, NumberedPage, PageNumber, PerPage, SignedIn, endpoint, input};
 use crate::domain::catalog::{Catalog, Match, ShownStatus, Tournament};
-use crate::domain::{Id, Timestamp};
+use crate::domain::pick_shares::PickShares;
+use crate::domain::{Field, Id, Raw, Reason, Timestamp};
 
 endpoint! {
     /// List matches
     ///
     /// Live matches come first, then scheduled matches by kick-off, then finished matches from the newest to the
     /// oldest.
-    ListEvents: GET "/api/auth/events", in "matches", by SignedIn, EventQuery => NumberedPage<EventView>,
+    ListEvents: GET "/api/auth/events", in "matches", by SignedIn, EventQuery => NumberedPage<EventWithExtras>,
         errors [NoCatalogue]
 }
 
@@ -21,8 +23,8 @@ endpoint! {
     /// Read one match
     ///
     /// The match with its tournament, teams, score and chat room.
-    OneEvent { event: EventId }: GET "/api/auth/events/{event}", in "matches", by SignedIn, NoInput => Data<EventView>,
-        errors [EventNotFound, NoCatalogue]
+    OneEvent { event: EventId }: GET "/api/auth/events/{event}", in "matches", by SignedIn,
+        OneEventQuery => Data<EventWithExtras>, errors [EventNotFound, NoCatalogue]
 }
 
 input! {
@@ -39,8 +41,48 @@ input! {
         to: Option<Timestamp>,
         /// Only matches with this status.
         status: Option<ShownStatus>,
+        include: Include,
         page: PageNumber,
         per_page: PerPage<20>,
+    }
+}
+
+input! {
+    OneEventQuery { include: Include }
+}
+
+/// What a response has of each match beyond the match itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Include {
+    pub my_prediction: bool,
+    pub picks: bool,
+}
+
+/// Reads names with commas between them.
+impl Field for Include {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        let mut include = Self::default();
+        for name in raw.text()?.split(',') {
+            match name {
+                "my_prediction" => include.my_prediction = true,
+                "picks" => include.picks = true,
+                _ => return Err("Use my_prediction, picks or both, with a comma between them.".into()),
+            }
+        }
+        Ok(include)
+    }
+
+    fn absent() -> Result<Self, Reason> {
+        Ok(Self::default())
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string", "pattern": "^(my_prediction|picks)(,(my_prediction|picks))*$",
+            "examples": ["my_prediction,picks"],
+            "description": "What each match has in addition: `my_prediction`, `picks` or both, with a comma between them.",
+        })
     }
 }
 
@@ -130,6 +172,46 @@ pub struct EventView {
     pub predictions_count: u64,
 }
 
+/// A match, with what the request includes.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct EventWithExtras {
+    #[serde(flatten)]
+    pub event: EventView,
+    /// The caller's prediction; `null` if there is none. Present if the request includes it.
+    #[serde(skip_serializing_if = "Included::is_absent")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<MyPrediction>"))]
+    pub my_prediction: Included<MyPrediction>,
+    /// How the predictions of all users divide into outcomes; `null` if there are none, or while they are hidden. Present if
+    /// the request includes it.
+    #[serde(skip_serializing_if = "Included::is_absent")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<PickShares>"))]
+    pub picks: Included<PickShares>,
+}
+
+/// A field that a response has only if the request includes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Included<T> {
+    /// The request does not include the field.
+    Absent,
+    Value(T),
+    /// The request includes the field, but it has no value.
+    Null,
+}
+
+impl<T> Included<T> {
+    /// Creates a field that is present if `is_included`.
+    pub fn when(is_included: bool, value: impl FnOnce() -> Option<T>) -> Self {
+        if is_included { value().map_or(Self::Null, Self::Value) } else { Self::Absent }
+    }
+
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+}
+
 /// A team or a tournament, as part of another object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
@@ -189,6 +271,19 @@ mod tests {
     use super::*;
     use crate::domain::catalog::testing::team;
     use crate::domain::catalog::{Chunk, ChunkName, Key, Status, Tournament};
+
+    #[test]
+    fn an_include_is_a_list_of_known_names_in_any_order() {
+        let read = |text| Include::read(Raw::Text(text)).ok();
+        let both = Include { my_prediction: true, picks: true };
+        assert_eq!(read("picks"), Some(Include { picks: true, ..Include::default() }));
+        for text in ["my_prediction,picks", "picks,my_prediction", "picks,my_prediction,picks"] {
+            assert_eq!(read(text), Some(both), "{text}");
+        }
+        for text in ["", ",", "picks,", "picks, my_prediction", "Picks", "picks;my_prediction", "teams"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn an_unknown_venue_is_empty_and_an_unknown_logo_is_absent() {

@@ -19,6 +19,7 @@ pub mod leaderboards;
 pub mod login;
 pub mod matches;
 pub mod meta;
+pub mod my_prediction;
 mod page;
 pub mod predictions;
 pub mod profile;

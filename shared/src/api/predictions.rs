@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::matches::{EventId, EventView};
+pub use super::my_prediction::{MyPrediction, PredictionView};
 use super::{Cursor, CursorPage, Message, PerPage, Position, SignedIn, endpoint, input};
-use crate::domain::catalog::{Catalog, Match, Score};
-use crate::domain::points::{RULES, Verdict};
+use crate::domain::catalog::{Catalog, Score};
 use crate::domain::prediction::{Confidence, Stamp};
 use crate::domain::profile::Person;
 use crate::domain::tally::{EventCounts, RoomCounts};
@@ -129,104 +129,15 @@ impl Position for AfterMember {
     }
 }
 
-/// A prediction of the caller.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct PredictionView {
-    /// The prediction's id. It stays the same when the prediction is replaced.
-    pub id: u64,
-    /// The id of the user who made the prediction.
-    pub user_id: UserId,
-    /// The id of the match.
-    pub event_id: u32,
-    /// The predicted outcome.
-    pub prediction: Pick,
-    /// The predicted score; `null` if none was given.
-    pub score_prediction: Option<Score>,
-    /// How sure the user is, in percent from 0 to 100.
-    pub confidence: u8,
-    /// The points for the prediction; `null` before the match is settled, if it has no valid result, or if it began
-    /// before the last change of the prediction.
-    pub points_earned: Option<u32>,
-    /// When the prediction was first made.
-    pub created_at: Option<Timestamp>,
-}
-
-impl PredictionView {
-    #[must_use]
-    pub fn of(row: &Prediction) -> Self {
-        Self {
-            id: row.id(),
-            user_id: row.user_id,
-            event_id: row.event_id,
-            prediction: row.forecast.pick(),
-            score_prediction: row.forecast.score(),
-            confidence: row.confidence.percent(),
-            points_earned: row.points,
-            created_at: row.created.time().map(Into::into),
-        }
-    }
-}
-
 /// A prediction of the caller, with its match.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct OwnPrediction {
     #[serde(flatten)]
-    pub prediction: PredictionView,
+    pub prediction: MyPrediction,
     /// The predicted match.
     pub event: EventView,
-    /// Why the prediction has its points, or none; `null` until the points are calculated.
-    pub reason: Option<PointsReason>,
-    /// Why the prediction earns no points although the match has a result; otherwise `null`.
-    pub note: Option<&'static str>,
 }
-
-/// Why a prediction has its points, or none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum PointsReason {
-    /// The score is right.
-    Exact,
-    /// The winner and the goal difference are right.
-    Difference,
-    /// The winner is right, or the draw.
-    Outcome,
-    /// The predicted outcome is wrong.
-    Miss,
-    /// The match was cancelled, abandoned or decided by a ruling.
-    Void,
-    /// The match began before the last change of the prediction.
-    Late,
-}
-
-impl PointsReason {
-    /// Returns `None` until the points for the current result are calculated.
-    #[must_use]
-    pub fn of(row: &Prediction, event: &Match) -> Option<Self> {
-        // After a correction, the old points stay until the new ones are calculated.
-        if event.status.is_void() {
-            return row.points.is_none().then_some(Self::Void);
-        }
-        let result = event.result()?;
-        if row.is_late(event) {
-            return row.points.is_none().then_some(Self::Late);
-        }
-        if row.points != Some(RULES.points(&row.forecast, result)) {
-            return None;
-        }
-        Some(match Verdict::of(&row.forecast, result) {
-            Verdict::Exact => Self::Exact,
-            Verdict::Difference => Self::Difference,
-            Verdict::Outcome => Self::Outcome,
-            Verdict::Miss => Self::Miss,
-        })
-    }
-}
-
-/// The note on a prediction whose match got an earlier kick-off after its last change.
-const LATE: &str = "The match began before you last changed this prediction, so it earns no points.";
 
 impl OwnPrediction {
     /// Describes a prediction with its match. Returns `None` if the catalog does not have the match. Imports
@@ -234,12 +145,9 @@ impl OwnPrediction {
     #[must_use]
     pub fn of(row: &Prediction, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
         let event = catalog.event(row.event_id)?;
-        let reason = PointsReason::of(row, event);
         Some(Self {
-            prediction: PredictionView::of(row),
+            prediction: MyPrediction::of(row, event),
             event: EventView::of(event, catalog, predictions_count)?,
-            note: (reason == Some(PointsReason::Late)).then_some(LATE),
-            reason,
         })
     }
 }

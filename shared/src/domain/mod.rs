@@ -19,6 +19,7 @@ pub mod month;
 pub mod name_rules;
 pub mod offensive;
 pub mod phone;
+pub mod pick_shares;
 pub mod points;
 pub mod prediction;
 pub mod profile;

@@ -211,6 +211,18 @@ impl Store {
         items.into_iter().map(|item| read(item).map(|row| (row.user_id, row))).collect()
     }
 
+    /// Reads a user's predictions for up to 100 matches, eventually consistent. Each match comes with its number of shards.
+    /// Matches without a prediction are left out.
+    pub async fn predictions_for(
+        &self,
+        user: UserId,
+        events: impl Iterator<Item = (u32, u8)>,
+    ) -> Result<HashMap<u32, Prediction>, StoreError> {
+        let keys = events.map(|(event, shards)| keys::prediction(event, shards, user).into()).collect();
+        let items = self.batch_get(&self.tables.predictions, keys, Reads::Eventual).await?;
+        items.into_iter().map(|item| read(item).map(|row| (row.event_id, row))).collect()
+    }
+
     /// Reads a page of a match's predictions.
     pub async fn predictions_page(&self, query: &PredictionQuery) -> Result<Page<Prediction>, StoreError> {
         let PredictionQuery { event_id, shards, ref used, pick, after, limit } = *query;

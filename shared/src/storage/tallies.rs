@@ -228,19 +228,20 @@ impl Store {
     /// Reads the number of predictions for each of up to 100 matches, eventually consistent. Matches without
     /// counters are left out.
     pub async fn prediction_counts(&self, events: &[u32]) -> Result<BTreeMap<u32, u64>, StoreError> {
-        #[derive(Deserialize)]
-        struct Tally {
-            event_id: u32,
-            #[serde(default)]
-            predictions: i64,
-        }
+        let totals = self.totals_of_events(events).await?;
+        let count = |totals: EventCounts| u64::try_from(totals.predictions).unwrap_or(0);
+        Ok(totals.into_iter().map(|(event, totals)| (event, count(totals))).collect())
+    }
+
+    /// Reads the totals of up to 100 matches, eventually consistent. Matches without counters are left out.
+    pub async fn totals_of_events(&self, events: &[u32]) -> Result<BTreeMap<u32, EventCounts>, StoreError> {
         let keys: Vec<Item> = events.iter().map(|event| keys::event_tally(*event).into()).collect();
-        let mut counts = BTreeMap::new();
-        for item in self.batch_get(&self.tables.predictions, keys, Reads::Eventual).await? {
-            let Tally { event_id, predictions } = from_item(item)?;
-            counts.insert(event_id, u64::try_from(predictions).unwrap_or(0));
-        }
-        Ok(counts)
+        let items = self.batch_get(&self.tables.predictions, keys, Reads::Eventual).await?;
+        let totals = |item: &Item| {
+            let event = integer(item, "event_id").and_then(|event| u32::try_from(event).ok());
+            event.map(|event| (event, read_counters(item))).ok_or(StoreError::Unreadable("a match's totals"))
+        };
+        items.iter().map(totals).collect()
     }
 
     /// Reads a user's statistics over all matches, eventually consistent. All are zero before the user's first

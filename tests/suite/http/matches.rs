@@ -69,6 +69,25 @@ async fn the_event_list_can_be_filtered_and_paged() {
 }
 
 #[tokio::test]
+async fn matches_can_include_the_callers_prediction_and_the_picks_of_all() {
+    let alice = HttpApi::under_test().user("alice").await;
+    let first = rows(alice.lists_events().status("scheduled").per_page(1).await).remove(0);
+    let id = u32::try_from(first["id"].as_u64().unwrap()).unwrap();
+    alice.predicts(id).draw().confidence(60).await.expect(201);
+    let include = "picks,my_prediction";
+    let listed = rows(alice.lists_events().status("scheduled").include(include).per_page(1).await).remove(0);
+    let own = &listed["my_prediction"];
+    assert_eq!((&own["prediction"], &own["confidence"]), (&json!("draw"), &json!(60)));
+    let percent = |pick: &str| listed["picks"][pick].as_u64().unwrap();
+    assert_eq!(percent("home") + percent("draw") + percent("away"), 100, "{listed}");
+    let bob = HttpApi::under_test().user("bob").await;
+    let one = bob.views_event(id).query("include", "my_prediction").await.expect_data(200);
+    assert_eq!(one.get("my_prediction"), Some(&Value::Null));
+    assert_eq!(one.get("picks"), None);
+    bob.lists_events().include("teams").await.expect_invalid(&["include"]);
+}
+
+#[tokio::test]
 async fn teams_can_be_found_by_name_and_saved_as_favourites() {
     let alice = HttpApi::under_test().user("alice").await;
     let teams = rows(alice.lists_teams().per_page(3).await);

@@ -23,6 +23,11 @@ impl<A: Api> Persona<A> {
 }
 
 impl<A: Api> Request<A, ListEvents> {
+    /// Lists each match with more: `my_prediction`, `picks` or both.
+    pub fn include(self, names: &str) -> Self {
+        self.query("include", names)
+    }
+
     pub fn status(self, status: &str) -> Self {
         self.query("status", status)
     }
