@@ -16,6 +16,7 @@ use serde_json::Value;
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::{Random, SystemRandom};
 use touchline_local::{LocalStack, Options, registration};
+use touchline_stack::gzip;
 use touchline_testing::{Api, Persona, RawRequest, Response, SignIn, SnsStandIn, User};
 
 use crate::openapi;
@@ -57,6 +58,10 @@ impl Api for HttpApi {
         let RawRequest { method, target, headers, body, address } = request;
         assert_eq!(address, None, "a client cannot choose its address over HTTP");
         let mut http = self.client.request(method.clone(), format!("{}{target}", self.base));
+        if !headers.iter().any(|(name, _)| name == "accept-encoding") {
+            // As most clients do.
+            http = http.header("accept-encoding", "gzip");
+        }
         for (name, value) in headers {
             http = http.header(name, value);
         }
@@ -79,7 +84,9 @@ impl Api for HttpApi {
 pub async fn read(request: String, http: RequestBuilder) -> Response {
     let response = http.send().await.expect("the server responds");
     let (status, headers) = (response.status(), response.headers().clone());
-    let text = response.text().await.expect("the body is text");
+    let bytes = response.bytes().await.expect("the server sends the whole body");
+    let bytes = gzip::decoded(&headers, bytes).expect("the body can be decompressed");
+    let text = String::from_utf8(bytes.into()).expect("the body is text");
     let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
     Response { request, status, headers, body }
 }

@@ -54,6 +54,13 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     }
     let header = route.idempotency_header;
     parameters.extend(header.map(|header| parameter(header, "header", false, idempotency_key_schema())));
+    if route.has_etag {
+        let schema = json!({
+            "type": "string", "examples": ["\"2a1c7c6f0b8d4e5f9a3b1c2d4e6f8091\""],
+            "description": "The `ETag` of the response that the client has. If it is still valid, the response is 304.",
+        });
+        parameters.push(parameter("If-None-Match", "header", false, schema));
+    }
     parameters
 }
 
@@ -118,9 +125,29 @@ fn successes(route: &Route, key: &str, output: &Value, recorded: &Recorded) -> M
                 "schema": { "type": "string", "enum": ["true"] },
             });
         }
+        if route.has_etag {
+            response["headers"]["ETag"] = etag_header();
+            response["headers"]["Cache-Control"] = json!({
+                "description": "A client can keep the response, but has to ask each time whether it is still valid.",
+                "schema": { "type": "string", "enum": ["private, no-cache"] },
+            });
+        }
         responses.insert(status.to_string(), response);
     }
+    if route.has_etag {
+        let not_modified = json!({
+            "description": "The response that the client has is still valid.", "headers": { "ETag": etag_header() },
+        });
+        responses.insert("304".into(), not_modified);
+    }
     responses
+}
+
+fn etag_header() -> Value {
+    json!({
+        "description": "Changes with the body. Send it as `If-None-Match` with the next request.",
+        "schema": { "type": "string", "pattern": "^\"[0-9a-f]{32}(-gzip)?\"$" },
+    })
 }
 
 fn success_description(route: &Route, status: u16) -> &'static str {

@@ -14,6 +14,7 @@ mod server;
 pub mod access;
 pub mod direct;
 pub mod event;
+pub mod gzip;
 pub mod samples;
 pub mod streams;
 pub mod yaml;

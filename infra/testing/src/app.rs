@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use chrono::TimeDelta;
-use lambda_http::Body;
 use serde_json::{Map, Value, json};
 use touchline::config::{Config, SmsSettings};
 use touchline::domain::room::{Membership, Room, RoomId, member_shards};
@@ -21,7 +20,7 @@ use touchline::storage::{self, Store};
 use touchline::{App, Router};
 use touchline_stack::event::{HttpRequest, http_event};
 use touchline_stack::streams::{StreamReader, event, sequence};
-use touchline_stack::{EmbeddedStore, TEMPLATE, Template, tables};
+use touchline_stack::{EmbeddedStore, TEMPLATE, Template, gzip, tables};
 
 use crate::chat::NoChat;
 use crate::persona::{Persona, SignIn, User};
@@ -313,12 +312,12 @@ impl Api for TestApp {
         let request =
             lambda_http::request::from_str(&event.to_string()).expect("lambda_http can read the event");
         let response = router.unwrap_or(&self.routers[0]).respond(request).await;
-        let body = match response.body() {
-            // A page is one text.
-            Body::Text(text) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
-            other => panic!("the body is not text: {other:?}"),
-        };
-        let (status, headers) = (response.status(), response.headers().clone());
+        let (head, body) = response.into_parts();
+        let bytes = gzip::decoded(&head.headers, body.to_vec().into()).expect("the body can be decompressed");
+        let text = String::from_utf8(bytes.into()).expect("the body is text");
+        // A page is one text.
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        let (status, headers) = (head.status, head.headers);
         Response { request: format!("{method} {target}"), status, headers, body }
     }
 

@@ -38,6 +38,9 @@ pub trait Endpoint: Sized + Send + Sync + 'static {
     /// The `Content-Type` of successful responses. A body that is not JSON is one text.
     const CONTENT_TYPE: &'static str;
 
+    /// Whether successful responses have an `ETag`, so that a client can ask whether its copy is still valid.
+    const HAS_ETAG: bool;
+
     /// Parses the parameters of the path.
     fn from_path(values: PathValues<'_>) -> Result<Self, UnknownId>;
 
@@ -108,6 +111,8 @@ pub struct Route {
     pub statuses: &'static [u16],
     pub idempotency_header: Option<&'static str>,
     pub content_type: &'static str,
+    /// Whether successful responses have an `ETag`.
+    pub has_etag: bool,
     /// The names of the body fields or query parameters.
     pub fields: &'static [&'static str],
     caller_errors: &'static [ErrorCode],
@@ -128,6 +133,7 @@ impl Route {
             statuses: E::STATUSES,
             idempotency_header: E::IDEMPOTENCY_HEADER,
             content_type: E::CONTENT_TYPE,
+            has_etag: E::HAS_ETAG,
             fields: E::Input::NAMES,
             caller_errors: E::Caller::ERRORS,
             own_errors: E::ERRORS,
@@ -185,12 +191,13 @@ pub fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
 ///     ///
 ///     /// The description.
 ///     Name { parameter: Type }: GET "/path/{parameter}", in "function", by Caller, Input => Output,
-///         status [201], errors [EventNotFound], idempotent by "Idempotency-Key"
+///         status [201], errors [EventNotFound], idempotent by "Idempotency-Key", with etag
 /// }
 /// ```
 ///
-/// `{ parameter: Type }` lists the parameters in the order of the path. `status`, `errors`, `idempotent by` and `as` are
-/// optional. The default status of a successful response is 200. `as` gives the content type, if it is not JSON.
+/// `{ parameter: Type }` lists the parameters in the order of the path. `status`, `errors`, `idempotent by`, `as` and
+/// `with etag` are optional. The default status of a successful response is 200. `as` gives the content type, if it is not
+/// JSON. With `with etag`, successful responses have an `ETag`, and a client that has the same body gets 304.
 macro_rules! endpoint {
     (@statuses) => { &[200] };
     (@statuses $($status:literal),+) => { &[$($status),+] };
@@ -198,6 +205,8 @@ macro_rules! endpoint {
     (@header $header:literal) => { Some($header) };
     (@content) => { $crate::api::endpoint::JSON };
     (@content $content:literal) => { $content };
+    (@etag) => { false };
+    (@etag etag) => { true };
     (
         #[doc = $summary:literal]
         $(#[doc = $description:literal])*
@@ -207,6 +216,7 @@ macro_rules! endpoint {
         $(, errors [$($code:ident),+])?
         $(, idempotent by $header:literal)?
         $(, as $content:literal)?
+        $(, with $etag:ident)?
     ) => {
         #[doc = $summary]
         $(#[doc = $description])*
@@ -229,6 +239,7 @@ macro_rules! endpoint {
             const ERRORS: &'static [$crate::api::ErrorCode] = &[$($($crate::api::ErrorCode::$code),+)?];
             const IDEMPOTENCY_HEADER: Option<&'static str> = endpoint!(@header $($header)?);
             const CONTENT_TYPE: &'static str = endpoint!(@content $($content)?);
+            const HAS_ETAG: bool = endpoint!(@etag $($etag)?);
 
             #[allow(unused_mut, unused_variables, reason = "most paths have no parameters")]
             fn from_path(

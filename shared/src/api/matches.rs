@@ -16,7 +16,7 @@ endpoint! {
     /// Live matches come first, then scheduled matches by kick-off, then finished matches from the newest to the
     /// oldest.
     ListEvents: GET "/api/auth/events", in "matches", by SignedIn, EventQuery => NumberedPage<EventWithExtras>,
-        errors [NoCatalogue]
+        errors [NoCatalogue], with etag
 }
 
 endpoint! {
@@ -24,7 +24,7 @@ endpoint! {
     ///
     /// The match with its tournament, teams, score and chat room.
     OneEvent { event: EventId }: GET "/api/auth/events/{event}", in "matches", by SignedIn,
-        OneEventQuery => Data<EventWithExtras>, errors [EventNotFound, NoCatalogue]
+        OneEventQuery => Data<EventWithExtras>, errors [EventNotFound, NoCatalogue], with etag
 }
 
 input! {
@@ -91,7 +91,7 @@ endpoint! {
     ///
     /// Featured tournaments come first. Both groups are sorted by name.
     ListTournaments: GET "/api/auth/tournaments", in "matches", by SignedIn, TournamentQuery => NumberedPage<TournamentView>,
-        errors [NoCatalogue]
+        errors [NoCatalogue], with etag
 }
 
 input! {

@@ -12,7 +12,7 @@ endpoint! {
     ///
     /// The teams are sorted by name.
     ListTeams: GET "/api/auth/teams", in "teams", by SignedIn, TeamQuery => NumberedPage<TeamView>,
-        errors [NoCatalogue]
+        errors [NoCatalogue], with etag
 }
 
 endpoint! {
@@ -20,7 +20,7 @@ endpoint! {
     ///
     /// The sports are sorted by name.
     ListSports: GET "/api/auth/sports", in "teams", by SignedIn, SportQuery => NumberedPage<SportView>,
-        errors [NoCatalogue]
+        errors [NoCatalogue], with etag
 }
 
 endpoint! {

@@ -1,8 +1,11 @@
 //! HTTP: routes requests to handlers, identifies callers, parses input and writes responses.
 
 mod caller;
+mod compression;
 mod edge;
 mod error_messages;
+mod etag;
+mod negotiation;
 mod reply;
 mod request;
 mod response;

@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 
 use super::caller::Identify;
 use super::error_messages::Problem;
+use super::negotiation::Negotiation;
 use super::reply::Reply;
 use super::{edge, request, response};
 use crate::api::endpoint::{JSON, PathValues};
@@ -170,9 +171,11 @@ impl Router {
             user_id = tracing::field::Empty,
         );
         let started = self.app.clock.now();
+        let negotiation = Negotiation::of(request.headers());
         let work = handler(self.app.clone(), Arc::new(request), values);
         async {
-            let (mut response, cost) = meter::measure(work).await;
+            let (response, cost) = meter::measure(work).await;
+            let mut response = negotiation.apply(route.has_etag, response);
             let took = self.app.clock.now() - started;
             tracing::info!(
                 status = response.status().as_u16(),

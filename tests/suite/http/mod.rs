@@ -2,6 +2,7 @@
 
 mod account;
 mod bad_input;
+mod caching;
 mod chat;
 mod coins;
 mod feed;

@@ -28,7 +28,8 @@ pub(super) fn preflight(cors: &Cors) -> Response {
 pub(super) fn allow(cors: &Cors, origin: &str, response: &mut Response) {
     insert(response, ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     insert(response, ACCESS_CONTROL_EXPOSE_HEADERS, &cors.exposed_headers.join(","));
-    insert(response, VARY, ORIGIN.as_str());
+    // The function can have a `Vary` of its own.
+    response.headers_mut().append(VARY, HeaderValue::from_name(ORIGIN));
 }
 
 /// Adds a header. A text that is no valid value of a header is left out, and then the browser blocks the page.

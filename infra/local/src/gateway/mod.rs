@@ -24,6 +24,7 @@ use touchline::ports::random::{Random, SystemRandom};
 use touchline_stack::Stack;
 use touchline_stack::access::{Access, Denied, Sender};
 use touchline_stack::event::{HttpRequest, http_event};
+use touchline_stack::gzip;
 use touchline_stack::resources::Cors;
 
 use crate::calls::{self, Observed};
@@ -166,7 +167,8 @@ impl Gateway {
         }
         let response_body = axum::body::to_bytes(response_body, usize::MAX).await.unwrap_or_default();
         let path = parts.uri.path_and_query().map_or(parts.uri.path(), |path| path.as_str());
-        let (request, response) = (body.as_ref(), response_body.as_ref());
+        let shown = gzip::decoded(&head.headers, response_body.clone()).unwrap_or_default();
+        let (request, response) = (body.as_ref(), shown.as_ref());
         self.traffic.publish(&Exchange { method, path, request, status, response, ms, cost, calls });
         Response::from_parts(head, response_body.into())
     }

@@ -98,7 +98,7 @@ fn an_allowed_origin_can_use_the_api_and_nothing_else() {
     for header in [
         "access-control-allow-origin: http://localhost:5173\r\n",
         "access-control-allow-methods: get,post\r\n",
-        "access-control-allow-headers: authorization,content-type,idempotency-key\r\n",
+        "access-control-allow-headers: authorization,content-type,idempotency-key,if-none-match\r\n",
         "access-control-max-age: 600\r\n",
         "vary: origin\r\n",
     ] {
@@ -109,7 +109,9 @@ fn an_allowed_origin_can_use_the_api_and_nothing_else() {
         let response = send(&running.api, method, path, page);
         assert_eq!(status(&response), expected, "{response}");
         assert!(response.contains("access-control-allow-origin: http://localhost:5173\r\n"), "{response}");
-        assert!(response.contains("access-control-expose-headers: retry-after,idempotency-replayed\r\n"));
+        assert!(
+            response.contains("access-control-expose-headers: etag,retry-after,idempotency-replayed\r\n")
+        );
     }
     for (method, path) in
         [("GET", "/"), ("GET", "/_console/traffic"), ("POST", "/2015-03-31/functions/login/invocations")]
