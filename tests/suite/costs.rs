@@ -211,7 +211,7 @@ async fn login(app: &TestApp, all: &mut Measurements) -> User {
 
 async fn profile(app: &TestApp, alice: &User, all: &mut Measurements) {
     let response = alice.views_profile().await;
-    all.add("GET /api/auth/me", "without teams", 200, (1.0, 0.0, 1), response);
+    all.add("GET /api/auth/me", "without teams", 200, (2.5, 0.0, 1), response);
     let update = "POST /api/auth/update-user-info";
     let response = alice.updates_profile().name("Ada").await;
     all.add(update, "details", 200, (0.0, 1.0, 1), response);
@@ -260,7 +260,7 @@ async fn matches_and_teams(app: &TestApp, alice: &User, all: &mut Measurements) 
     all.add("POST /api/auth/teams/other", "warm", 200, (0.5, 1.0, 2), response);
     app.clock.advance(CATALOG_CHECK);
     let response = alice.views_profile().await;
-    all.add("GET /api/auth/me", "with teams, warm", 200, (1.5, 0.0, 2), response);
+    all.add("GET /api/auth/me", "with teams, warm", 200, (3.0, 0.0, 2), response);
 }
 
 /// Measures new and changed predictions, and lists of about 200 predictions.

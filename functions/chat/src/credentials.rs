@@ -17,6 +17,8 @@ pub async fn handle(app: App, call: Call<ChatCredentials>) -> Result<Reply<Data<
 mod tests {
     use serde_json::json;
 
+    use touchline_testing::HomeserverStandIn;
+
     use crate::testing::{app, builder};
 
     #[tokio::test]
@@ -28,8 +30,23 @@ mod tests {
             body,
             json!({ "data": {
                 "user_id": "@alice:touchline.local", "access_token": token, "device_id": "DEVICE1",
+                "homeserver_url": null,
             } })
         );
+    }
+
+    #[tokio::test]
+    async fn credentials_have_the_url_of_the_homeserver_here_and_in_a_login() {
+        let homeserver = HomeserverStandIn::start().await;
+        let app = builder()
+            .variable("CHAT_HOMESERVER_URL", &format!("{}/", homeserver.url()))
+            .variable("CHAT_AS_TOKEN", "the-token-of-the-tests")
+            .start()
+            .await;
+        let alice = app.sign_in("+447700900123").await;
+        let credentials = alice.requests_chat_credentials().await.expect_data(200);
+        assert_eq!(credentials["homeserver_url"], homeserver.url());
+        assert_eq!(alice.credentials, credentials);
     }
 
     #[tokio::test]

@@ -7,12 +7,13 @@ use super::login::{CodeSent, PhoneInput};
 use super::matches::Named;
 use super::{Data, Message, NoInput, SignedIn, endpoint, input};
 use crate::domain::catalog::Catalog;
+use crate::domain::tally::UserStats;
 use crate::domain::{BirthDate, Email, Name, OneTimeCode, Phone, Timestamp, User, UserId, Username};
 
 endpoint! {
     /// Read the caller's own profile
     ///
-    /// Returns the user with their favourite teams.
+    /// Returns the user with their favourite teams, statistics and coins.
     Me: GET "/api/auth/me", in "profile", by SignedIn, NoInput => Data<WholeUser>,
         errors [NoCatalogue]
 }
@@ -86,12 +87,38 @@ pub struct WholeUser {
     pub primary_team: Option<Named>,
     /// The favourite teams other than the primary team, at most 5.
     pub other_teams: Vec<Named>,
+    /// Statistics of the user's predictions.
+    pub stats: OwnStats,
+    /// How many coins the user has.
+    pub balance: i64,
+}
+
+/// Statistics of a user's predictions for all matches.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct OwnStats {
+    /// Predictions whose points were calculated, including predictions with 0 points.
+    pub settled: i64,
+    /// Settled predictions with the right outcome.
+    pub correct: i64,
+    /// All points together.
+    pub points: i64,
+    /// The share of correct predictions, from 0 to 1; 0 without settled predictions.
+    pub accuracy: f64,
+}
+
+impl OwnStats {
+    #[must_use]
+    pub fn of(stats: &UserStats) -> Self {
+        let UserStats { settled, correct, points, .. } = *stats;
+        Self { settled, correct, points, accuracy: stats.accuracy() }
+    }
 }
 
 impl WholeUser {
     /// Describes a user. Teams have their current names. Teams that the catalog does not have are left out.
     #[must_use]
-    pub fn of(user: User, catalog: Option<&Catalog>) -> Self {
+    pub fn of(user: User, catalog: Option<&Catalog>, stats: &UserStats, balance: i64) -> Self {
         let named = |id: u32| catalog.and_then(|catalog| Named::team(catalog, id));
         Self {
             id: user.id,
@@ -103,6 +130,8 @@ impl WholeUser {
             date_of_birth: user.date_of_birth,
             primary_team: user.primary_team.and_then(named),
             other_teams: user.other_teams.into_iter().filter_map(named).collect(),
+            stats: OwnStats::of(stats),
+            balance,
         }
     }
 }

@@ -14,6 +14,8 @@ pub struct Credentials {
     pub access_token: String,
     /// The Matrix device of this login.
     pub device_id: String,
+    /// The URL of the homeserver, for a Matrix client; `null` if there is only the built-in chat of the local stack.
+    pub homeserver_url: Option<String>,
 }
 
 /// Hides the token.

@@ -23,6 +23,8 @@ async fn coins_are_awarded_once_a_day_and_deducted_once_for_each_reference_id() 
     let coins = alice.views_coins().await.expect_data(200);
     assert_eq!((&coins["balance"], &coins["streak_days"]), (&json!(6), &json!(1)));
     assert_eq!(coins["next_claim_at"], claimed["next_claim_at"]);
+    let profile = alice.views_profile().await.expect_data(200);
+    assert_eq!((&profile["balance"], &profile["stats"]["settled"]), (&json!(6), &json!(0)));
     let history: Vec<_> =
         coins["entries"].as_array().unwrap().iter().map(|entry| (&entry["type"], &entry["amount"])).collect();
     assert_eq!(history, [(&json!("deduct"), &json!(-4)), (&json!("daily"), &json!(10))]);

@@ -1,4 +1,5 @@
 use reqwest::Method;
+use serde_json::json;
 use touchline_testing::Api as _;
 
 use crate::target::{HttpApi, unique_name, unique_phone};
@@ -19,6 +20,8 @@ async fn a_user_logs_in_with_a_phone_and_logs_out() {
     assert!(chat_id.starts_with(&format!("@{}:", data["user"]["username"].as_str().unwrap())));
     assert!(data["matrix_credentials"]["access_token"].is_string());
     assert!(data["matrix_credentials"]["device_id"].is_string());
+    let homeserver = data["matrix_credentials"].get("homeserver_url");
+    assert_eq!(homeserver, Some(&json!(HttpApi::homeserver_url())));
 
     let alice = app.with_token(data["token"].as_str().unwrap());
     assert_eq!(alice.views_profile().await.expect_data(200)["phone"], phone.as_str());

@@ -46,6 +46,7 @@ impl Chat for LocalChat {
             user_id: format!("@{}:{}", username.as_str(), self.server),
             access_token: format!("local_{}", self.random.word(40)),
             device_id: device_id.to_owned(),
+            homeserver_url: None,
         };
         Box::pin(async move { Ok(credentials) })
     }

@@ -231,7 +231,12 @@ impl MatrixChat {
         text("user_id")
             .zip(text("access_token"))
             .zip(text("device_id"))
-            .map(|((user_id, access_token), device_id)| Credentials { user_id, access_token, device_id })
+            .map(|((user_id, access_token), device_id)| Credentials {
+                user_id,
+                access_token,
+                device_id,
+                homeserver_url: Some(self.url.clone()),
+            })
             .ok_or_else(|| ChatError::Unavailable("the login response is malformed".into()))
     }
 
