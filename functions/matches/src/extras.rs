@@ -30,14 +30,12 @@ pub async fn of(
     let (totals, own) = try_join(app.store.totals_of_events(&ids), own).await?;
     let now = app.clock.now();
     let described = |event: &&Match| {
-        let totals = totals.get(&event.id).cloned().unwrap_or_default();
+        let totals = totals.get(&event.id).copied().unwrap_or_default();
         let count = u64::try_from(totals.predictions).unwrap_or(0);
         let own = || own.get(&event.id).map(|row| MyPrediction::of(row, event));
         let picks = || {
             let hidden_below = app.config.picks_visible.hidden_totals_minimum(event, now);
-            PickShares::of(
-                &hidden_below.map_or(totals.clone(), |minimum| totals.clone().hiding_few_picks(minimum)),
-            )
+            PickShares::of(&hidden_below.map_or(totals, |minimum| totals.hiding_few_picks(minimum)))
         };
         Some(EventWithExtras {
             event: EventView::of(event, catalog, count)?,

@@ -1,7 +1,7 @@
 //! Web pages in the developer's browser reach neither the API, the console, the invoke API nor the store, unless the
 //! developer allows their host or origin.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
@@ -113,6 +113,11 @@ fn an_allowed_origin_can_use_the_api_and_nothing_else() {
             response.contains("access-control-expose-headers: etag,retry-after,idempotency-replayed\r\n")
         );
     }
+    // The function has a `Vary` of its own.
+    let document = send(&running.api, "GET", "/api/openapi.json", page);
+    for header in ["vary: accept-encoding\r\n", "vary: origin\r\n"] {
+        assert!(document.contains(header), "{header}");
+    }
     for (method, path) in
         [("GET", "/"), ("GET", "/_console/traffic"), ("POST", "/2015-03-31/functions/login/invocations")]
     {
@@ -152,4 +157,22 @@ fn the_sdk_reads_and_writes_the_store_through_its_port() {
         let failed = put().condition_expression("attribute_not_exists(pk)").send().await.unwrap_err();
         assert_eq!(failed.code(), Some("ConditionalCheckFailedException"));
     });
+}
+
+#[test]
+fn the_console_shows_compressed_responses_as_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start(folder.path());
+    let connect = |request: &str| {
+        let mut socket = TcpStream::connect(running.api.trim_start_matches("http://")).unwrap();
+        write!(socket, "GET {request}\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+        BufReader::new(socket)
+    };
+    let mut console = connect("/_console/traffic HTTP/1.1").lines().map(Result::unwrap);
+    assert!(console.any(|line| line.is_empty()), "the head of the response has an end");
+    let mut response = Vec::new();
+    connect("/api/openapi.json HTTP/1.1\r\naccept-encoding: gzip").read_to_end(&mut response).unwrap();
+    assert!(String::from_utf8_lossy(&response).contains("content-encoding: gzip"));
+    let event = console.find(|line| line.contains("/api/openapi.json")).unwrap();
+    assert!(event.contains(r#"\"components\":"#), "{event}");
 }
