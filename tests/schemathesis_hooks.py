@@ -63,12 +63,17 @@ guest = log_in()
 match = requests.get(
     f"{URL}/api/auth/events", params={"status": "scheduled"}, headers={"Authorization": f"Bearer {guest['token']}"}, timeout=TIMEOUT
 ).json()["data"][0]
+room = f"{URL}/api/auth/chat-rooms/{match['chat_room_id']}"
+as_guest = {"Authorization": f"Bearer {guest['token']}"}
+requests.post(f"{room}/join", headers=as_guest, timeout=TIMEOUT).raise_for_status()
+link = requests.post(f"{room}/invite-link", json={}, headers=as_guest, timeout=TIMEOUT).json()["data"]
 EXISTING_IDS = {
     "event": match["id"],
     "chatRoom": match["chat_room_id"],
     "matrixRoomId": match["chat_room_id"],
     "userId": guest["matrix_credentials"]["user_id"],
     "user": guest["user"]["id"],
+    "code": link["code"],
 }
 
 
@@ -95,6 +100,8 @@ def before_call(context, case, kwargs):
         if case.operation.path.endswith("/revoke") and token in phones_by_token:
             session = log_in(phones_by_token.pop(token))["matrix_credentials"]["device_id"]
             case.path_parameters["session"] = session
+        if case.operation.path.endswith("/invite-link"):
+            case.path_parameters["chatRoom"] = rooms_by_token.get(token, match["chat_room_id"])
         if case.operation.path.endswith("/invite"):
             case.path_parameters["matrixRoomId"] = rooms_by_token.get(token, match["chat_room_id"])
             case.body = {"username": guest["user"]["username"]}

@@ -79,6 +79,10 @@ pub enum Error {
     /// The invited user has blocked the caller. The response does not say so.
     #[error("the invited user does not accept invitations of the caller")]
     InvitationRejected,
+    #[error("no valid invite link has this code")]
+    InviteLinkNotFound,
+    #[error("the caller has blocked the user who made the invite link")]
+    InviterBlocked,
     #[error("the user has blocked {limit} users, the maximum")]
     TooManyBlocks { limit: usize },
     #[error(transparent)]
@@ -109,6 +113,7 @@ impl From<UnknownId> for Error {
             Resource::Room => Self::RoomNotFound,
             Resource::Session => Self::SessionNotFound,
             Resource::User => Self::UserNotFound,
+            Resource::InviteLink => Self::InviteLinkNotFound,
             Resource::Transaction => Self::NotFound,
         }
     }

@@ -389,6 +389,8 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     let leave = "POST /api/auth/chat-rooms/{matrixRoomId}/leave";
     all.add(leave, "before tally ranked the member", 200, (2.0, 2.0, 3), response);
 
+    invite_links(app, alice, &den, all).await;
+
     let tables = &app.config.tables;
     for table in [&tables.rooms; 3] {
         app.invoke(tally::handle, app.changes(table).await).await;
@@ -427,6 +429,24 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     let response = guest.leaves("!match50:touchline.local").await;
     all.add(leave, "a ranked member", 200, (2.0, 3.0, 3), response);
     long_lists(app, all).await;
+}
+
+async fn invite_links(app: &TestApp, alice: &User, den: &str, all: &mut Measurements) {
+    let create = "POST /api/auth/chat-rooms/{chatRoom}/invite-link";
+    let response = alice.creates_invite_link(den).await;
+    let code = response.clone().link_code();
+    all.add(create, "a new link", 201, (3.5, 4.0, 5), response);
+    all.add(create, "the same link again", 200, (3.0, 0.0, 3), alice.creates_invite_link(den).await);
+    let friend = app.user("fan.502").id(502).await;
+    let accept = "POST /api/auth/invite-links/{code}/accept";
+    let response = friend.accepts_invite_link(&code).await;
+    all.add(accept, "a private room, the first room of a user: their name is fixed", 200, (9.0, 4.0, 9), response);
+    all.add(accept, "a member already", 200, (8.0, 1.0, 6), friend.accepts_invite_link(&code).await);
+    let response = friend.accepts_invite_link("ABCDEFGH2345").await;
+    all.add(accept, "a wrong code", 404, (1.5, 1.0, 2), response);
+    let response = alice.revokes_invite_link(den).await;
+    all.add("DELETE /api/auth/chat-rooms/{chatRoom}/invite-link", "all links of a room", 200, (1.0, 1.0, 2), response);
+    friend.leaves(den).await.expect(200);
 }
 
 /// Measures lists of users who have many rooms.

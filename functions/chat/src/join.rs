@@ -1,8 +1,11 @@
+use chrono::{DateTime, Utc};
 use futures_util::future::try_join3;
 use touchline::api::Message;
 use touchline::api::chat::{JoinRoom, MembershipView};
-use touchline::domain::room::Membership;
+use touchline::domain::room::{Member, Membership};
+use touchline::domain::{Room, User, Username};
 use touchline::flows::rooms;
+use touchline::ports::chat::ChatError;
 use touchline::storage::Reads;
 use touchline::storage::members::{Joined, MembershipRequest};
 use touchline::{App, Call, Error, Reply};
@@ -31,17 +34,45 @@ pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<Memb
     if has_all_rooms {
         return Err(lookup::too_many_rooms(&app));
     }
-    rooms::lock_username(&app, &user).await?;
-    app.chat.join(&room, &user.username, is_invited).await?;
-    let nonce = app.random.number();
-    let request = MembershipRequest::new(&room, user.id, before.as_ref(), began, nonce);
-    match app.store.join(&request).await? {
+    let entry =
+        Entry { room: &room, user: &user, before: before.as_ref(), is_invited, invited_by: None, began };
+    match enter(&app, &entry).await? {
         Joined::Now => {
             let data = MembershipView { room_id: room.room_id, membership: Membership::Join };
             Ok(Message { message: "You joined the room.".into(), data }.into())
         }
         Joined::Already => Err(Error::AlreadyAMember),
     }
+}
+
+/// A user who is about to enter a room.
+pub struct Entry<'a> {
+    pub room: &'a Room,
+    pub user: &'a User,
+    /// The membership before, if it was read.
+    pub before: Option<&'a Member>,
+    /// Whether the user has an invitation, or needs none.
+    pub is_invited: bool,
+    /// The member who invites the user first, if the user enters with an invite link.
+    pub invited_by: Option<&'a Username>,
+    /// When the request began.
+    pub began: DateTime<Utc>,
+}
+
+/// Joins a user on the homeserver, and then in our table.
+pub async fn enter(app: &App, entry: &Entry<'_>) -> Result<Joined, Error> {
+    let Entry { room, user, before, is_invited, invited_by, began } = *entry;
+    rooms::lock_username(app, user).await?;
+    if let Some(inviter) = invited_by {
+        match app.chat.invite(&room.room_id, inviter, &user.username).await {
+            // The homeserver also forbids the invitation of a member. The join tells whether the user can be one.
+            Ok(()) | Err(ChatError::Forbidden) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    app.chat.join(room, &user.username, is_invited).await?;
+    let request = MembershipRequest::new(room, user.id, before, began, app.random.number());
+    Ok(app.store.join(&request).await?)
 }
 
 #[cfg(test)]

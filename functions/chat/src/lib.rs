@@ -1,6 +1,8 @@
 //! The endpoints for chat rooms, blocked users and reports, and the endpoints that the homeserver calls.
 
+mod accept_invite_link;
 mod block_user;
+mod create_invite_link;
 mod create_report;
 mod create_room;
 mod credentials;
@@ -15,6 +17,7 @@ mod member_stats;
 mod ping;
 mod query_room;
 mod query_user;
+mod revoke_invite_link;
 mod room_event;
 #[cfg(test)]
 mod testing;
@@ -31,6 +34,9 @@ pub fn router(app: App) -> Router {
         .on(join::handle)
         .on(leave::handle)
         .on(invite::handle)
+        .on(create_invite_link::handle)
+        .on(revoke_invite_link::handle)
+        .on(accept_invite_link::handle)
         .on(member_stats::handle)
         .on(credentials::handle)
         .on(block_user::handle)

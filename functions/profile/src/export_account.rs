@@ -1,7 +1,7 @@
-use futures_util::future::{try_join, try_join3, try_join4};
+use futures_util::future::{try_join, try_join4};
 use touchline::api::Data;
 use touchline::api::account::{
-    AccountExport, ExportAccount, ExportedBlock, ExportedCoins, ExportedMembership, ExportedMessage,
+    AccountExport, ExportAccount, ExportedBlock, ExportedCoins, ExportedInviteLink, ExportedMembership, ExportedMessage,
     ExportedProfile, ExportedReport, ExportedStatistics,
 };
 use touchline::api::coins::EntryView;
@@ -29,9 +29,14 @@ pub async fn handle(app: App, call: Call<ExportAccount>) -> Result<Reply<Data<Ac
     let store = &app.store;
     let (known_networks, messages) =
         try_join(known_networks(&app, &profile), messages(&app, &profile)).await?;
-    let (verification, blocks, reports) =
-        try_join3(store.verification(user), store.blocks(user, Reads::Consistent), store.reports_by(user))
-            .await?;
+    let (verification, blocks, reports, mut links) = try_join4(
+        store.verification(user),
+        store.blocks(user, Reads::Consistent),
+        store.reports_by(user),
+        store.invite_links_of(user),
+    )
+    .await?;
+    links.retain(|link| now < link.expires_at);
     let sessions = sessions::active(&app, &caller).await?;
     let ((predictions, has_all), (coins, has_all_entries), rooms, statistics) =
         try_join4(predictions(&app, user), coins(&app, user), rooms(&app, user), store.user_stats(user))
@@ -50,6 +55,7 @@ pub async fn handle(app: App, call: Call<ExportAccount>) -> Result<Reply<Data<Ac
             .collect(),
         reports: reports.into_iter().map(ExportedReport::from).collect(),
         rooms,
+        invite_links: links.into_iter().map(ExportedInviteLink::from).collect(),
         predictions,
         statistics: ExportedStatistics {
             settled: statistics.settled,

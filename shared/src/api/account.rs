@@ -7,6 +7,7 @@ use super::coins::EntryView;
 use super::login::{CodeSent, SessionView};
 use super::predictions::PredictionView;
 use super::{Anyone, Data, Message, MessageOnly, NoInput, SignedIn, endpoint, input};
+use crate::domain::invite_link::{InviteLink, LinkCode};
 use crate::domain::report::{MessageId, Report, ReportReason};
 use crate::domain::room::Membership;
 use crate::domain::sms::SmsStatus;
@@ -42,8 +43,8 @@ endpoint! {
 endpoint! {
     /// Export the caller's data
     ///
-    /// The profile, sessions, blocks, reports, memberships, predictions and coins of the caller, as one document. At most 10
-    /// times a day.
+    /// The profile, sessions, blocks, reports, memberships, invite links, predictions and coins of the caller, as one document.
+    /// At most 10 times a day.
     ExportAccount: GET "/api/auth/account/export", in "profile", by SignedIn, NoInput => Data<AccountExport>,
         errors [RateLimited]
 }
@@ -78,6 +79,8 @@ pub struct AccountExport {
     pub reports: Vec<ExportedReport>,
     /// The rooms that the user has joined, is invited to, or has left in the last 30 days.
     pub rooms: Vec<ExportedMembership>,
+    /// The invite links that the user has made and that have not expired.
+    pub invite_links: Vec<ExportedInviteLink>,
     /// The predictions, the newest first, at most 10,000.
     pub predictions: Vec<PredictionView>,
     /// The sums over all settled predictions.
@@ -177,6 +180,31 @@ pub struct ExportedMembership {
     pub room_id: RoomId,
     /// Whether the user has joined, is invited, or has left.
     pub membership: Membership,
+}
+
+/// An invite link that the user has made.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct ExportedInviteLink {
+    /// The Matrix id of the room.
+    pub room_id: RoomId,
+    /// The code.
+    pub code: LinkCode,
+    /// When the user made the link.
+    pub created_at: Timestamp,
+    /// When the link expires.
+    pub expires_at: Timestamp,
+}
+
+impl From<InviteLink> for ExportedInviteLink {
+    fn from(link: InviteLink) -> Self {
+        Self {
+            room_id: link.room_id,
+            code: link.code,
+            created_at: link.created_at.into(),
+            expires_at: link.expires_at.into(),
+        }
+    }
 }
 
 /// The sums over all settled predictions of a user.

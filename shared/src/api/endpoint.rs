@@ -72,6 +72,7 @@ pub enum Resource {
     Room,
     Session,
     User,
+    InviteLink,
     Transaction,
 }
 

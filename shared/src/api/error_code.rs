@@ -60,6 +60,7 @@ error_codes! {
     TeamNotFound = "team_not_found", 404, "No team has this id.";
     UserNotFound = "user_not_found", 404, "No user has this id or username.";
     SessionNotFound = "session_not_found", 404, "The caller has no active session with this id.";
+    InviteLinkNotFound = "invite_link_not_found", 404, "No invite link has this code, or the link has expired or was revoked.";
     PhoneInUse = "phone_in_use", 409, "The previous phone number has another account since the change.";
     PhoneChangedRecently = "phone_changed_recently", 409, "The account cannot be deleted yet: its phone number changed in the last 72 hours, and the owner of the previous number can still undo that.";
     AlreadyAMember = "already_a_member", 409, "The user is already a member of the room.";

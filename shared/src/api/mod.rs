@@ -15,6 +15,7 @@ pub mod endpoint;
 mod error_code;
 pub mod homeserver;
 mod input;
+pub mod invite_links;
 pub mod leaderboards;
 pub mod login;
 pub mod matches;

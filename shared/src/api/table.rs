@@ -2,7 +2,7 @@
 
 use super::endpoint::Route;
 use super::{
-    account, blocks, chat, coins, homeserver, leaderboards, login, matches, meta, predictions, profile,
+    account, blocks, chat, coins, homeserver, invite_links, leaderboards, login, matches, meta, predictions, profile,
     reports, sms_logs, teams,
 };
 
@@ -58,6 +58,9 @@ endpoints! {
     chat::JoinRoom,
     chat::LeaveRoom,
     chat::Invite,
+    invite_links::CreateInviteLink,
+    invite_links::RevokeInviteLink,
+    invite_links::AcceptInviteLink,
     chat::MemberStats,
     chat::ChatCredentials,
     blocks::BlockUser,

@@ -3,7 +3,7 @@ use std::ops::RangeInclusive;
 use super::Secret;
 use super::secret::read_token;
 use super::variables::{ConfigError, Variables};
-use crate::domain::limit::{DailyAction, EXPORTS_PER_DAY};
+use crate::domain::limit::{DailyAction, EXPORTS_PER_DAY, INVITE_LINKS_PER_DAY, LINK_CODES_PER_DAY};
 
 /// Settings of the chat.
 #[derive(Debug, Clone)]
@@ -56,6 +56,8 @@ impl RoomLimits {
             DailyAction::SendInvitation => self.invitations_per_day,
             DailyAction::SendReport => self.reports_per_day,
             DailyAction::ExportAccount => EXPORTS_PER_DAY,
+            DailyAction::CreateInviteLink => INVITE_LINKS_PER_DAY,
+            DailyAction::EnterLinkCode => LINK_CODES_PER_DAY,
         }
     }
 }

@@ -37,10 +37,26 @@ pub enum DailyAction {
     SendInvitation,
     SendReport,
     ExportAccount,
+    CreateInviteLink,
+    /// Enter the code of an invite link, right or wrong.
+    EnterLinkCode,
 }
 
 /// How often a user can export the account in a UTC day. An export reads all data of the user.
 pub const EXPORTS_PER_DAY: usize = 10;
+
+/// How many invite links a user can create in a UTC day.
+pub const INVITE_LINKS_PER_DAY: usize = 50;
+
+/// How many different codes of invite links a user can enter in a UTC day.
+pub const LINK_CODES_PER_DAY: usize = 50;
+
+/// How many wrong codes of invite links can be entered from a network in a UTC hour. It is higher than the number of friends who
+/// use a link at the same moment: a code counts as wrong until it is known to be right.
+pub const WRONG_LINK_CODES_PER_HOUR: u32 = 300;
+
+/// The same for an IPv6 /48, which can have many networks.
+pub const WRONG_LINK_CODES_PER_48_PER_HOUR: u32 = 1_000;
 
 impl DailyAction {
     /// Returns the word for the action in storage keys.
@@ -51,16 +67,20 @@ impl DailyAction {
             Self::SendInvitation => "invitations",
             Self::SendReport => "reports",
             Self::ExportAccount => "exports",
+            Self::CreateInviteLink => "links",
+            Self::EnterLinkCode => "link-codes",
         }
     }
 }
 
-/// Something that an IPv6 /48 can do only so often in a UTC hour.
+/// Something that a network, or an IPv6 /48, can do only so often in a UTC hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HourlyAction {
     RequestCode,
     /// Enter a wrong code, for a code that another network requested.
     EnterWrongCode,
+    /// Enter a code that no invite link has.
+    EnterWrongLinkCode,
 }
 
 impl HourlyAction {
@@ -70,6 +90,7 @@ impl HourlyAction {
         match self {
             Self::RequestCode => "codes",
             Self::EnterWrongCode => "wrong",
+            Self::EnterWrongLinkCode => "links",
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod coins;
 pub mod copying;
 pub mod field;
 pub mod invisible;
+pub mod invite_link;
 pub mod limit;
 pub mod lookalike;
 pub mod marker;

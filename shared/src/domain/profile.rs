@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use chrono::serde::{ts_milliseconds, ts_milliseconds_option};
 use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +75,27 @@ pub struct Person {
     pub id: UserId,
     pub username: Username,
     pub name: Option<Name>,
+}
+
+/// The public profile of a user.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PublicProfile {
+    pub id: UserId,
+    pub username: Username,
+    pub name: Option<Name>,
+    pub primary_team: Option<u32>,
+    #[serde(with = "ts_milliseconds")]
+    pub created_at: DateTime<Utc>,
+    /// When an operator suspended the user.
+    #[serde(default, with = "ts_milliseconds_option")]
+    pub suspended_at: Option<DateTime<Utc>>,
+}
+
+impl PublicProfile {
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.suspended_at.is_some()
+    }
 }
 
 /// A person's name, 1 to 100 characters, none of them invisible.

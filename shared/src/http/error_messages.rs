@@ -149,6 +149,14 @@ impl From<&Error> for Problem {
             )
             .at_field("user_id"),
             Error::InvitationRejected => Self::new(C::NotAllowed, "You cannot invite this user."),
+            Error::InviteLinkNotFound => Self::new(
+                C::InviteLinkNotFound,
+                "This invite link does not work. It is mistyped, has expired or was revoked. Ask for a new link.",
+            ),
+            Error::InviterBlocked => Self::new(
+                C::NotAllowed,
+                "You have blocked the user who made this invite link. Unblock them first.",
+            ),
             Error::TooManyBlocks { limit } => Self::new(
                 C::TooManyBlocks,
                 format!("You have reached the limit of {limit} blocked users. Unblock a user first."),
@@ -283,6 +291,12 @@ fn day_limit_reached(reached: DayLimitReached) -> Problem {
         DailyAction::ExportAccount => {
             format!("You can export your data {limit} times a day. Try again after midnight UTC.")
         }
+        DailyAction::CreateInviteLink => {
+            format!("You can create {limit} invite links a day. Create the next one after midnight UTC.")
+        }
+        DailyAction::EnterLinkCode => {
+            format!("You can use {limit} invite links a day. Try again after midnight UTC.")
+        }
     };
     Problem::new(ErrorCode::RateLimited, message).retry_after(retry_after)
 }
@@ -360,6 +374,7 @@ pub fn examples() -> Vec<Example> {
         Error::RoomNotFound,
         Error::UserNotFound,
         Error::SessionNotFound,
+        Error::InviteLinkNotFound,
         Error::UndoPhoneChange(UndoError::NoChange),
         Error::PhoneChangedRecently { until: midnight },
         Error::UndoPhoneChange(UndoError::PhoneInUse),

@@ -13,6 +13,7 @@ use crate::domain::cleanup::Work;
 use crate::domain::code::{PhoneDigest, Purpose};
 use crate::domain::coins::EntryKey;
 use crate::domain::copying::Copied;
+use crate::domain::invite_link::LinkCode;
 use crate::domain::limit::{DailyAction, HourlyAction};
 use crate::domain::marker::End;
 use crate::domain::month::Month;
@@ -661,6 +662,27 @@ pub fn copied(pk: &str, sk: &str) -> Option<(UserId, Copied)> {
         other => Copied::Prediction { event: other.strip_prefix("event#")?.parse().ok()? },
     };
     Some((partition_owner(pk)?, what))
+}
+
+/// The prefix of the sort keys of invite links.
+pub const INVITE_LINK: &str = "link#";
+
+/// Returns the key of the invite link that a user made for a room.
+#[must_use]
+pub fn invite_link(user: UserId, room: &RoomId) -> Key {
+    key(user_partition(user), format!("{INVITE_LINK}{}", room.as_str()))
+}
+
+/// Returns the key of the item that leads from the code of an invite link to the link.
+#[must_use]
+pub fn invite_link_code(code: &LinkCode) -> Key {
+    key(format!("link#{}", code.digest()), "code")
+}
+
+/// Returns the key of the number of times that all invite links of a room were revoked.
+#[must_use]
+pub fn link_revocations(room: &RoomId) -> Key {
+    key(format!("room#{}", room.as_str()), "links")
 }
 
 /// Returns the partition of the items that track the creations of a user's rooms.

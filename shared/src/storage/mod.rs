@@ -15,6 +15,7 @@ pub mod directory;
 mod error;
 pub mod exactly_once;
 mod hour_limit;
+pub mod invite_links;
 mod item;
 pub mod keys;
 pub mod members;

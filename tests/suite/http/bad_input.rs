@@ -38,7 +38,7 @@ async fn malformed_oversized_and_non_json_bodies_fail_at_every_endpoint() {
 }
 
 /// Returns a well-formed body for each endpoint that takes fields.
-fn well_formed() -> [(&'static str, Value); 20] {
+fn well_formed() -> [(&'static str, Value); 21] {
     let phone = "+447700900123";
     [
         ("/api/code/request", json!({ "phone": phone })),
@@ -64,6 +64,7 @@ fn well_formed() -> [(&'static str, Value); 20] {
             json!({ "name": "Corner", "topic": "t", "event_id": 1, "is_private": false }),
         ),
         ("/api/auth/chat-rooms/{matrixRoomId}/invite", json!({ "username": "alice" })),
+        ("/api/auth/chat-rooms/{chatRoom}/invite-link", json!({ "expires_in_hours": 24 })),
         (
             "/api/auth/reports",
             json!({ "user_id": 1, "reason": "spam", "text": "The same link in every room." }),
@@ -92,7 +93,7 @@ async fn each_invalid_field_is_422_and_the_response_names_it() {
             if field != "team_ids" {
                 values.push(json!([]));
             }
-            if !["team_id", "event_id", "confidence", "amount", "user_id"].contains(&field.as_str()) {
+            if !["team_id", "event_id", "confidence", "amount", "user_id", "expires_in_hours"].contains(&field.as_str()) {
                 values.push(json!(7));
             }
             for value in values {
@@ -126,6 +127,7 @@ fn well_formed_has_a_body_for_every_endpoint_that_takes_fields() {
         "/api/auth/chat/credentials",
         "/api/auth/chat-rooms/{matrixRoomId}/join",
         "/api/auth/chat-rooms/{matrixRoomId}/leave",
+        "/api/auth/invite-links/{code}/accept",
     ];
     let tested: Vec<_> = well_formed().map(|(path, _)| path).into_iter().chain(without_fields).collect();
     for route in posts() {

@@ -6,6 +6,7 @@ mod caching;
 mod chat;
 mod coins;
 mod feed;
+mod invite_links;
 mod leaderboards;
 mod load;
 mod login;

@@ -29,6 +29,8 @@ struct World {
     alice: User,
     bob: User,
     room: String,
+    /// The code of alice's invite link.
+    code: String,
 }
 
 impl World {
@@ -56,7 +58,8 @@ impl World {
         alice.saves_primary_team(1).await.expect(200);
         alice.saves_other_teams(&[2]).await.expect(200);
         let room = alice.creates_room("North Stand").about_event(1).await.room_id();
-        bob.joins(&room).await.expect(200);
+        let code = alice.creates_invite_link(&room).await.link_code();
+        bob.accepts_invite_link(&code).await.expect(200);
         let den = bob.creates_room("Den").private().await.room_id();
         bob.invites_to(&den).user(alice.id).await.expect(200);
         for (user, pick) in [(&alice, "home"), (&bob, "away")] {
@@ -67,7 +70,7 @@ impl World {
         alice.blocks(bob.id).await.expect(200);
         alice.reports("abuse").user(bob.id).field("text", "He shouts at everybody").await.expect(201);
         alice.initiates_verification("+447700900777").await.expect(200);
-        let world = Self { app, homeserver, alice, bob, room };
+        let world = Self { app, homeserver, alice, bob, room, code };
         world.count().await;
         world
     }
@@ -96,7 +99,8 @@ impl World {
     /// Returns what alice entered and what is still stored.
     async fn left(&self) -> Vec<String> {
         let dump = self.app.dump().await;
-        ENTERED.into_iter().filter(|text| dump.contains(text)).map(str::to_owned).collect()
+        let texts = ENTERED.into_iter().chain([self.code.as_str(), "link#"]);
+        texts.filter(|text| dump.contains(text)).map(str::to_owned).collect()
     }
 
     /// Returns the counts and the sums that a deletion must not change.
@@ -111,7 +115,8 @@ impl World {
 #[tokio::test]
 async fn nothing_that_a_deleted_user_entered_is_left_and_counts_and_sums_stay() {
     let world = World::start().await;
-    assert_eq!(world.left().await.len(), ENTERED.len() - 1, "the look-alike key is stored as a hash");
+    // The look-alike key is stored as a hash. The code and the key of an invite link are added.
+    assert_eq!(world.left().await.len(), ENTERED.len() - 1 + 2);
     let before = world.totals().await;
     world.deletes_account().await.expect(200);
     world.alice.views_profile().await.expect_error(401, "token_invalid");
@@ -201,6 +206,18 @@ async fn a_deletion_that_stops_at_any_store_call_is_finished_by_the_next_run() {
         }
         calls_before_crash += 1;
     }
+}
+
+#[tokio::test]
+async fn no_invite_link_of_a_deleted_user_works() {
+    let world = World::start().await;
+    let carol = world.app.sign_in("+447700900125").await;
+    world.deletes_account().await.expect(200);
+    // Even before `erasure` runs.
+    carol.accepts_invite_link(&world.code).await.expect_error(404, "invite_link_not_found");
+    deliver(&world.app).await;
+    world.finish().await;
+    carol.accepts_invite_link(&world.code).await.expect_error(404, "invite_link_not_found");
 }
 
 /// A request that was under way during the deletion stores something afterwards.

@@ -32,8 +32,10 @@ async fn an_export_has_everything_that_the_user_entered_and_nothing_of_others() 
     alice.saves_other_teams(&[2]).await.expect(200);
     alice.deducts(5).reference("order-1").await.expect(200);
     let room = alice.creates_room("North Stand").about_event(1).await.room_id();
+    let code = alice.creates_invite_link(&room).await.link_code();
     let den = bob.creates_room("Den").private().await.room_id();
     bob.invites_to(&den).user(alice.id).await.expect(200);
+    bob.creates_invite_link(&den).await.expect(201);
     alice.blocks(bob.id).await.expect(200);
     alice.reports("abuse").user(bob.id).field("text", "He shouts").await.expect(201);
     alice.initiates_verification("+447700900777").await.expect(200);
@@ -63,6 +65,7 @@ async fn an_export_has_everything_that_the_user_entered_and_nothing_of_others() 
     let mut expected = vec![json!([room, "join"]), json!([den, "invite"])];
     expected.sort_by_key(ToString::to_string);
     assert_eq!(rooms, expected);
+    assert_eq!(fields("invite_links", &["room_id", "code"]), [json!([room, code])]);
     let names = ["event_id", "prediction", "score_prediction", "confidence"];
     assert_eq!(fields("predictions", &names), [json!([1, "home", { "home": 2, "away": 1 }, 70])]);
     let coins = alice.views_coins().await.expect_data(200);

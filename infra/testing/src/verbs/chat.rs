@@ -37,6 +37,19 @@ impl<A: Api> Persona<A> {
         self.verb(Method::POST, format!("{ROOMS}/{room}/invite"))
     }
 
+    /// Creates an invite link. [`Response::link_code`] returns its code.
+    pub fn creates_invite_link(&self, room: &str) -> Request<A> {
+        self.request(Method::POST, format!("{ROOMS}/{room}/invite-link"))
+    }
+
+    pub fn revokes_invite_link(&self, room: &str) -> Request<A> {
+        self.request(Method::DELETE, format!("{ROOMS}/{room}/invite-link"))
+    }
+
+    pub fn accepts_invite_link(&self, code: &str) -> Request<A> {
+        self.request(Method::POST, format!("/api/auth/invite-links/{code}/accept"))
+    }
+
     pub fn views_member_stats(&self, room: &str) -> Request<A> {
         self.get(format!("{ROOMS}/{room}/member-stats"))
     }
@@ -94,6 +107,13 @@ impl<A: Api> Request<A, Invite> {
 }
 
 impl Response {
+    /// Checks that an invite link was created, and returns its code.
+    #[track_caller]
+    #[must_use]
+    pub fn link_code(self) -> String {
+        self.expect(201)["data"]["code"].as_str().expect("a link has a code").to_owned()
+    }
+
     /// Checks that a room was created, and returns its id.
     #[track_caller]
     #[must_use]

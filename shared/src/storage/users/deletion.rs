@@ -180,6 +180,7 @@ impl Store {
             self.forget_recovery(user, phone).await?;
         }
         self.erase_partition(&self.tables.users, &keys::user_partition(user)).await?;
+        self.delete_link_codes(user).await?;
         self.erase_partition(&self.tables.rooms, &keys::user_partition(user)).await?;
         self.erase_partition(&self.tables.rooms, &keys::room_creations(user)).await?;
         self.delete_memberships(user).await?;

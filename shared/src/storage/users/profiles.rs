@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::{
 };
 use chrono::serde::{ts_milliseconds, ts_milliseconds_option};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::ages::AGE_REFUSED_AT;
@@ -16,7 +17,7 @@ use super::names::NameOwner;
 use super::phones::PhoneOwner;
 use super::sessions::Session;
 use crate::domain::code::NetworkDigest;
-use crate::domain::profile::{BirthDateError, Person, RenameError};
+use crate::domain::profile::{BirthDateError, Person, PublicProfile, RenameError};
 use crate::domain::recovery::Recovery;
 use crate::domain::{Email, MAX_CLOCK_DIFFERENCE, Name, Phone, Token, User, UserId, Username};
 use crate::storage::condition::{
@@ -217,13 +218,29 @@ impl Store {
     /// Reads the public profiles of up to 100 users. Leaves out unknown ids and users who have deleted their accounts. Finds
     /// new users, too: users whom an eventually consistent read does not find are read again, strongly consistent.
     pub async fn people(&self, users: &[UserId]) -> Result<HashMap<UserId, Person>, StoreError> {
+        self.profiles_as(users, |person: &Person| person.id).await
+    }
+
+    /// Like [`Store::people`], with everything that a public profile has.
+    pub async fn public_profiles(
+        &self,
+        users: &[UserId],
+    ) -> Result<HashMap<UserId, PublicProfile>, StoreError> {
+        self.profiles_as(users, |profile: &PublicProfile| profile.id).await
+    }
+
+    async fn profiles_as<T: DeserializeOwned>(
+        &self,
+        users: &[UserId],
+        id: fn(&T) -> UserId,
+    ) -> Result<HashMap<UserId, T>, StoreError> {
         let mut people = HashMap::new();
         for reads in [Reads::Eventual, Reads::Consistent] {
             let missing = users.iter().filter(|user| !people.contains_key(*user));
             let keys: Vec<Item> = missing.map(|user| keys::profile(*user).into()).collect();
             for item in self.batch_get(&self.tables.users, keys, reads).await? {
-                let person: Person = from_item(item)?;
-                people.insert(person.id, person);
+                let person: T = from_item(item)?;
+                people.insert(id(&person), person);
             }
         }
         Ok(people)

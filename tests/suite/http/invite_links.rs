@@ -1,0 +1,82 @@
+//! Tests of invite links.
+
+use std::time::Duration;
+
+use serde_json::json;
+use touchline_testing::{Response, User, concurrently};
+
+use crate::target::{HttpApi, eventually, unique_name};
+
+/// How many friends join, and how many of them at the same time.
+const FRIENDS: usize = 50;
+const AT_ONCE: usize = 5;
+
+/// A code that no link has.
+const UNKNOWN: &str = "ABCDEFGH2345";
+
+/// Accepts a link, and tries again while the API is busy.
+async fn accepts(user: &User<HttpApi>, code: &str) -> Response {
+    loop {
+        let response = user.accepts_invite_link(code).await;
+        if !matches!(response.status.as_u16(), 429 | 500..) {
+            return response;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_league_of_fifty_friends_by_link() {
+    let app = HttpApi::under_test();
+    let alice = app.user("alice").await;
+    let room = alice.creates_room(&unique_name()).private().await.room_id();
+    let code = alice.creates_invite_link(&room).await.link_code();
+    let friends = concurrently(AT_ONCE, |_| {
+        let (app, code) = (app.clone(), code.clone());
+        async move {
+            let mut friends = Vec::new();
+            for _ in 0..FRIENDS / AT_ONCE {
+                let friend = app.user("friend").await;
+                accepts(&friend, &code).await.expect(200);
+                friends.push(friend);
+            }
+            friends
+        }
+    })
+    .await;
+    let friends: Vec<User<HttpApi>> = friends.into_iter().flatten().collect();
+    assert_eq!(friends.len(), FRIENDS);
+    let stats = async || alice.views_member_stats(&room).await.expect_data(200);
+    eventually(stats, |stats| stats["total_members"] == FRIENDS + 1).await;
+    // Only members can read the statistics of a private room.
+    for friend in &friends {
+        friend.views_member_stats(&room).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_link_works_until_it_is_revoked() {
+    let app = HttpApi::under_test();
+    let [alice, bob, carol] = [app.user("alice").await, app.user("bob").await, app.user("carol").await];
+    let room = alice.creates_room(&unique_name()).private().await.room_id();
+    bob.creates_invite_link(&room).await.expect_error(403, "not_a_member");
+    bob.revokes_invite_link(&room).await.expect_error(403, "not_a_member");
+    let link = alice.creates_invite_link(&room).field("expires_in_hours", 1).await.expect_data(201);
+    let code = link["code"].as_str().unwrap();
+    assert_eq!(link["room_id"], room);
+    assert_eq!(alice.creates_invite_link(&room).await.expect_data(200), link);
+    for code in [code, &code.to_lowercase()] {
+        let joined = accepts(&bob, code).await.expect_data(200);
+        assert_eq!(joined, json!({ "room_id": room, "membership": "join" }));
+    }
+    let of_bob = bob.creates_invite_link(&room).await.link_code();
+    bob.revokes_invite_link(&room).await.expect(200);
+    carol.accepts_invite_link(&of_bob).await.expect_error(404, "invite_link_not_found");
+    alice.revokes_invite_link(&room).await.expect(200);
+    carol.accepts_invite_link(code).await.expect_error(404, "invite_link_not_found");
+    for code in [UNKNOWN, "x", "%00"] {
+        carol.accepts_invite_link(code).await.expect_error(404, "invite_link_not_found");
+    }
+    alice.creates_invite_link("!nobody:nowhere").await.expect_error(404, "room_not_found");
+    alice.revokes_invite_link("!nobody:nowhere").await.expect_error(404, "room_not_found");
+}
