@@ -155,7 +155,7 @@ async fn sessions(app: &TestApp, alice: &User, all: &mut Measurements) {
     let code = anonymous.receives_code("+447700900776").await;
     let response = anonymous.verifies_code("+447700900776", &code).username("ada.lovelace").await;
     let case = "first login, with a username that also reserves another spelling";
-    all.add("POST /api/code/verify", case, 200, (1.0, 13.0, 4), response);
+    all.add("POST /api/code/verify", case, 200, (1.0, 15.0, 4), response);
     let code = anonymous.receives_code(&mover.phone).await;
     let response = anonymous.undoes_phone_change(&mover.phone, &code).await;
     let owner = User::from_login(app, &response.clone().expect_data(200));
@@ -190,7 +190,7 @@ async fn login(app: &TestApp, all: &mut Measurements) -> User {
     let response = anonymous.verifies_code(PHONE, wrong).await;
     all.add(verify, "wrong code", 401, (0.0, 1.0, 1), response);
     let response = anonymous.verifies_code(PHONE, &code).await;
-    all.add(verify, "first login", 200, (1.0, 11.0, 4), response);
+    all.add(verify, "first login", 200, (1.0, 13.0, 4), response);
     let code = anonymous.receives_code(PHONE).await;
     let response = anonymous.verifies_code(PHONE, &code).await;
     all.add(verify, "returning user", 200, (1.0, 3.0, 3), response);
@@ -216,7 +216,7 @@ async fn profile(app: &TestApp, alice: &User, all: &mut Measurements) {
     let response = alice.updates_profile().name("Ada").await;
     all.add(update, "details", 200, (0.0, 1.0, 1), response);
     let response = alice.updates_profile().username("ada").await;
-    all.add(update, "another username", 200, (2.0, 8.0, 3), response);
+    all.add(update, "another username", 200, (2.0, 12.0, 3), response);
 
     let response = alice.initiates_verification(NEW_PHONE).await;
     all.add("POST /api/auth/verify-phone/initiate", "", 200, (0.0, 3.0, 3), response);
@@ -333,6 +333,16 @@ async fn predictions(app: &TestApp, alice: &User, all: &mut Measurements) {
     app.clock.advance(CATALOG_CHECK);
     let response = alice.lists_own_predictions().await;
     all.add("GET /api/auth/predictions", "one, warm", 200, (2.0, 0.0, 3), response);
+    app.clock.advance(CATALOG_CHECK);
+    let response = alice.searches_users("fan.1").await;
+    assert_eq!(response.body["data"].as_array().unwrap().len(), 20);
+    all.add("GET /api/auth/users", "a page of 20", 200, (23.0, 0.0, 3), response);
+    let profile = "GET /api/auth/users/{user}";
+    let response = alice.views_user(100).await;
+    all.add(profile, "by id, two predictions", 200, (4.0, 0.0, 4), response);
+    app.clock.advance(CATALOG_CHECK);
+    let response = alice.views_user("ada").await;
+    all.add(profile, "by username, with a team, warm", 200, (5.0, 0.0, 6), response);
 }
 
 /// Measures pages of a leaderboard with 100,000 users, of whom the best 200 exist.
@@ -435,17 +445,29 @@ async fn invite_links(app: &TestApp, alice: &User, den: &str, all: &mut Measurem
     let create = "POST /api/auth/chat-rooms/{chatRoom}/invite-link";
     let response = alice.creates_invite_link(den).await;
     let code = response.clone().link_code();
-    all.add(create, "a new link", 201, (3.5, 4.0, 5), response);
+    all.add(create, "a new link", 201, (3.5, 4.0, 6), response);
     all.add(create, "the same link again", 200, (3.0, 0.0, 3), alice.creates_invite_link(den).await);
-    let friend = app.user("fan.502").id(502).await;
+    let friend = app.user("fan.590").id(590).await;
     let accept = "POST /api/auth/invite-links/{code}/accept";
     let response = friend.accepts_invite_link(&code).await;
-    all.add(accept, "a private room, the first room of a user: their name is fixed", 200, (9.0, 4.0, 9), response);
+    all.add(
+        accept,
+        "a private room, the first room of a user: their name is fixed",
+        200,
+        (9.0, 4.0, 9),
+        response,
+    );
     all.add(accept, "a member already", 200, (8.0, 1.0, 6), friend.accepts_invite_link(&code).await);
     let response = friend.accepts_invite_link("ABCDEFGH2345").await;
     all.add(accept, "a wrong code", 404, (1.5, 1.0, 2), response);
     let response = alice.revokes_invite_link(den).await;
-    all.add("DELETE /api/auth/chat-rooms/{chatRoom}/invite-link", "all links of a room", 200, (1.0, 1.0, 2), response);
+    all.add(
+        "DELETE /api/auth/chat-rooms/{chatRoom}/invite-link",
+        "all links of a room",
+        200,
+        (1.0, 1.0, 2),
+        response,
+    );
     friend.leaves(den).await.expect(200);
 }
 

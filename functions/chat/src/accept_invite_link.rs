@@ -18,10 +18,7 @@ use crate::{day_limit, lookup};
 
 /// Joins the caller to the room of an invite link. In a private room, the maker of the link invites the caller first, so the
 /// homeserver applies the same rules as to any other invitation.
-pub async fn handle(
-    app: App,
-    call: Call<AcceptInviteLink>,
-) -> Result<Reply<Message<MembershipView>>, Error> {
+pub async fn handle(app: App, call: Call<AcceptInviteLink>) -> Result<Reply<Message<MembershipView>>, Error> {
     let began = app.clock.now();
     let (caller, code) = (call.caller.user, &call.path.code);
     // The same code again is no new guess, so retries do not count.
@@ -30,19 +27,19 @@ pub async fn handle(
     let Invitation { room, inviter } = invitation(&app, code, caller).await?;
     guess.was_right().await;
 
-    let (user, has_all_rooms, before) = try_join3(
-        lookup::caller(&app, caller),
-        lookup::has_all_rooms(&app, caller),
-        async { app.store.member(&room, caller, Reads::Consistent).await.map_err(Error::from) },
-    )
-    .await?;
+    let (user, has_all_rooms, before) =
+        try_join3(lookup::caller(&app, caller), lookup::has_all_rooms(&app, caller), async {
+            app.store.member(&room, caller, Reads::Consistent).await.map_err(Error::from)
+        })
+        .await?;
     let has_joined = before.as_ref().is_some_and(Member::has_joined);
     if !has_joined && has_all_rooms {
         return Err(lookup::too_many_rooms(&app));
     }
     if !has_joined {
         let invited_by = room.is_private.then_some(&inviter.username);
-        let entry = Entry { room: &room, user: &user, before: before.as_ref(), is_invited: true, invited_by, began };
+        let entry =
+            Entry { room: &room, user: &user, before: before.as_ref(), is_invited: true, invited_by, began };
         join::enter(&app, &entry).await?;
     }
     let data = MembershipView { room_id: room.room_id, membership: Membership::Join };

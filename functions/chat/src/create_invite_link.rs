@@ -12,10 +12,7 @@ use crate::{day_limit, lookup};
 
 /// Returns the caller's link for a room, and creates it if there is no valid one. Any member can invite, so any member can
 /// create a link.
-pub async fn handle(
-    app: App,
-    call: Call<CreateInviteLink>,
-) -> Result<Reply<Message<InviteLinkView>>, Error> {
+pub async fn handle(app: App, call: Call<CreateInviteLink>) -> Result<Reply<Message<InviteLinkView>>, Error> {
     let (caller, hours) = (call.caller.user, call.input.expires_in_hours);
     let room = lookup::room(&app, &call.path.chat_room).await?;
     if !lookup::has_joined(&app, &room, caller).await? {
@@ -25,10 +22,8 @@ pub async fn handle(
     let code = code.ok_or(Error::Broken("a new code is malformed"))?;
     let mut retry = Retry::immediate("an invite link", 5);
     loop {
-        let stored = try_join(
-            app.store.invite_link(&room.room_id, caller),
-            app.store.link_revocations(&room.room_id),
-        );
+        let stored =
+            try_join(app.store.invite_link(&room.room_id, caller), app.store.link_revocations(&room.room_id));
         let (stored, revocations) = stored.await?;
         let now = app.clock.now();
         let valid = stored.as_ref().filter(|link| link.is_valid(revocations, now));
@@ -193,6 +188,10 @@ mod tests {
         let link = alice.creates_invite_link(&room).await.expect_data(201);
         let dump = app.dump().await;
         assert!(codes.iter().all(|code| !dump.contains(code.as_str())), "revoked codes are not stored");
-        assert_eq!(dump.matches(link["code"].as_str().unwrap()).count(), 1, "only as an attribute of the link");
+        assert_eq!(
+            dump.matches(link["code"].as_str().unwrap()).count(),
+            1,
+            "only as an attribute of the link"
+        );
     }
 }

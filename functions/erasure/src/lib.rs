@@ -30,8 +30,9 @@ const RESERVE: TimeDelta = TimeDelta::seconds(10);
 /// The number of pieces of work that are done concurrently.
 const CONCURRENT: usize = 10;
 
-/// Handles one invocation: a batch of stream records, `{}` for a scheduled run, or `{"hash_names": {}}` after an update from
-/// a version that stored usernames without a hash. Lambda stops it at `deadline`.
+/// Handles one invocation: a batch of stream records, `{}` for a scheduled run, or, after an update from a version that stored
+/// usernames without a hash and without a search, `{"hash_names": {}}` and `{"index_usernames": {}}`. Lambda stops it at
+/// `deadline`.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StoreError> {
     let run = Run {
         app: &app,
@@ -43,12 +44,14 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         run.process(Batch::read(event)?).await
     } else if let Some(order) = event.get("hash_names") {
         run.hash_names(position(&order["from"])).await
+    } else if let Some(order) = event.get("index_usernames") {
+        run.index_usernames(position(&order["from"])).await
     } else {
         run.sweep().await
     }
 }
 
-/// Reads the key after which a move of usernames continues.
+/// Reads the key after which a step through all users continues.
 fn position(from: &Value) -> Option<Key> {
     let text = |at: usize| from[at].as_str().map(str::to_owned);
     Some(Key { pk: text(0)?, sk: text(1)? })
@@ -109,6 +112,21 @@ impl Run<'_> {
             if from.is_none() || self.app.clock.now() >= self.until {
                 let next = from.map(|Key { pk, sk }| json!([pk, sk]));
                 return Ok(json!({ "moved": moved, "conflicts": conflicts, "next": next }));
+            }
+        }
+    }
+
+    /// Writes the items with which a search finds existing users. If the time is over, `next` in the result is where the next
+    /// invocation continues.
+    async fn index_usernames(&self, from: Option<Key>) -> Result<Value, StoreError> {
+        let (mut indexed, mut from) = (0, from);
+        loop {
+            let step = self.app.store.index_usernames(from).await?;
+            indexed += step.indexed;
+            from = step.next;
+            if from.is_none() || self.app.clock.now() >= self.until {
+                let next = from.map(|Key { pk, sk }| json!([pk, sk]));
+                return Ok(json!({ "indexed": indexed, "next": next }));
             }
         }
     }

@@ -1,8 +1,8 @@
 use futures_util::future::{try_join, try_join4};
 use touchline::api::Data;
 use touchline::api::account::{
-    AccountExport, ExportAccount, ExportedBlock, ExportedCoins, ExportedInviteLink, ExportedMembership, ExportedMessage,
-    ExportedProfile, ExportedReport, ExportedStatistics,
+    AccountExport, ExportAccount, ExportedBlock, ExportedCoins, ExportedInviteLink, ExportedMembership,
+    ExportedMessage, ExportedProfile, ExportedReport, ExportedStatistics,
 };
 use touchline::api::coins::EntryView;
 use touchline::api::predictions::PredictionView;

@@ -1,4 +1,4 @@
-//! The caller's profile, the verification of phones, and the deletion and export of accounts.
+//! The caller's profile, the profiles of other users, the verification of phones, and the deletion and export of accounts.
 
 mod confirm_deletion;
 mod delete_account;
@@ -8,7 +8,9 @@ mod initiate_verification;
 mod me;
 mod no_profile;
 mod resend_code;
+mod search_users;
 mod update_user_info;
+mod user_profile;
 mod verify_phone;
 
 use touchline::{App, Router};
@@ -18,6 +20,8 @@ pub fn router(app: App) -> Router {
     Router::new(app)
         .on(me::handle)
         .on(update_user_info::handle)
+        .on(search_users::handle)
+        .on(user_profile::handle)
         .on(initiate_verification::handle)
         .on(verify_phone::handle)
         .on(resend_code::handle)

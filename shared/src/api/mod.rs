@@ -30,6 +30,7 @@ pub mod schema;
 pub mod sms_logs;
 mod table;
 pub mod teams;
+pub mod users;
 
 pub use body::{Data, Message, MessageOnly};
 pub use caller::{Anyone, Caller, Developer, ErrorFormat, Homeserver, LOG_SECRET_HEADER, SignedIn};

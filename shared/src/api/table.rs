@@ -3,7 +3,7 @@
 use super::endpoint::Route;
 use super::{
     account, blocks, chat, coins, homeserver, invite_links, leaderboards, login, matches, meta, predictions, profile,
-    reports, sms_logs, teams,
+    reports, sms_logs, teams, users,
 };
 
 macro_rules! endpoints {
@@ -38,6 +38,8 @@ endpoints! {
     account::ConfirmDeletion,
     account::DeleteByPhone,
     account::ExportAccount,
+    users::SearchUsers,
+    users::UserProfile,
     matches::ListEvents,
     matches::OneEvent,
     matches::ListTournaments,

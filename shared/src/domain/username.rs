@@ -15,10 +15,14 @@ const MAX: usize = 30;
 #[serde(transparent)]
 pub struct Username(String);
 
+fn is_username_byte(byte: u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.')
+}
+
 impl Username {
     pub fn parse(text: &str) -> Result<Self, Reason> {
         let name = text.trim().to_ascii_lowercase();
-        if !name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.')) {
+        if !name.bytes().all(is_username_byte) {
             return Err("Use only the letters a to z, digits, _ and . in a username.".into());
         }
         if !(MIN..=MAX).contains(&name.len()) {
@@ -68,6 +72,46 @@ impl Field for Username {
 
 #[cfg(feature = "openapi")]
 super::field::response_schema!(Username, { "type": "string", "pattern": "^[a-z0-9_.]{3,30}$" });
+
+/// The beginning of a username: 2 to 30 of its characters. Capital letters are converted to small letters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsernamePrefix(String);
+
+impl UsernamePrefix {
+    /// The search index is divided by this many characters.
+    pub const MIN: usize = 2;
+
+    pub fn parse(text: &str) -> Result<Self, Reason> {
+        let prefix = text.trim().to_ascii_lowercase();
+        if !prefix.bytes().all(is_username_byte) {
+            return Err("Usernames have only the letters a to z, digits, _ and . in them.".into());
+        }
+        if !(Self::MIN..=MAX).contains(&prefix.len()) {
+            return Err(format!("Enter {} to {MAX} characters of the username.", Self::MIN).into());
+        }
+        Ok(Self(prefix))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Field for UsernamePrefix {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        Self::parse(raw.text()?)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        let (space, min) = (text::schema::SPACE, Self::MIN);
+        serde_json::json!({
+            "type": "string", "pattern": format!("^{space}[A-Za-z0-9_.]{{{min},{MAX}}}{space}$"), "examples": ["al"],
+            "description": "2 to 30 of the letters a to z, digits, `_` and `.`, in upper or lower case.",
+        })
+    }
+}
 
 /// The text that suggestions are derived from, reduced to the characters of a username.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -215,6 +259,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_beginning_of_a_username_has_two_to_thirty_characters() {
+        assert_eq!(UsernamePrefix::parse(" Al").unwrap().as_str(), "al");
+        assert!(UsernamePrefix::parse(&"a".repeat(30)).is_ok());
+        for text in ["", "a", " a ", "a b", "jos\u{e9}", "@al", &"a".repeat(31)] {
+            assert!(UsernamePrefix::parse(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn usernames_have_3_to_30_characters_and_become_lower_case() {

@@ -20,6 +20,7 @@ use crate::domain::month::Month;
 use crate::domain::report::{ReportId, ReportStatus};
 use crate::domain::sms::LogPosition;
 use crate::domain::standings::{Board, Period, Scope};
+use crate::domain::username::UsernamePrefix;
 use crate::domain::{Address, CallingPrefix, Phone, Room, RoomId, UserId, Username, digest, prediction};
 
 fn key(pk: impl Into<String>, sk: impl Into<String>) -> Key {
@@ -36,13 +37,16 @@ fn partition_owner(pk: &str) -> Option<UserId> {
 /// Returns the key of a user's profile.
 #[must_use]
 pub fn profile(user: UserId) -> Key {
-    key(format!("user#{user}"), "profile")
+    key(format!("user#{user}"), PROFILE)
 }
+
+/// The sort key of every profile.
+pub const PROFILE: &str = "profile";
 
 /// Returns the user, if the key is that of a profile.
 #[must_use]
 pub fn profile_owner(pk: &str, sk: &str) -> Option<UserId> {
-    partition_owner(pk).filter(|_| sk == "profile")
+    partition_owner(pk).filter(|_| sk == PROFILE)
 }
 
 /// Returns the partition of a user's items.
@@ -151,6 +155,19 @@ pub fn username_lookalikes(name: &Username) -> Option<Key> {
     name.lookalike_key().map(|lookalike| reserved_name(&lookalike))
 }
 
+/// Returns the partition of the search for usernames that begin with the first two characters of `text`, which must have two
+/// or more. New usernames are spread over about a thousand partitions, and a search reads one.
+#[must_use]
+pub fn username_search(text: &str) -> String {
+    format!("search#{}", &text[..UsernamePrefix::MIN])
+}
+
+/// Returns the key of the item with which a search finds a username.
+#[must_use]
+pub fn searched_username(name: &Username) -> Key {
+    key(username_search(name.as_str()), name.as_str())
+}
+
 /// Returns the key of the rate limit of a network: an IPv4 address or an IPv6 /64.
 #[must_use]
 pub fn address_limit(address: &Address) -> Key {
@@ -210,6 +227,12 @@ pub fn deletions_of_phone(phone: &PhoneDigest, day: NaiveDate) -> Key {
 #[must_use]
 pub fn blocks(user: UserId) -> Key {
     key(format!("user#{user}"), "blocks")
+}
+
+/// Returns the user to whom an item of [`blocks`] belongs.
+#[must_use]
+pub fn blocks_owner(pk: &str) -> Option<UserId> {
+    partition_owner(pk)
 }
 
 /// The prefix of the sort keys of reports.

@@ -93,7 +93,9 @@ async fn each_invalid_field_is_422_and_the_response_names_it() {
             if field != "team_ids" {
                 values.push(json!([]));
             }
-            if !["team_id", "event_id", "confidence", "amount", "user_id", "expires_in_hours"].contains(&field.as_str()) {
+            if !["team_id", "event_id", "confidence", "amount", "user_id", "expires_in_hours"]
+                .contains(&field.as_str())
+            {
                 values.push(json!(7));
             }
             for value in values {

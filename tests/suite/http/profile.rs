@@ -69,3 +69,43 @@ async fn the_right_code_tells_that_the_phone_belongs_to_another_user() {
     let code = app.last_code(&bob.phone).await;
     alice.verifies_phone(&bob.phone, &code).await.expect_error(422, "phone_taken");
 }
+
+#[tokio::test]
+async fn users_are_found_by_the_beginning_of_their_username_and_have_a_public_profile() {
+    let app = HttpApi::under_test();
+    let (alice, prefix) = (app.user("alice").await, unique_name());
+    let mut friends = Vec::new();
+    for suffix in ["a", "b", "c"] {
+        let friend = app.user("friend").await;
+        friend.updates_profile().username(&format!("{prefix}.{suffix}")).name("Ada").await.expect(200);
+        friends.push(friend);
+    }
+    let [one, two, three] = &friends[..] else { panic!("three friends") };
+    let found = async || {
+        let list = alice.searches_users(&prefix.to_uppercase()).await.expect_data(200);
+        list.as_array().unwrap().iter().map(|user| user["id"].clone()).collect::<Vec<_>>()
+    };
+    eventually(&found, |ids| *ids == [one.id, two.id, three.id]).await;
+    let first = alice.searches_users(&prefix).per_page(1).await.expect(200);
+    assert_eq!(
+        first["data"],
+        json!([{ "id": one.id, "username": format!("{prefix}.a"), "name": "Ada", "primary_team": null }])
+    );
+    let cursor = first["meta"]["next_cursor"].as_str().unwrap();
+    let second = alice.searches_users(&prefix).per_page(1).cursor(cursor).await.expect_data(200);
+    assert_eq!(second[0]["id"], two.id);
+    alice.searches_users("a").await.expect_invalid(&["search"]);
+
+    let profile = alice.views_user(one.id).await.expect_data(200);
+    assert_eq!(alice.views_user(format!("{prefix}.a")).await.expect_data(200), profile);
+    assert_eq!((&profile["name"], &profile["form"]), (&json!("Ada"), &json!([])));
+    assert_eq!(profile["record"], json!({ "settled": 0, "correct": 0, "points": 0, "accuracy": 0.0 }));
+    let text = profile.to_string();
+    assert!(!text.contains(&one.phone) && !text.contains("email") && !text.contains("birth"), "{text}");
+
+    two.blocks(alice.id).await.expect(200);
+    alice.blocks(three.id).await.expect(200);
+    eventually(&found, |ids| *ids == [one.id]).await;
+    alice.views_user(two.id).await.expect_error(404, "user_not_found");
+    alice.views_user(unique_name()).await.expect_error(404, "user_not_found");
+}

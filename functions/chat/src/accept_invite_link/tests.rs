@@ -60,7 +60,8 @@ async fn a_link_ends_with_the_membership_or_the_suspension_of_its_maker_and_with
     let of_alice = alice.creates_invite_link(&room).await.link_code();
     bob.accepts_invite_link(&of_alice).await.expect(200);
     let code = bob.creates_invite_link(&room).await.link_code();
-    let rejected = || async { carol.accepts_invite_link(&code).await.expect_error(404, "invite_link_not_found") };
+    let rejected =
+        || async { carol.accepts_invite_link(&code).await.expect_error(404, "invite_link_not_found") };
     bob.leaves(&room).await.expect(200);
     rejected().await;
     bob.accepts_invite_link(&of_alice).await.expect(200);

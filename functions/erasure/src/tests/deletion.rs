@@ -133,6 +133,10 @@ async fn nothing_that_a_deleted_user_entered_is_left_and_counts_and_sums_stay() 
         users.contains(&&json!({ "id": world.alice.id, "username": "deleted", "name": null })),
         "{users:?}"
     );
+    for user in [world.alice.id.to_string(), "countess".into(), "first_name".into()] {
+        world.bob.views_user(&user).await.expect_error(404, "user_not_found");
+    }
+    assert_eq!(world.bob.searches_users("co").await.expect_data(200), json!([]));
     let stats = world.bob.views_member_stats(&world.room).await.expect_data(200);
     assert_eq!(stats["total_members"], 1, "{stats}");
     let requests = world.homeserver.take_requests();

@@ -1,10 +1,11 @@
-//! The move of usernames to keys with a hash.
+//! The steps after an update: the move of usernames to keys with a hash, and the items with which a search finds users.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::json;
 use touchline::domain::{UserId, Username};
+use touchline::storage::keys::{self, Key};
 use touchline_testing::TestApp;
 
 use super::app;
@@ -45,4 +46,26 @@ async fn usernames_of_earlier_versions_are_moved_and_belong_to_their_users() {
     assert_eq!(former, ["ada", "bob"]);
     let result = app.invoke(crate::handle, json!({ "hash_names": {} })).await;
     assert_eq!(result, json!({ "moved": 0, "conflicts": [alice.id], "next": null }));
+}
+
+#[tokio::test]
+async fn users_of_earlier_versions_can_be_found_after_the_indexing() {
+    let (app, _homeserver) = app().await;
+    let (alice, bob) = (app.user("alice").await, app.user("bob").await);
+    let users = &app.config.tables.users;
+    for name in ["alice", "bob"] {
+        let Key { pk, sk } = keys::searched_username(&Username::parse(name).unwrap());
+        let delete = app.client().delete_item().table_name(users);
+        delete.key("pk", AttributeValue::S(pk)).key("sk", AttributeValue::S(sk)).send().await.unwrap();
+    }
+    let found = async || alice.searches_users("al").await.expect_data(200).as_array().unwrap().len();
+    assert_eq!(found().await, 0);
+    for _ in 0..2 {
+        let result = app.invoke(crate::handle, json!({ "index_usernames": {} })).await;
+        assert_eq!(result, json!({ "indexed": 2, "next": null }));
+        assert_eq!(found().await, 1);
+    }
+    assert_eq!(alice.searches_users("bob").await.expect_data(200)[0]["id"], bob.id);
+    let from = json!({ "index_usernames": { "from": ["user#2", "profile"] } });
+    assert!(app.invoke(crate::handle, from).await["indexed"].as_u64().unwrap() < 2);
 }

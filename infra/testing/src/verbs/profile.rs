@@ -1,3 +1,5 @@
+use std::fmt::Display;
+
 use lambda_http::http::Method;
 use serde_json::json;
 
@@ -6,6 +8,9 @@ use crate::{Api, Request};
 
 #[derive(Debug)]
 pub struct UpdateProfile;
+
+#[derive(Debug)]
+pub struct SearchUsers;
 
 impl<A: Api> Persona<A> {
     /// Reads the caller's profile: `GET /api/auth/me`.
@@ -17,6 +22,16 @@ impl<A: Api> Persona<A> {
     /// `.name("Ada")` set the fields to change.
     pub fn updates_profile(&self) -> Request<A, UpdateProfile> {
         self.verb(Method::POST, "/api/auth/update-user-info").body(json!({}))
+    }
+
+    /// Searches users by the beginning of their username.
+    pub fn searches_users(&self, text: &str) -> Request<A, SearchUsers> {
+        self.verb(Method::GET, "/api/auth/users").query("search", text)
+    }
+
+    /// Reads the public profile of a user, by id or username.
+    pub fn views_user(&self, user: impl Display) -> Request<A> {
+        self.get(format!("/api/auth/users/{user}"))
     }
 
     /// Starts the verification of a phone, to which a code is sent.
@@ -51,6 +66,16 @@ impl<A: Api> Persona<A> {
     /// Requests another code for the phone that is being verified.
     pub fn requests_new_code(&self, phone: &str) -> Request<A> {
         self.request(Method::POST, "/api/auth/resend-code").field("phone", phone)
+    }
+}
+
+impl<A: Api> Request<A, SearchUsers> {
+    pub fn per_page(self, count: u32) -> Self {
+        self.query("per_page", count)
+    }
+
+    pub fn cursor(self, cursor: &str) -> Self {
+        self.query("cursor", cursor)
     }
 }
 

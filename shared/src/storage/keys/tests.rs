@@ -26,6 +26,8 @@ fn keys_of_the_users_table_keep_their_format() {
         "address#2001:db8:1::/48/codes#2026-11-15T12"
     );
     assert_eq!(flat(&username_owner(&name)), "name#6ea988ee737a68d0fb1d7bb76040e804/owner");
+    assert_eq!(flat(&searched_username(&name)), "search#al/alice");
+    assert_eq!(username_search("al"), "search#al");
     assert_eq!(flat(&user_counter()), "counter#user/last");
 }
 
@@ -121,6 +123,10 @@ fn keys_of_the_rooms_table_keep_their_format() {
     }
     assert_eq!(copied("user#7", "copying#event#x"), None);
     assert_eq!(copied("user#7", "stats"), None);
+    assert_eq!(flat(&invite_link(UserId(7), &RoomId::parse("!x:hs").unwrap())), "user#7/link#!x:hs");
+    assert_eq!(flat(&link_revocations(&RoomId::parse("!x:hs").unwrap())), "room#!x:hs/links");
+    let code = LinkCode::parse("ABCDEFGH2345").unwrap();
+    assert_eq!(flat(&invite_link_code(&code)), "link#cb555e53e6d18dc82c21cab6a105ef84/code");
 }
 
 #[test]

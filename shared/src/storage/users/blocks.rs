@@ -20,6 +20,11 @@ use crate::storage::store::{Reads, Store};
 /// The prefix of the attributes with the times of blocks.
 const AT: &str = "at:";
 
+/// Returns the attribute that an item has if its user has blocked `user`.
+pub(super) fn attribute_of(user: UserId) -> String {
+    format!("{AT}{user}")
+}
+
 /// The blocks of a user, and what of them the user's chat account has.
 #[derive(Debug, Clone, Default)]
 pub struct StoredBlocks {
@@ -96,7 +101,7 @@ impl Store {
             .condition_expression(
                 "attribute_not_exists(#at) AND (attribute_not_exists(blocked) OR blocked < :limit)",
             )
-            .expression_attribute_names("#at", format!("{AT}{blocked}"))
+            .expression_attribute_names("#at", attribute_of(blocked))
             .expression_attribute_values(":at", number(now.timestamp_millis()))
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":user", set_of(blocked))

@@ -174,6 +174,7 @@ impl Store {
     pub async fn erase_user(&self, erasure: &Erasure<'_>) -> Result<(), StoreError> {
         let Erasure { user, usernames, phone, previous_phone, since } = *erasure;
         for name in usernames {
+            self.delete_item(&self.tables.users, keys::searched_username(name)).await?;
             self.forget_username(user, name).await?;
         }
         if let Some(phone) = previous_phone {

@@ -321,6 +321,7 @@ impl Store {
                 .map_err(StoreError::from)?;
             writes.push(TransactWriteItem::builder().put(put).build());
         }
+        writes.extend(self.search_writes(new.id, new.username, new.username)?);
         let created = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
         let Err(error) = created else { return Ok(user) };
         if let Some(owner) = item_that_failed_in_transaction(&error, 0) {
@@ -603,6 +604,7 @@ impl Store {
                 .build()?;
             writes.push(TransactWriteItem::builder().update(hold).build());
         }
+        writes.extend(self.search_writes(user.id, &user.username, to)?);
         Ok(writes)
     }
 }

@@ -1,0 +1,65 @@
+use futures_util::future::try_join;
+use touchline::api::Data;
+use touchline::api::predictions::PointsReason;
+use touchline::api::users::{RecordView, UserProfile, UserProfileView, UserRef, UserView};
+use touchline::domain::UserId;
+use touchline::{App, Call, Error, Reply};
+
+/// How many results the form has.
+const FORM: usize = 5;
+
+/// How many predictions are read at a time, and how often, until the form is complete. The predictions of upcoming matches
+/// come first, and a user can have many.
+const PAGE: usize = 20;
+const PAGES: usize = 3;
+
+pub async fn handle(app: App, call: Call<UserProfile>) -> Result<Reply<Data<UserProfileView>>, Error> {
+    let caller = call.caller.user;
+    let id = match &call.path.user {
+        UserRef::Id(id) => *id,
+        UserRef::Name(name) => app.store.user_named(name).await?.ok_or(Error::UserNotFound)?,
+    };
+    let (mut profiles, blockers) =
+        try_join(app.store.public_profiles(&[id]), app.store.blockers(caller, &[id])).await?;
+    let profile = profiles.remove(&id).filter(|profile| !profile.is_suspended() && blockers.is_empty());
+    let profile = profile.ok_or(Error::UserNotFound)?;
+    let stats = async { app.store.user_stats(id).await.map_err(Error::from) };
+    let (stats, form) = try_join(stats, form(&app, id)).await?;
+    // Without a team there is nothing to look up in the catalog.
+    let catalog = if profile.primary_team.is_some() { Some(app.teams().await?) } else { None };
+    let data = UserProfileView {
+        member_since: profile.created_at.into(),
+        user: UserView::of(profile, catalog.as_deref()),
+        record: RecordView::of(&stats),
+        form,
+    };
+    Ok(Data { data }.into())
+}
+
+/// Returns how the user's last predictions of finished matches went, the latest match first. Looks only at the newest
+/// predictions, so that a profile has a bounded cost.
+async fn form(app: &App, user: UserId) -> Result<Vec<PointsReason>, Error> {
+    let (mut settled, mut before) = (Vec::new(), None);
+    for _ in 0..PAGES {
+        let (rows, has_more) = app.store.own_predictions(user, before.as_ref(), PAGE).await?;
+        // Predictions without points need no catalog: they are not settled.
+        let rows_with_points: Vec<_> = rows.iter().filter(|row| row.points.is_some()).collect();
+        if !rows_with_points.is_empty() {
+            let ids: Vec<u32> = rows_with_points.iter().map(|row| row.event_id).collect();
+            let catalog = app.catalog_with(&ids).await?;
+            settled.extend(rows_with_points.into_iter().filter_map(|row| {
+                let event = catalog.event(row.event_id)?;
+                Some((event.start, event.id, PointsReason::of(row, event)?))
+            }));
+        }
+        before = rows.last().map(|row| row.created.clone());
+        if settled.len() >= FORM || !has_more {
+            break;
+        }
+    }
+    settled.sort_unstable_by_key(|(start, id, _)| (std::cmp::Reverse(*start), *id));
+    Ok(settled.into_iter().take(FORM).map(|(_, _, reason)| reason).collect())
+}
+
+#[cfg(test)]
+mod tests;
