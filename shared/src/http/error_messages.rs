@@ -148,15 +148,7 @@ impl From<&Error> for Problem {
                 format!("This user has reached the limit of {limit} open invitations. They must accept or decline one first."),
             )
             .at_field("user_id"),
-            Error::InvitationRejected => Self::new(C::NotAllowed, "You cannot invite this user."),
-            Error::InviteLinkNotFound => Self::new(
-                C::InviteLinkNotFound,
-                "This invite link does not work. It is mistyped, has expired or was revoked. Ask for a new link.",
-            ),
-            Error::InviterBlocked => Self::new(
-                C::NotAllowed,
-                "You have blocked the user who made this invite link. Unblock them first.",
-            ),
+            Error::InvitationRejected | Error::InviteLinkNotFound | Error::InviterBlocked => invitation(error),
             Error::TooManyBlocks { limit } => Self::new(
                 C::TooManyBlocks,
                 format!("You have reached the limit of {limit} blocked users. Unblock a user first."),
@@ -178,6 +170,21 @@ impl From<&Error> for Problem {
 
 fn room_not_found() -> Problem {
     Problem::new(ErrorCode::RoomNotFound, "This chat room does not exist.")
+}
+
+/// Describes why a user cannot be invited, or cannot use an invite link.
+fn invitation(error: &Error) -> Problem {
+    match error {
+        Error::InviteLinkNotFound => Problem::new(
+            ErrorCode::InviteLinkNotFound,
+            "This invite link does not work. It is mistyped, has expired or was revoked. Ask for a new link.",
+        ),
+        Error::InviterBlocked => Problem::new(
+            ErrorCode::NotAllowed,
+            "You have blocked the user who made this invite link. Unblock them first.",
+        ),
+        _ => Problem::new(ErrorCode::NotAllowed, "You cannot invite this user."),
+    }
 }
 
 fn undo(error: UndoError) -> Problem {
