@@ -354,7 +354,7 @@ async fn leaderboards(app: &TestApp, alice: &User, all: &mut Measurements) {
     let statistics = Aggregate::User(UserId(alice.id));
     app.store.fold(&statistics, "costs", &[addition], app.clock.now()).await.unwrap();
     let rows = (1..=100_000).filter_map(|user| standings::Row::of(UserId(user), &stats(user), 0)).collect();
-    let build = app.store.draw_build(Board::GLOBAL).await.unwrap();
+    let build = app.store.begin_build(Board::GLOBAL, app.clock.now()).await.unwrap();
     let table = Table::new(rows);
     assert!(app.store.publish_board(Board::GLOBAL, build, &table, app.clock.now()).await.unwrap());
     let board = "GET /api/auth/leaderboards";

@@ -35,7 +35,7 @@ pub async fn suspend(app: &App, order: Action<UserSubject>) -> Result<Value, Mod
     };
     let suspension = app.store.suspend_user(user, app.clock.now()).await?;
     let suspension = suspension.ok_or(ModerationError::UnknownUser(user.0))?;
-    app.store.set_ranked(user, false).await?;
+    app.store.sync_ranked(user).await?;
     let mut sessions_ended = end_all(app, user).await?;
     if let Err(error) = app.chat.log_out_everywhere(&suspension.username).await {
         tracing::warn!(%error, "a suspended user is still logged in to chat");
@@ -71,6 +71,6 @@ pub async fn restore(app: &App, order: Action<UserSubject>) -> Result<Value, Mod
         Beginning::Replay(result) => return Ok(result),
     };
     let restored = app.store.restore_user(user).await?.ok_or(ModerationError::UnknownUser(user.0))?;
-    app.store.set_ranked(user, true).await?;
+    app.store.sync_ranked(user).await?;
     begun.finish(app, json!({ "user_id": user, "was_suspended": restored.has_changed })).await
 }

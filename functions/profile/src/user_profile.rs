@@ -1,6 +1,6 @@
 use futures_util::future::try_join;
 use touchline::api::Data;
-use touchline::api::predictions::PointsReason;
+use touchline::api::my_prediction::PointsReason;
 use touchline::api::users::{RecordView, UserProfile, UserProfileView, UserRef, UserView};
 use touchline::domain::UserId;
 use touchline::{App, Call, Error, Reply};

@@ -17,13 +17,16 @@ const CONCURRENT_SHARDS: usize = 8;
 /// Builds and publishes boards. Leaves out those that have closed. Returns the boards that were published.
 pub async fn build(app: &App, boards: &BTreeSet<Board>) -> Result<BTreeSet<Board>, StoreError> {
     let now = app.clock.now();
-    // The counters of a board are kept a while after it has closed. After that, a build would lack users.
-    let is_open = |board: &&Board| !board.is_closed(now - UserTally::CLOSED_KEPT);
+    // After that, the counters are removed, and a build would lack users.
+    let is_built = |board: &&Board| !board.is_closed(now - UserTally::BUILT_AFTER_CLOSE);
     let mut builds = BTreeMap::new();
-    for board in boards.iter().filter(is_open) {
+    for board in boards.iter().filter(is_built) {
         // The number is drawn before the statistics are read: of two builds at the same time, the one with the higher number
         // has the later statistics.
-        builds.insert(*board, app.store.draw_build(*board).await?);
+        builds.insert(*board, app.store.begin_build(*board, now).await?);
+    }
+    if builds.is_empty() {
+        return Ok(BTreeSet::new());
     }
     let mut rows: BTreeMap<Board, Vec<Row>> = builds.keys().map(|board| (*board, Vec::new())).collect();
     each_user(app, |user, tally| {

@@ -1,13 +1,13 @@
 //! Builds the boards whose rows have changed.
 //!
-//! `tally` adds the points of a settlement to the statistics of each user, and notes which boards have changed. A scheduled run
-//! of this function reads the statistics of all users, sorts them and publishes these boards. A user's points are written
+//! `tally` adds the points of a settlement to the statistics of each user, and queues the boards that have changed. A scheduled
+//! run of this function reads the statistics of all users, sorts them and publishes these boards. A user's points are written
 //! once for all boards, and a board of ten million users is written in 70,000 items instead of ten million.
 //!
-//! While a match is being settled, its boards are not built: half of a settlement is no standing. The run waits for the end of
-//! the settlement instead.
+//! While a match is being settled, the run waits for the end of the settlement: a board that is built halfway would show ranks
+//! that no user has.
 //!
-//! A run can stop at any point. The notes stay until all of their boards are published, so the next run builds them again.
+//! A run can stop at any point. Boards stay in the queue until they are published, so the next run builds them again.
 
 mod build;
 #[cfg(test)]
@@ -40,52 +40,68 @@ pub enum StandingsError {
     Store(#[from] StoreError),
 }
 
-/// Boards whose changes are older are built even while a match is being settled. A settlement whose writes fail does not end.
-const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(15);
+/// Boards that were queued earlier are built even while a match is being settled. A settlement whose writes fail does not end.
+const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
 
-/// How often a run looks for changes, and the pause between two looks. Together less than a minute: then the next run begins.
-const LOOKS: u32 = 16;
+/// How often a run polls the queue, and the pause between two polls. Together less than a minute: then the next run begins.
+const POLLS: u32 = 16;
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// How often a run looks for changes after a settlement has ended. The streams deliver its points within some seconds.
-const LOOKS_AFTER_SETTLEMENT: u32 = 5;
+/// How often a run polls the queue after a settlement has ended. The streams deliver its points within some seconds.
+const POLLS_AFTER_SETTLEMENT: u32 = 5;
 
-/// Handles one invocation. Lambda stops it at `_deadline`. A run that is stopped changes nothing that readers see.
-pub async fn handle(app: App, event: Value, _deadline: DateTime<Utc>) -> Result<Value, StandingsError> {
+/// A run starts no build during this time before its deadline.
+const RESERVE: TimeDelta = TimeDelta::seconds(100);
+
+/// Handles one invocation. Lambda stops it at `deadline`. A run that is stopped changes nothing that readers see.
+pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StandingsError> {
     let payload: Payload =
         serde_json::from_value(event).map_err(|error| StandingsError::InvalidPayload(error.to_string()))?;
     if payload.rebuild {
         let boards = build::open_boards(&app).await?;
-        app.store.note_changed_boards(&boards, "rebuild", app.clock.now()).await?;
+        app.store.queue_boards(&boards, "rebuild", app.clock.now()).await?;
     }
     let mut built = BTreeSet::new();
-    let mut looks_left = 0;
-    for look in 0..LOOKS {
-        if look > 0 {
+    let mut polls_left = 0;
+    for poll in 0..POLLS {
+        if poll > 0 {
             tokio::time::sleep(PAUSE).await;
         }
-        let (notes, is_settling) = try_join(app.store.changed_boards(), is_settling(&app)).await?;
-        let is_late = notes.iter().any(|note| note.since + LONGEST_WAIT < app.clock.now());
-        if is_settling {
-            looks_left = LOOKS_AFTER_SETTLEMENT;
-        }
-        if !notes.is_empty() && (!is_settling || is_late) {
-            let boards: BTreeSet<Board> = notes.iter().flat_map(|note| note.boards.iter().copied()).collect();
-            built.extend(build::build(&app, &boards).await?);
-            for note in &notes {
-                app.store.delete_change_note(note).await?;
-            }
-        } else if looks_left == 0 {
+        let now = app.clock.now();
+        if now + RESERVE > deadline {
             break;
         }
-        looks_left = looks_left.saturating_sub(1);
+        let (queues, is_settling) = try_join(app.store.queued_boards(), is_settling(&app)).await?;
+        let is_late = queues.iter().any(|queue| queue.since + LONGEST_WAIT < now);
+        if is_settling {
+            polls_left = POLLS_AFTER_SETTLEMENT;
+        }
+        if !queues.is_empty() && (!is_settling || is_late) {
+            let boards: BTreeSet<Board> =
+                queues.iter().flat_map(|queue| queue.boards.iter().copied()).collect();
+            built.extend(build::build(&app, &boards).await?);
+            for queue in &queues {
+                app.store.unqueue_boards(queue).await?;
+            }
+            if is_settling {
+                // The settlement goes on, and more points follow. The next run builds them.
+                break;
+            }
+        } else if polls_left == 0 {
+            break;
+        }
+        polls_left = polls_left.saturating_sub(1);
     }
     Ok(json!({ "boards": built.iter().map(Board::to_string).collect::<Vec<_>>() }))
 }
 
-/// Returns whether a match is being settled, or could be settled now.
+/// Returns whether a match is being settled: its settlement has begun and has not ended.
 async fn is_settling(app: &App) -> Result<bool, StoreError> {
-    let now = app.clock.now();
-    let settling = app.config.old_catalog_is_used_for();
-    Ok(app.store.due().await?.iter().any(|due| due.is_published && due.since + settling <= now))
+    for due in app.store.due().await? {
+        let settlement = app.store.settlement(due.event_id).await?;
+        if settlement.is_some_and(|settlement| !settlement.is_done) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

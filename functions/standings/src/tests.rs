@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
@@ -323,7 +323,7 @@ async fn the_rows_around_a_user_and_the_pages_are_consecutive_parts_of_the_board
         (1..=1_000).map(|user| Row::of(UserId(user), &stats(user), user / 3).unwrap()).collect();
     let table = Table::new(rows);
     let all: Vec<RankedRow> = table.ranked().collect();
-    let number = app.store.draw_build(Board::GLOBAL).await.unwrap();
+    let number = app.store.begin_build(Board::GLOBAL, app.clock.now()).await.unwrap();
     assert!(app.store.publish_board(Board::GLOBAL, number, &table, app.clock.now()).await.unwrap());
     let read =
         async |window, own| app.store.board_window(Board::GLOBAL, window, own).await.unwrap().unwrap().1;
@@ -357,8 +357,10 @@ async fn a_slow_build_does_not_replace_a_later_one() {
         Table::new(vec![Row::of(UserId(1), &stats, 0).unwrap()])
     };
     let store = &app.store;
-    let (slow, fast) =
-        (store.draw_build(Board::GLOBAL).await.unwrap(), store.draw_build(Board::GLOBAL).await.unwrap());
+    let (slow, fast) = (
+        store.begin_build(Board::GLOBAL, app.clock.now()).await.unwrap(),
+        store.begin_build(Board::GLOBAL, app.clock.now()).await.unwrap(),
+    );
     assert!(store.publish_board(Board::GLOBAL, fast, &table(7), app.clock.now()).await.unwrap());
     assert!(!store.publish_board(Board::GLOBAL, slow, &table(3), app.clock.now()).await.unwrap());
     let built = store.built_board(Board::GLOBAL, Reads::Consistent).await.unwrap().unwrap();
@@ -392,9 +394,11 @@ async fn a_build_that_stops_at_any_store_call_is_repeated_and_readers_see_whole_
             break;
         }
         // The calls in between read the other shards of the statistics.
-        stopped = if stopped == 14 { 70 } else { stopped + 1 };
+        stopped = if stopped == 25 { 140 } else { stopped + 1 };
+        // The slots of the builds that have stopped are free again after ten minutes.
+        league.app.clock.advance(TimeDelta::minutes(10));
     }
-    assert!(stopped > 100, "the run made only {stopped} calls");
+    assert!(stopped > 180, "the run made only {stopped} calls");
     league.build().await;
     league.check().await;
 }
@@ -405,12 +409,62 @@ async fn boards_wait_for_the_end_of_a_settlement_but_not_for_ever() {
     league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
     league.predict(1, 1, (1, 0)).await;
     league.settle(1, Some((1, 0))).await;
+    let store = &league.app.store;
     let due = Due { event_id: 9, revision: 1, since: league.app.clock.now(), is_published: true };
-    league.app.store.put_due(&due).await.unwrap();
+    store.put_due(&due).await.unwrap();
+    store.begin_settlement(9, 1, 1, false, league.app.clock.now()).await.unwrap();
     league.app.clock.advance(TimeDelta::minutes(1));
     assert_eq!(league.build().await, Vec::<String>::new());
     league.app.clock.advance(TimeDelta::minutes(16));
     assert_eq!(league.build().await.len(), 8);
+}
+
+#[tokio::test]
+async fn boards_that_are_queued_during_a_build_stay_queued() {
+    let app = TestApp::serving(&[]).start().await;
+    let (store, now) = (&app.store, app.clock.now());
+    let boards = BTreeSet::from([Board::GLOBAL]);
+    let queue = async || store.queue_boards(&boards, "test", now).await.unwrap();
+    queue().await;
+    let slow = store.queued_boards().await.unwrap();
+    let fast = store.queued_boards().await.unwrap();
+    // The fast run ends, and the boards change again. The slow run has not seen this change.
+    store.unqueue_boards(&fast[0]).await.unwrap();
+    assert_eq!(store.queued_boards().await.unwrap(), []);
+    queue().await;
+    store.unqueue_boards(&slow[0]).await.unwrap();
+    assert_eq!(store.queued_boards().await.unwrap()[0].boards, boards);
+}
+
+#[tokio::test]
+async fn builds_under_way_never_share_a_slot_with_each_other_or_with_the_published_one() {
+    let app = TestApp::serving(&[]).start().await;
+    let store = &app.store;
+    let table = |points| {
+        let stats = UserStats { settled: 1, points, ..UserStats::default() };
+        Table::new(vec![Row::of(UserId(1), &stats, 0).unwrap()])
+    };
+    let begin = async || store.begin_build(Board::GLOBAL, app.clock.now()).await;
+    let publish = async |build, points| {
+        store.publish_board(Board::GLOBAL, build, &table(points), app.clock.now()).await.unwrap()
+    };
+    let published = begin().await.unwrap();
+    assert!(publish(published, 7).await);
+    let mut under_way = Vec::new();
+    for _ in 0..5 {
+        under_way.push(begin().await.unwrap());
+    }
+    assert!(matches!(begin().await, Err(StoreError::Contended { .. })), "all slots are in use");
+    // Their parts do not replace those of the published build, or of each other.
+    let last = under_way.pop().unwrap();
+    assert!(publish(last, 9).await);
+    for build in under_way {
+        assert!(!publish(build, 3).await);
+    }
+    let built = store.built_board(Board::GLOBAL, Reads::Consistent).await.unwrap().unwrap();
+    assert_eq!(store.board_rows(&built).await.unwrap()[0].row.place.points, 9);
+    app.clock.advance(TimeDelta::minutes(10));
+    begin().await.unwrap();
 }
 
 #[tokio::test]

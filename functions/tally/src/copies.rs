@@ -121,12 +121,13 @@ async fn copy_change(app: &App, record: &Record) -> Result<(), StoreError> {
         {
             fill_membership(app, &record.key, new).await
         }
-        Change::UserStats { user, stats, .. } => copy(app, *user, Data::Stats(stats)).await,
+        Change::UserStats { user, stats, is_counted: true, .. } => copy(app, *user, Data::Stats(stats)).await,
         Change::Team { user, chosen } => copy(app, *user, Data::Team(*chosen)).await,
         Change::Copying(copying) => continue_copying(app, copying).await,
         // `copy_rooms` copies the changes of rooms.
         Change::Prediction { .. }
         | Change::Member { .. }
+        | Change::UserStats { .. }
         | Change::Room { .. }
         | Change::Marker { .. }
         | Change::Part(_)

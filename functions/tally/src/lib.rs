@@ -1,5 +1,5 @@
 //! Processes the streams of the tables: updates counters exactly once, copies data into memberships and the room
-//! directory, and notes which boards have changed.
+//! directory, and queues the boards that have changed.
 //!
 //! A batch has records of one stream shard, in the order of the changes. Delivery is at least once, and a
 //! redelivery can split the records into other batches. The records are grouped by the counter item that they
@@ -43,9 +43,10 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     let batch = Batch::read(event)?;
     let time = TimeLimit::before(deadline, &app);
     let not_counted = PendingCounts::of(&batch.records).write(&time).await;
+    // Before the copies, which take longer: the boards can be built meanwhile.
+    let not_queued = boards::queue_changed_boards(&time, &batch.records).await;
     let not_copied = copies::copy_changes(&time, &batch.records).await;
-    let not_noted = boards::note_changes(&time, &batch.records).await;
-    let failures = not_counted.into_iter().chain(not_copied).chain(not_noted).collect();
+    let failures = not_counted.into_iter().chain(not_copied).chain(not_queued).collect();
     let first_failed = failures::first_to_redeliver(&app, &batch, failures).await?;
     let failed = first_failed.map(|index| batch.records[index].number.clone());
     let failures: Vec<Value> = failed.iter().map(|number| json!({ "itemIdentifier": number })).collect();

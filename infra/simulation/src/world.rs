@@ -357,7 +357,7 @@ impl World {
         async move {
             loop {
                 tokio::time::sleep(POINTS_INTERVAL).await;
-                if !has_changed_boards(&dynamodb, &table) {
+                if !has_queued_boards(&dynamodb, &table) {
                     continue;
                 }
                 let runs = if faults.occurs("StandingsTwice", 50) { 2 } else { 1 };
@@ -399,7 +399,7 @@ impl World {
             let is_drained = self.streams.are_drained(&self.mappings);
             let is_pushed = self.shared.homeserver.is_idle();
             let is_settled = !has_due(&self.dynamodb, &self.config.tables.predictions);
-            let is_ranked = !has_changed_boards(&self.dynamodb, &self.config.tables.standings);
+            let is_ranked = !has_queued_boards(&self.dynamodb, &self.config.tables.standings);
             let have_requests_ended = self.shared.gateway.given_up().values().all(Option::is_some);
             if is_drained && is_pushed && is_settled && is_ranked && have_requests_ended {
                 // Wait until indexes have everything, then look again.
@@ -407,7 +407,7 @@ impl World {
                 if self.streams.are_drained(&self.mappings)
                     && self.shared.homeserver.is_idle()
                     && !has_due(&self.dynamodb, &self.config.tables.predictions)
-                    && !has_changed_boards(&self.dynamodb, &self.config.tables.standings)
+                    && !has_queued_boards(&self.dynamodb, &self.config.tables.standings)
                 {
                     return Ok(());
                 }
@@ -439,11 +439,8 @@ pub fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
 }
 
 /// Returns whether leaderboards have changed since they were built.
-fn has_changed_boards(dynamodb: &DynamoDb, table: &str) -> bool {
-    dynamodb
-        .items(table)
-        .iter()
-        .any(|item| item["pk"]["S"].as_str().is_some_and(|pk| pk.starts_with("changed#")))
+fn has_queued_boards(dynamodb: &DynamoDb, table: &str) -> bool {
+    dynamodb.items(table).iter().any(|item| !item["boards"].is_null())
 }
 
 /// Deploys every function of the template that the simulation uses.

@@ -178,10 +178,10 @@ pub struct StandingView {
 }
 
 impl StandingView {
-    /// Describes a row of a user who has not deleted the account.
+    /// Describes a row, unless the user is suspended or has deleted the account.
     #[must_use]
     pub fn of(ranked: &RankedRow, people: &HashMap<UserId, Person>) -> Option<Self> {
-        let person = people.get(&ranked.row.place.user)?;
+        let person = people.get(&ranked.row.place.user).filter(|person| person.suspended_at.is_none())?;
         Some(Self::new(ranked.rank, ranked.moved(), &ranked.row.stats(), person))
     }
 

@@ -2,8 +2,8 @@
 
 use super::endpoint::Route;
 use super::{
-    account, blocks, chat, coins, homeserver, invite_links, leaderboards, login, matches, meta, predictions, profile,
-    reports, sms_logs, teams, users,
+    account, blocks, chat, coins, homeserver, invite_links, leaderboards, login, matches, meta, predictions,
+    profile, reports, sms_logs, teams, users,
 };
 
 macro_rules! endpoints {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::endpoint::{PathParameter, Resource};
 use super::matches::Named;
-use super::predictions::PointsReason;
+use super::my_prediction::PointsReason;
 use super::{Cursor, CursorPage, Data, NoInput, PerPage, Position, SignedIn, endpoint, input};
 use crate::domain::catalog::Catalog;
 use crate::domain::profile::PublicProfile;

@@ -75,6 +75,8 @@ pub struct Person {
     pub id: UserId,
     pub username: Username,
     pub name: Option<Name>,
+    #[serde(default, with = "ts_milliseconds_option")]
+    pub suspended_at: Option<DateTime<Utc>>,
 }
 
 /// The public profile of a user.

@@ -86,8 +86,8 @@ pub trait Counters: Clone + Default + PartialEq + AddAssign + Sub<Output = Self>
     /// Sets the counter that is stored under `name`. Ignores names of other attributes.
     fn set(&mut self, name: &str, count: i64);
 
-    /// Returns the name and the value of each attribute that an addition sets to a value, instead of adding to it.
-    fn settings(&self) -> Vec<(Cow<'static, str>, i64)> {
+    /// Returns the name and the value of each attribute that an addition assigns, instead of adding to it.
+    fn assigned(&self) -> Vec<(Cow<'static, str>, i64)> {
         Vec::new()
     }
 }
@@ -423,14 +423,19 @@ pub struct UserTally {
 }
 
 impl UserTally {
+    // The prefixes of the attributes. The name of a board follows.
     const SETTLED: &str = "n:";
     const CORRECT: &str = "c:";
     const POINTS: &str = "p:";
     const EXACT: &str = "x:";
     const REACHED: &str = "r:";
 
-    /// How long the counters of a closed board are kept. The board is built until then.
-    pub const CLOSED_KEPT: TimeDelta = TimeDelta::hours(12);
+    /// How long a board is built after it has closed, for changes that were made before.
+    pub const BUILT_AFTER_CLOSE: TimeDelta = TimeDelta::hours(12);
+
+    /// How long the counters of a board are kept after it has closed. Longer than it is built: a build must find the counters
+    /// of all users.
+    pub const KEPT_AFTER_CLOSE: TimeDelta = TimeDelta::hours(24);
 
     /// Returns what one prediction adds to the counters.
     #[must_use]
@@ -565,7 +570,7 @@ impl Counters for UserTally {
         }
     }
 
-    fn settings(&self) -> Vec<(Cow<'static, str>, i64)> {
+    fn assigned(&self) -> Vec<(Cow<'static, str>, i64)> {
         self.reached.iter().map(|(board, at)| (format!("{}{board}", Self::REACHED).into(), *at)).collect()
     }
 }
@@ -677,10 +682,10 @@ mod tests {
     #[test]
     fn the_names_of_counters_tell_whether_their_board_has_closed() {
         let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
-        let closed = |name, now| UserTally::is_closed(name, at(now), UserTally::CLOSED_KEPT);
-        assert!(!closed("p:g.d2026-11-15", "2026-11-19T11:59:59Z"));
+        let closed = |name, now| UserTally::is_closed(name, at(now), UserTally::KEPT_AFTER_CLOSE);
+        assert!(!closed("p:g.d2026-11-15", "2026-11-19T23:59:59Z"));
         for name in ["p:g.d2026-11-15", "n:t7.d2026-11-15", "r:g.d2026-11-15"] {
-            assert!(closed(name, "2026-11-19T12:00:00Z"), "{name}");
+            assert!(closed(name, "2026-11-20T00:00:00Z"), "{name}");
         }
         for name in ["p:g.all", "points", "version", "seen:1-a", "é:g.d2026-11-15", "q:g.d2026-11-15"] {
             assert!(!closed(name, "2036-11-19T12:00:00Z"), "{name}");
@@ -707,7 +712,7 @@ mod tests {
             let last = UserTally::of(&old.unwrap());
             prop_assert_eq!((&sum.stats, &sum.boards), (&last.stats, &last.boards));
             let mut stored = UserTally::default();
-            for (name, count) in sum.fields().into_iter().chain(sum.settings()) {
+            for (name, count) in sum.fields().into_iter().chain(sum.assigned()) {
                 stored.set(&name, count);
             }
             prop_assert_eq!(stored, sum);

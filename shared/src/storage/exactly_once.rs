@@ -63,7 +63,7 @@ impl Store {
         // when that invocation has folded its last record.
         let mut retry = Retry::immediate("position in a stream shard", 10);
         loop {
-            let (run, fields, settings) = longest_run(open);
+            let (run, fields, assigned) = longest_run(open);
             let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
             let (id_name, id) = aggregate.id_attribute();
             let mut update = self
@@ -82,11 +82,14 @@ impl Store {
             // The version grows with every fold. `Store::copy_stats` compares it with the version of the
             // copy in a membership, and `Store::roll_up` adds up the versions of the parts.
             let mut adds = Vec::new();
+            let mut set = "#position = :last, #id = :id".to_owned();
             // A marker counts nothing. A recount takes the version as unchanged if only markers were added. Changes that
             // cancel out do change the version: a recount may have read the rows in between.
             if run.iter().any(|addition| addition.counts != C::default()) {
-                adds.push("version :one".to_owned());
-                update = update.expression_attribute_values(":one", number(1));
+                set.push_str(", version = if_not_exists(version, :base) + :one");
+                update = update
+                    .expression_attribute_values(":base", number(aggregate.base_version()))
+                    .expression_attribute_values(":one", number(1));
             }
             for (at, (marker, places)) in places_by_marker(run).into_iter().enumerate() {
                 adds.push(format!("#k{at} :k{at}"));
@@ -100,8 +103,7 @@ impl Store {
                     .expression_attribute_names(format!("#f{at}"), name)
                     .expression_attribute_values(format!(":f{at}"), number(count));
             }
-            let mut set = "#position = :last, #id = :id".to_owned();
-            for (at, (name, value)) in settings.into_iter().enumerate() {
+            for (at, (name, value)) in assigned.into_iter().enumerate() {
                 set.push_str(&format!(", #s{at} = :s{at}"));
                 update = update
                     .expression_attribute_names(format!("#s{at}"), name)
@@ -111,7 +113,10 @@ impl Store {
                 set.push_str(", expires_at = :expires");
                 update = update.expression_attribute_values(":expires", number(expires_at.timestamp()));
             }
-            let expression = format!("SET {set} ADD {}", adds.join(", "));
+            let mut expression = format!("SET {set}");
+            if !adds.is_empty() {
+                expression = format!("{expression} ADD {}", adds.join(", "));
+            }
             match update.update_expression(expression).send().await {
                 Ok(_) if run.len() < open.len() => open = &open[run.len()..],
                 Ok(done) => {
@@ -152,7 +157,7 @@ impl Store {
             (is_old_position && name != current)
                 || is_old_marker
                 || RoomCounts::is_outdated(name, Day::of(now))
-                || UserTally::is_closed(name, now, UserTally::CLOSED_KEPT)
+                || UserTally::is_closed(name, now, UserTally::KEPT_AFTER_CLOSE)
         };
         let mut old: Vec<_> = item.into_iter().filter(|(name, _)| is_old(name)).collect();
         if old.is_empty() {
@@ -188,7 +193,7 @@ const MAX_FIELDS: usize = 200;
 
 type Fields = Vec<(Cow<'static, str>, i64)>;
 
-/// Returns the additions for the next write, their sum for each counter, and the attributes that they set. Tries all additions, then the
+/// Returns the additions for the next write, their sum for each counter, and the attributes that they assign. Tries all additions, then the
 /// first half, then the first quarter and so on, until they fit into one write.
 fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Fields, Fields) {
     let mut run = additions;
@@ -200,7 +205,7 @@ fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Field
         let mut fields = sum.fields();
         fields.retain(|(_, count)| *count != 0);
         if fields.len() <= MAX_FIELDS || run.len() == 1 {
-            return (run, fields, sum.settings());
+            return (run, fields, sum.assigned());
         }
         run = &run[..run.len() / 2];
     }

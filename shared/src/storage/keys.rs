@@ -503,9 +503,9 @@ pub fn failing(sequence: &str) -> Key {
 }
 
 /// The number of partitions that hold the statistics of all users. `standings` reads them one after the other. With so many,
-/// each gets 400 writes a second while `points` settles 25,000 predictions a second. It must not change, because the
+/// each gets 200 writes a second while `points` settles 25,000 predictions a second. A write has up to 4 units. It must not change, because the
 /// partition of a user depends on it.
-pub const STATS_SHARDS: u8 = 64;
+pub const STATS_SHARDS: u8 = 128;
 
 /// The prefix of the sort keys of users' statistics. The filter of the event source `Records` in the template has it, too.
 pub const STATS: &str = "stats#";
@@ -757,7 +757,7 @@ pub enum BoardPart {
 
 /// Returns the key of a part of a built board. Each part has its own partition key, because many users read the same board.
 #[must_use]
-pub fn board_part(board: Board, slot: u64, part: BoardPart) -> Key {
+pub fn board_part(board: Board, slot: u8, part: BoardPart) -> Key {
     let part = match part {
         BoardPart::Block(number) => format!("block#{number}"),
         BoardPart::Index(number) => format!("index#{number}"),
@@ -766,10 +766,10 @@ pub fn board_part(board: Board, slot: u64, part: BoardPart) -> Key {
     key(format!("board#{board}#{slot}#{part}"), "part")
 }
 
-/// Returns the key of one of the items that hold the names of changed boards.
+/// Returns the key of a queue of boards that must be built again.
 #[must_use]
-pub fn changed_boards(note: u8) -> Key {
-    key(format!("changed#{note}"), note.to_string())
+pub fn queued_boards(number: u8) -> Key {
+    key(format!("queue#{number}"), number.to_string())
 }
 
 /// Returns a number below `count` that depends only on a text.

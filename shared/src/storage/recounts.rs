@@ -304,11 +304,14 @@ impl Store {
         markers: &[MarkerId],
     ) -> Result<bool, StoreError> {
         let differences: Vec<_> = differences.iter().collect();
-        // Each of these writes increases the version by one.
-        for (version, differences) in (stored.version..).zip(differences.chunks(MAX_REPAIRED)) {
-            if !self.repair_some(aggregate, version, differences, markers).await? {
+        let mut version = stored.version;
+        for differences in differences.chunks(MAX_REPAIRED) {
+            // Each of these writes increases the version by one.
+            let next = version.max(aggregate.base_version()) + 1;
+            if !self.repair_some(aggregate, version, next, differences, markers).await? {
                 return Ok(false);
             }
+            version = next;
         }
         Ok(true)
     }
@@ -317,6 +320,7 @@ impl Store {
         &self,
         aggregate: &Aggregate,
         version: i64,
+        next: i64,
         differences: &[(&String, &(i64, i64))],
         markers: &[MarkerId],
     ) -> Result<bool, StoreError> {
@@ -328,7 +332,7 @@ impl Store {
             .set_key(Some(aggregate.key().into()))
             .expression_attribute_names("#id", id_name)
             .expression_attribute_values(":id", id)
-            .expression_attribute_values(":one", number(1))
+            .expression_attribute_values(":next", number(next))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         update = if version == 0 {
             update.condition_expression("attribute_not_exists(version)")
@@ -337,7 +341,7 @@ impl Store {
                 .condition_expression("version = :version")
                 .expression_attribute_values(":version", number(version))
         };
-        let mut adds = vec!["version :one".to_owned()];
+        let mut adds = Vec::new();
         for (at, (name, (stored, counted))) in differences.iter().enumerate() {
             adds.push(format!("#f{at} :f{at}"));
             update = update
@@ -350,7 +354,10 @@ impl Store {
             let name = format!("{}{}", exactly_once::MARKER, marker.as_str());
             update = update.expression_attribute_names(format!("#k{at}"), name);
         }
-        let mut expression = format!("SET #id = :id ADD {}", adds.join(", "));
+        let mut expression = "SET #id = :id, version = :next".to_owned();
+        if !adds.is_empty() {
+            expression = format!("{expression} ADD {}", adds.join(", "));
+        }
         if !removed.is_empty() {
             expression = format!("{expression} REMOVE {}", removed.join(", "));
         }
@@ -364,7 +371,7 @@ impl Store {
         let has_markers = markers
             .iter()
             .any(|marker| item.contains_key(&format!("{}{}", exactly_once::MARKER, marker.as_str())));
-        Ok(count("version") == version + 1
+        Ok(count("version") == next
             && !has_markers
             && differences.iter().all(|(name, (_, counted))| count(name) == *counted))
     }

@@ -4,20 +4,21 @@
 //! small items. At the end of a build, the head of the board changes to it, so readers see a whole build or the one before.
 //!
 //! Each build of a board has a number, and the head keeps the highest one that was published: a slow build cannot replace a
-//! later one. The parts of a build overwrite those of an earlier build, so that nothing must be deleted.
-//! Each part has the number of its build. A reader who finds another number starts again with the current head.
+//! later one. A build writes its parts into a slot that is not in use, so that nothing must be deleted. A slot is in use by the
+//! published build, and by a build under way for as long as its process can run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, ReturnValue, WriteRequest};
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::condition::condition_held;
+use super::condition::{condition_held, item_that_failed_condition};
+use super::conflict_retry::Retry;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys::{self, BoardPart};
@@ -27,13 +28,17 @@ use crate::domain::UserId;
 use crate::domain::standings::table::{self, Block, Head, Index, RankedRow, Ranks, Table};
 use crate::domain::standings::{Board, Period, Place, Scope};
 use crate::domain::tally::UserTally;
+use crate::domain::time::midnight_after;
 
-/// The number of builds whose parts are kept.
-pub const SLOTS: u64 = 4;
+/// The number of slots for the parts of a board's builds.
+const SLOTS: u8 = 6;
 
-/// The number of items that hold the names of changed boards. `tally` runs many times at the same time, and a partition takes
+/// How long a build reserves its slot. Lambda ends the process after five minutes.
+const SLOT_RESERVED: TimeDelta = TimeDelta::minutes(10);
+
+/// The number of queues of boards that must be built again. `tally` runs many times at the same time, and a partition takes
 /// 1,000 writes a second.
-const CHANGE_NOTES: u8 = 8;
+const QUEUES: u8 = 8;
 
 /// The maximum number of concurrent batches of parts.
 const CONCURRENT_BATCHES: usize = 16;
@@ -45,23 +50,36 @@ const UNRANKED: &str = "unranked";
 const ATTEMPTS: usize = 3;
 
 /// Builds were published faster than a reader could read one.
-const OVERTAKEN: StoreError = StoreError::Contended { what: "the parts of a board" };
+const REPLACED: StoreError = StoreError::Contended { what: "the parts of a board" };
+
+/// Too many builds of a board have begun and not ended.
+const NO_FREE_SLOT: StoreError = StoreError::Contended { what: "the slots of a board" };
+
+const UNREADABLE: StoreError = StoreError::Unreadable("a part of a board");
 
 /// A board as it was last built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltBoard {
     pub board: Board,
     pub build: u64,
+    slot: u8,
     pub built_at: DateTime<Utc>,
     pub head: Head,
 }
 
+/// A build of a board that has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Build {
+    number: u64,
+    slot: u8,
+}
+
 /// Boards whose rows have changed since they were built.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangeNote {
-    number: u8,
+pub struct QueuedBoards {
+    queue: u8,
     version: i64,
-    /// When the first of the changes was noted.
+    /// When the first of them was queued.
     pub since: DateTime<Utc>,
     pub boards: BTreeSet<Board>,
 }
@@ -126,8 +144,8 @@ impl Store {
         Ok((users, page.last_evaluated_key.map(from_item).transpose()?))
     }
 
-    /// Notes that rows of these boards have changed. `source` chooses the item, so that many sources can write.
-    pub async fn note_changed_boards(
+    /// Queues boards whose rows have changed, to be built again. `source` chooses the queue, so that many sources can write.
+    pub async fn queue_boards(
         &self,
         boards: &BTreeSet<Board>,
         source: &str,
@@ -136,11 +154,11 @@ impl Store {
         if boards.is_empty() {
             return Ok(());
         }
-        let number_of_note = keys::spread(source, CHANGE_NOTES);
+        let queue = keys::queued_boards(keys::spread(source, QUEUES));
         self.client
             .update_item()
             .table_name(&self.tables.standings)
-            .set_key(Some(keys::changed_boards(number_of_note).into()))
+            .set_key(Some(queue.into()))
             .update_expression("SET since = if_not_exists(since, :now) ADD boards :boards, version :one")
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .expression_attribute_values(
@@ -154,74 +172,100 @@ impl Store {
         Ok(())
     }
 
-    /// Reads which boards have changed since they were built, strongly consistent.
-    pub async fn changed_boards(&self) -> Result<Vec<ChangeNote>, StoreError> {
-        let keys = (0..CHANGE_NOTES).map(|note| keys::changed_boards(note).into()).collect();
+    /// Reads which boards must be built again, strongly consistent.
+    pub async fn queued_boards(&self) -> Result<Vec<QueuedBoards>, StoreError> {
+        let keys = (0..QUEUES).map(|queue| keys::queued_boards(queue).into()).collect();
         let items = self.batch_get(&self.tables.standings, keys, Reads::Consistent).await?;
-        let unreadable = || StoreError::Unreadable("a note of changed boards");
+        let unreadable = || StoreError::Unreadable("a queue of boards");
         let read = |item: Item| {
             let boards = item.get("boards").and_then(|boards| boards.as_ss().ok()).ok_or_else(unreadable)?;
-            let number = item.get("sk").and_then(|sk| sk.as_s().ok()?.parse().ok());
+            let queue = item.get("sk").and_then(|sk| sk.as_s().ok()?.parse().ok());
             let since = integer(&item, "since").and_then(DateTime::from_timestamp_millis);
-            Ok(ChangeNote {
-                number: number.ok_or_else(unreadable)?,
+            Ok(QueuedBoards {
+                queue: queue.ok_or_else(unreadable)?,
                 version: integer(&item, "version").ok_or_else(unreadable)?,
                 since: since.ok_or_else(unreadable)?,
-                // A later version of this program may have noted boards that this one does not know.
+                // A later version of this program may have queued boards that this one does not know.
                 boards: boards.iter().filter_map(|name| name.parse().ok()).collect(),
             })
         };
-        items.into_iter().map(read).collect()
+        items.into_iter().filter(|item| item.contains_key("boards")).map(read).collect()
     }
 
-    /// Deletes a note of changed boards, unless further changes were noted since it was read.
-    pub async fn delete_change_note(&self, note: &ChangeNote) -> Result<(), StoreError> {
-        let deleted = self
-            .client
-            .delete_item()
-            .table_name(&self.tables.standings)
-            .set_key(Some(keys::changed_boards(note.number).into()))
-            .condition_expression("version = :version")
-            .expression_attribute_values(":version", number(note.version))
-            .send()
-            .await;
-        condition_held("DeleteItem", deleted).map(|_| ())
-    }
-
-    /// Draws the number of the next build of a board. The build must read the statistics after that.
-    pub async fn draw_build(&self, board: Board) -> Result<u64, StoreError> {
-        loop {
-            let drawn = self.draw_number(board).await?;
-            let published = integer(&drawn, "build").and_then(|build| u64::try_from(build).ok());
-            let drawn = integer(&drawn, "drawn").and_then(|drawn| u64::try_from(drawn).ok());
-            let drawn = drawn.ok_or(StoreError::Unreadable("the number of a build"))?;
-            // Builds that failed have used numbers, too. The parts of the published build must not be overwritten.
-            if published.is_none_or(|published| published % SLOTS != drawn % SLOTS) {
-                return Ok(drawn);
-            }
-        }
-    }
-
-    async fn draw_number(&self, board: Board) -> Result<Item, StoreError> {
-        let drawn = self
+    /// Removes boards that were built from their queue, unless further ones were queued since it was read.
+    ///
+    /// The item stays, with its version. Without it, the version would begin again, and the late retry of this write could
+    /// remove boards that were queued after it.
+    pub async fn unqueue_boards(&self, queued: &QueuedBoards) -> Result<(), StoreError> {
+        let removed = self
             .client
             .update_item()
             .table_name(&self.tables.standings)
-            .set_key(Some(keys::board_head(board).into()))
-            .update_expression("ADD drawn :one")
-            .expression_attribute_values(":one", number(1))
-            .return_values(ReturnValue::AllNew)
+            .set_key(Some(keys::queued_boards(queued.queue).into()))
+            .update_expression("REMOVE boards, since")
+            .condition_expression("version = :version")
+            .expression_attribute_values(":version", number(queued.version))
             .send()
-            .await
-            .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
-        Ok(drawn.attributes.unwrap_or_default())
+            .await;
+        condition_held("UpdateItem", removed).map(|_| ())
+    }
+
+    /// Draws the number of the next build of a board, and reserves a slot for it. The build must read the statistics after
+    /// that.
+    pub async fn begin_build(&self, board: Board, now: DateTime<Utc>) -> Result<Build, StoreError> {
+        let mut retry = Retry::immediate("slots of a board", 10);
+        loop {
+            let key = keys::board_head(board);
+            let head = self.get_item(&self.tables.standings, key.clone(), Reads::Consistent).await?;
+            let head = head.unwrap_or_default();
+            let is_free = |slot: &u8| {
+                integer(&head, "slot") != Some(i64::from(*slot))
+                    && integer(&head, &reserved(*slot)).is_none_or(|until| until <= now.timestamp_millis())
+            };
+            let Some(slot) = (0..SLOTS).find(is_free) else { return Err(NO_FREE_SLOT) };
+            let known = integer(&head, &reserved(slot)).unwrap_or(0);
+            let drawn = self
+                .client
+                .update_item()
+                .table_name(&self.tables.standings)
+                .set_key(Some(key.into()))
+                .update_expression("SET #reserved = :until ADD drawn :one")
+                .condition_expression(
+                    "(attribute_not_exists(#reserved) OR #reserved = :known) \
+                     AND (attribute_not_exists(slot) OR slot <> :slot)",
+                )
+                .expression_attribute_names("#reserved", reserved(slot))
+                .expression_attribute_values(":until", number((now + SLOT_RESERVED).timestamp_millis()))
+                .expression_attribute_values(":known", number(known))
+                .expression_attribute_values(":slot", number(slot))
+                .expression_attribute_values(":one", number(1))
+                .return_values(ReturnValue::UpdatedNew)
+                .send()
+                .await;
+            match drawn {
+                Ok(drawn) => {
+                    let drawn = drawn.attributes.as_ref().and_then(|item| integer(item, "drawn"));
+                    let number = drawn.and_then(|drawn| u64::try_from(drawn).ok());
+                    return Ok(Build {
+                        number: number.ok_or(StoreError::Unreadable("the number of a build"))?,
+                        slot,
+                    });
+                }
+                // Another build has reserved the slot. A retry of the SDK cannot tell that it was this one, and takes
+                // another slot.
+                Err(error) if item_that_failed_condition(&error).is_some() => {
+                    retry.again().await?;
+                }
+                Err(error) => return Err(StoreError::from_sdk("UpdateItem", &error)),
+            }
+        }
     }
 
     /// Writes all parts of a build, then changes the head to it. Returns false if a later build was published.
     pub async fn publish_board(
         &self,
         board: Board,
-        build: u64,
+        build: Build,
         table: &Table,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
@@ -246,23 +290,31 @@ impl Store {
             .update_item()
             .table_name(&self.tables.standings)
             .set_key(Some(keys::board_head(board).into()))
-            .update_expression("SET build = :build, built_at = :now, #data = :data")
+            .update_expression(
+                "SET build = :build, slot = :slot, built_at = :now, #data = :data REMOVE #reserved",
+            )
             .condition_expression("attribute_not_exists(build) OR build < :build")
             .expression_attribute_names("#data", "data")
-            .expression_attribute_values(":build", number(build))
+            .expression_attribute_names("#reserved", reserved(build.slot))
+            .expression_attribute_values(":build", number(build.number))
+            .expression_attribute_values(":slot", number(build.slot))
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .expression_attribute_values(":data", encoded(&table.head())?)
             .send()
             .await;
         let is_published = condition_held("UpdateItem", published)?;
-        if let (Period::Matchday(day), true) = (board.period, is_published) {
-            self.note_matchday(board.scope, day).await?;
+        // Also if it is not published: it may be published by a retry of the SDK, or by another run that has crashed.
+        if let Period::Matchday(day) = board.period
+            && table.head().total > 0
+            && day <= midnight_after(now.date_naive()).date_naive()
+        {
+            self.store_matchday(board.scope, day).await?;
         }
         Ok(is_published)
     }
 
     /// Stores the last matchday of a scope that has results, unless a later one is stored.
-    async fn note_matchday(&self, scope: Scope, day: NaiveDate) -> Result<(), StoreError> {
+    async fn store_matchday(&self, scope: Scope, day: NaiveDate) -> Result<(), StoreError> {
         let noted = self
             .client
             .update_item()
@@ -287,12 +339,12 @@ impl Store {
     fn part<T: Serialize>(
         &self,
         board: Board,
-        build: u64,
+        build: Build,
         part: BoardPart,
         data: &T,
     ) -> Result<WriteRequest, StoreError> {
-        let mut item = Item::from(keys::board_part(board, build % SLOTS, part));
-        item.insert("build".to_owned(), number(build));
+        let mut item = Item::from(keys::board_part(board, build.slot, part));
+        item.insert("build".to_owned(), number(build.number));
         item.insert("data".to_owned(), encoded(data)?);
         Ok(WriteRequest::builder().put_request(PutRequest::builder().set_item(Some(item)).build()?).build())
     }
@@ -303,21 +355,48 @@ impl Store {
         let Some(item) = found.filter(|item| item.contains_key("build")) else { return Ok(None) };
         let unreadable = || StoreError::Unreadable("the head of a board");
         let build = integer(&item, "build").and_then(|build| u64::try_from(build).ok());
+        let slot = integer(&item, "slot").and_then(|slot| u8::try_from(slot).ok());
         let built_at = integer(&item, "built_at").and_then(DateTime::from_timestamp_millis);
         Ok(Some(BuiltBoard {
             board,
             build: build.ok_or_else(unreadable)?,
+            slot: slot.ok_or_else(unreadable)?,
             built_at: built_at.ok_or_else(unreadable)?,
             head: decoded(&item).ok_or_else(unreadable)?,
         }))
     }
 
-    /// Reads all rows of a build, with their ranks. Ends early if a later build has overwritten them.
+    /// Reads all rows of a build, with their ranks, strongly consistent. Leaves out rows that a later build has overwritten.
     pub async fn board_rows(&self, built: &BuiltBoard) -> Result<Vec<RankedRow>, StoreError> {
         let blocks = (built.head.total as usize).div_ceil(table::ROWS_PER_BLOCK);
-        let reads: Vec<_> = (0..blocks).map(|at| self.rows_of_block(built, at).boxed()).collect();
-        let found: Vec<_> = stream::iter(reads).buffered(CONCURRENT_BATCHES).try_collect().await?;
-        Ok(found.into_iter().map_while(Result::ok).flatten().collect())
+        let numbers: Vec<usize> = (0..blocks).collect();
+        let key = |number: &usize| keys::board_part(built.board, built.slot, BoardPart::Block(*number));
+        let batches: Vec<_> = numbers
+            .chunks(100)
+            .map(|numbers| {
+                async move {
+                    let keys = numbers.iter().map(|number| key(number).into()).collect();
+                    let items = self.batch_get(&self.tables.standings, keys, Reads::Consistent).await?;
+                    let mut found: HashMap<String, Item> = items
+                        .into_iter()
+                        .filter(|item| belongs_to(item, built))
+                        .filter_map(|item| Some((item.get("pk")?.as_s().ok()?.clone(), item)))
+                        .collect();
+                    let mut rows = Vec::new();
+                    for number in numbers {
+                        if let Some(item) = found.remove(&key(number).pk) {
+                            let block: Block = decoded(&item).ok_or(UNREADABLE)?;
+                            rows.extend(block.ranked(*number));
+                        }
+                    }
+                    Ok::<_, StoreError>(rows)
+                }
+                .boxed()
+            })
+            .collect();
+        let found: Vec<Vec<RankedRow>> =
+            stream::iter(batches).buffered(CONCURRENT_BATCHES).try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     async fn rows_of_block(
@@ -335,11 +414,11 @@ impl Store {
         built: &BuiltBoard,
         part: BoardPart,
     ) -> Result<Result<T, OtherBuild>, StoreError> {
-        let key = keys::board_part(built.board, built.build % SLOTS, part);
+        let key = keys::board_part(built.board, built.slot, part);
         for reads in [Reads::Eventual, Reads::Consistent] {
             let item = self.get_item(&self.tables.standings, key.clone(), reads).await?.unwrap_or_default();
-            if integer(&item, "build").and_then(|build| u64::try_from(build).ok()) == Some(built.build) {
-                return decoded(&item).map(Ok).ok_or(StoreError::Unreadable("a part of a board"));
+            if belongs_to(&item, built) {
+                return decoded(&item).map(Ok).ok_or(UNREADABLE);
             }
         }
         Ok(Err(OtherBuild))
@@ -358,11 +437,11 @@ impl Store {
                 return Ok(Some(rank));
             }
         }
-        Err(OVERTAKEN)
+        Err(REPLACED)
     }
 
     async fn rank_on(&self, built: &BuiltBoard, points: u32) -> Result<Result<u32, OtherBuild>, StoreError> {
-        if points > built.head.most_points {
+        if built.head.total == 0 || points > built.head.most_points {
             return Ok(Ok(1));
         }
         let part = self.read_part::<Ranks>(built, BoardPart::Ranks(Ranks::part_of(points) as usize)).await?;
@@ -385,7 +464,7 @@ impl Store {
                 Err(Stopped::Failed(error)) => return Err(error),
             }
         }
-        Err(OVERTAKEN)
+        Err(REPLACED)
     }
 }
 
@@ -511,10 +590,19 @@ impl Reader<'_> {
 }
 
 fn encoded<T: Serialize>(part: &T) -> Result<AttributeValue, StoreError> {
-    let bytes = table::encode(part).map_err(|_| StoreError::Unreadable("a part of a board"))?;
+    let bytes = table::encode(part).map_err(|_| UNREADABLE)?;
     Ok(AttributeValue::B(Blob::new(bytes)))
 }
 
 fn decoded<T: DeserializeOwned>(item: &Item) -> Option<T> {
     table::decode(item.get("data")?.as_b().ok()?.as_ref()).ok()
+}
+
+fn belongs_to(part: &Item, built: &BuiltBoard) -> bool {
+    integer(part, "build").and_then(|build| u64::try_from(build).ok()) == Some(built.build)
+}
+
+/// Returns the attribute of a head that says until when a slot is reserved, in milliseconds.
+fn reserved(slot: u8) -> String {
+    format!("reserved:{slot}")
 }

@@ -64,7 +64,9 @@ pub enum Change {
     UserStats {
         user: UserId,
         stats: VersionedStats,
-        /// The boards on which the user's row has changed.
+        /// Whether the statistics over all matches have changed.
+        is_counted: bool,
+        /// The open boards on which the user's row has changed.
         boards: Vec<Board>,
     },
     /// A part of the counters of a match or a room has another version.
@@ -223,11 +225,16 @@ impl Record {
         } else if let (Some(user), Some(new)) = (keys::stats_owner(&pk, &sk), &new) {
             let stats = tallies::read_stats(new.clone())?;
             let before = old.as_ref().map(standings::read_ranked).unwrap_or_default();
-            let boards = standings::read_ranked(new).changed_boards(&before);
+            let changed_at = raw.approximate_creation_date_time.and_then(time).unwrap_or_default();
+            let mut boards = standings::read_ranked(new).changed_boards(&before);
+            // The removal of the counters of a closed board does not change the board.
+            boards.retain(|board| !board.is_closed(changed_at));
             // The removal of old positions changes the item, too, but not the statistics.
-            match old.map(tallies::read_stats).transpose()? {
-                Some(before) if before == stats && boards.is_empty() => Change::Other,
-                _ => Change::UserStats { user, stats, boards },
+            let is_counted = old.map(tallies::read_stats).transpose()?.as_ref() != Some(&stats);
+            if is_counted || !boards.is_empty() {
+                Change::UserStats { user, stats, is_counted, boards }
+            } else {
+                Change::Other
             }
         } else if let (Some(user), Some(new)) = (keys::profile_owner(&pk, &sk), &new) {
             match (old.map(users::read_team).transpose()?.flatten(), users::read_team(new.clone())?) {

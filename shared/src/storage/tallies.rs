@@ -60,6 +60,15 @@ impl Aggregate {
         }
     }
 
+    /// Returns the version before the first fold. Memberships have copies of users' statistics with the versions that
+    /// version 0.1.0 gave them, under another key. Versions of the same user must be higher.
+    pub(super) fn base_version(&self) -> i64 {
+        match self {
+            Self::User(_) => 1_000_000,
+            Self::EventPart { .. } | Self::RoomPart { .. } | Self::SmsDay { .. } | Self::SmsMonth(_) => 0,
+        }
+    }
+
     /// Returns when the counters are no longer needed. `None` if they are kept.
     pub(super) fn expires_at(&self) -> Option<DateTime<Utc>> {
         match self {

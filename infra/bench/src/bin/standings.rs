@@ -19,6 +19,7 @@ use touchline::domain::prediction::{Confidence, Forecast, Pick, Prediction, Sett
 use touchline::domain::standings::table::Table;
 use touchline::domain::standings::{Board, Row};
 use touchline::domain::tally::{Counters as _, UserStats, UserTally};
+use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::storage::exactly_once::Addition;
 use touchline::storage::keys::{self, Key};
 use touchline::storage::meter::{self, Cost};
@@ -107,7 +108,7 @@ fn stats(user: u32) -> UserStats {
         hash ^= hash >> 16;
         i64::from(hash % limit)
     };
-    let points = (0..6).map(|_| below(151)).sum();
+    let points: i64 = (0..6).map(|_| below(151)).sum();
     let exact = below(60);
     UserStats { settled: 380, correct: (points / 3).max(exact), points, exact }
 }
@@ -138,7 +139,8 @@ async fn measure(users: u32) -> Figures {
     println!("{users} users");
     let (_process, store, _, _) = store().await;
     let rows: Vec<Row> = (1..=users).map(row).collect();
-    let build = store.draw_build(Board::GLOBAL).await.expect("the store responds");
+    let build =
+        store.begin_build(Board::GLOBAL, at("2026-11-15T17:00:00Z")).await.expect("the store responds");
     let begun = Instant::now();
     let table = Table::new(rows.clone());
     let (published, cost) =
@@ -231,7 +233,7 @@ async fn build_all(users: u32) -> Building {
     let reading = begun.elapsed().as_secs_f64();
     let boards_of_all = boards.rows(UserId(1)).map(|(board, _)| board).collect();
     let now = app.clock.now();
-    app.store.note_changed_boards(&boards_of_all, "bench", now).await.expect("the store responds");
+    app.store.queue_boards(&boards_of_all, "bench", now).await.expect("the store responds");
     let begun = Instant::now();
     let built = standings::handle(app.clone(), json!({}), now + TimeDelta::hours(1)).await;
     let built = built.expect("the boards are built");
@@ -246,7 +248,7 @@ async fn build_all(users: u32) -> Building {
 }
 
 fn settled() -> Prediction {
-    let now = touchline::ports::clock::SystemClock.now();
+    let now = SystemClock.now();
     let stamp = Stamp::new(now, 1);
     Prediction {
         event_id: 1,
@@ -281,7 +283,7 @@ async fn put_statistics(client: &Client, table: &str, users: u32, boards: &UserT
             "seen:1794744000000-a1b2c3d4".to_owned(),
             AttributeValue::N("1234567800000000012345678".to_owned()),
         );
-        for (name, value) in tally.fields().into_iter().chain(tally.settings()) {
+        for (name, value) in tally.fields().into_iter().chain(tally.assigned()) {
             item.insert(name.into_owned(), number(value));
         }
         item

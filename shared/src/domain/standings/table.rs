@@ -18,8 +18,9 @@ use crate::domain::UserId;
 /// The number of rows in a block. A block of the largest rows has less than 4 KB, which one read unit covers.
 pub const ROWS_PER_BLOCK: usize = 140;
 
-/// The number of blocks in an index.
-pub const BLOCKS_PER_INDEX: usize = 200;
+/// The number of blocks in an index. The index of blocks with up to 16,000 points has less than 4 KB, and so has the head of a
+/// board of ten million users.
+pub const BLOCKS_PER_INDEX: usize = 260;
 
 /// The number of different points in a part of the ranks.
 pub const POINTS_PER_PART: u32 = 1_000;
@@ -46,7 +47,7 @@ pub struct Head {
     pub total: u32,
     /// The most points of a user.
     pub most_points: u32,
-    /// The latest [`Place::reached`].
+    /// The latest [`Place::reached`] of this build and all before it.
     pub latest: u32,
     /// The first place of each index.
     pub indexes: Vec<Place>,
@@ -127,35 +128,44 @@ pub fn part_with(firsts: &[Place], place: &Place) -> usize {
 
 /// The rows of a board in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Table(Vec<Row>);
+pub struct Table {
+    rows: Vec<Row>,
+    latest: u32,
+}
 
 impl Table {
     /// Sorts rows.
     #[must_use]
     pub fn new(mut rows: Vec<Row>) -> Self {
         rows.sort_unstable_by_key(|row| row.place);
-        Self(rows)
+        let latest = rows.iter().map(|row| row.place.reached).max().unwrap_or(0);
+        Self { rows, latest }
     }
 
     #[must_use]
     pub fn head(&self) -> Head {
         Head {
-            total: count(self.0.len()),
-            most_points: self.0.first().map_or(0, |row| row.place.points),
-            latest: self.0.iter().map(|row| row.place.reached).max().unwrap_or(0),
-            indexes: self.0.iter().step_by(ROWS_PER_BLOCK * BLOCKS_PER_INDEX).map(|row| row.place).collect(),
+            total: count(self.rows.len()),
+            most_points: self.rows.first().map_or(0, |row| row.place.points),
+            latest: self.latest,
+            indexes: self
+                .rows
+                .iter()
+                .step_by(ROWS_PER_BLOCK * BLOCKS_PER_INDEX)
+                .map(|row| row.place)
+                .collect(),
         }
     }
 
     pub fn indexes(&self) -> impl Iterator<Item = Index> + '_ {
-        self.0
+        self.rows
             .chunks(ROWS_PER_BLOCK * BLOCKS_PER_INDEX)
             .map(|rows| Index(rows.iter().step_by(ROWS_PER_BLOCK).map(|row| row.place).collect()))
     }
 
     pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
         let mut ranked = self.ranked();
-        self.0.chunks(ROWS_PER_BLOCK).map(move |rows| {
+        self.rows.chunks(ROWS_PER_BLOCK).map(move |rows| {
             let rank = ranked.next().map_or(0, |first| first.rank);
             // Leaves the iterator at the first row of the next block.
             if rows.len() > 1 {
@@ -168,11 +178,11 @@ impl Table {
     /// Returns the parts of the ranks, from 0 points on.
     #[must_use]
     pub fn ranks(&self) -> Vec<Ranks> {
-        let Some(most) = self.0.first().map(|row| row.place.points) else { return Vec::new() };
+        let Some(most) = self.rows.first().map(|row| row.place.points) else { return Vec::new() };
         let mut parts: Vec<Ranks> = (0..=Ranks::part_of(most))
             .map(|_| Ranks { above: 0, users: vec![0; POINTS_PER_PART as usize] })
             .collect();
-        for row in &self.0 {
+        for row in &self.rows {
             let points = row.place.points;
             let part = parts.get_mut(Ranks::part_of(points) as usize);
             if let Some(users) = part.and_then(|part| part.users.get_mut((points % POINTS_PER_PART) as usize))
@@ -193,7 +203,7 @@ impl Table {
 
     pub fn ranked(&self) -> impl Iterator<Item = RankedRow> + '_ {
         let (mut rank, mut points) = (1, None);
-        self.0.iter().enumerate().map(move |(position, row)| {
+        self.rows.iter().enumerate().map(move |(position, row)| {
             if points != Some(row.place.points) {
                 (rank, points) = (count(position) + 1, Some(row.place.points));
             }
@@ -207,14 +217,15 @@ impl Table {
     /// If this table has no settlement that the earlier build did not have, only some points of the last settlement were
     /// missing in the earlier build. Then the users keep the rank that they had before that settlement.
     pub fn compare_with(&mut self, before: impl Iterator<Item = RankedRow>, latest: u32) {
-        let is_new = self.0.iter().any(|row| row.place.reached > latest);
+        let is_new = self.latest > latest;
+        self.latest = self.latest.max(latest);
         let previous: HashMap<UserId, u32> = before
             .filter_map(|earlier| {
                 let rank = if is_new { Some(earlier.rank) } else { earlier.row.previous };
                 Some((earlier.row.place.user, rank?))
             })
             .collect();
-        for row in &mut self.0 {
+        for row in &mut self.rows {
             row.previous = previous.get(&row.place.user).copied();
         }
     }
@@ -265,7 +276,11 @@ mod tests {
         let row = Row { place, correct: 100_000, settled: 100_000, previous: Some(u32::MAX) };
         let rows = vec![row; ROWS_PER_BLOCK];
         assert!(encode(&Block { rank: u32::MAX, rows }).unwrap().len() < 4_000);
-        assert!(encode(&Index(vec![place; BLOCKS_PER_INDEX])).unwrap().len() < 4_000);
+        let usual = Place { points: 16_000, exact: 5_000, ..place };
+        assert!(encode(&Index(vec![usual; BLOCKS_PER_INDEX])).unwrap().len() < 4_000);
+        let indexes = vec![usual; 10_000_000 / ROWS_PER_BLOCK / BLOCKS_PER_INDEX + 1];
+        let head = Head { total: 10_000_000, most_points: 16_000, latest: u32::MAX, indexes };
+        assert!(encode(&head).unwrap().len() < 3_950);
     }
 
     /// Rows with many ties, on up to 70,000 different points.

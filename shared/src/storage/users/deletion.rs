@@ -185,7 +185,7 @@ impl Store {
         self.erase_partition(&self.tables.rooms, &keys::user_partition(user)).await?;
         self.erase_partition(&self.tables.rooms, &keys::room_creations(user)).await?;
         self.delete_memberships(user).await?;
-        self.set_ranked(user, false).await?;
+        self.sync_ranked(user).await?;
         for cleanup in self.cleanups().await? {
             if cleanup.work.ends_with_account(user) {
                 self.finish_cleanup(&cleanup).await?;

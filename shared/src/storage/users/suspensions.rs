@@ -53,6 +53,24 @@ impl Store {
         self.set_suspended(user, None).await
     }
 
+    /// Takes a user off all boards if the user is suspended or has deleted the account, and puts the user back otherwise.
+    pub async fn sync_ranked(&self, user: UserId) -> Result<(), StoreError> {
+        let mut retry = Retry::immediate("a suspension", 5);
+        let mut is_ranked = None;
+        loop {
+            let profile: Option<Profile> =
+                self.get(&self.tables.users, keys::profile(user), Reads::Consistent).await?;
+            let wanted = profile.is_some_and(|profile| profile.suspended_at.is_none());
+            // The profile is read again after each write: another action may have changed it meanwhile.
+            if is_ranked == Some(wanted) {
+                return Ok(());
+            }
+            self.set_ranked(user, wanted).await?;
+            is_ranked = Some(wanted);
+            retry.again().await?;
+        }
+    }
+
     async fn set_suspended(
         &self,
         user: UserId,
