@@ -16,7 +16,7 @@ use crate::config::Environment;
 use crate::http::RequestReport;
 
 /// The crates of this workspace that run in a Lambda function.
-pub const OURS: [&str; 17] = [
+pub const OURS: [&str; 19] = [
     "touchline",
     "login",
     "profile",
@@ -32,6 +32,8 @@ pub const OURS: [&str; 17] = [
     "feed",
     "tally",
     "points",
+    "standings",
+    "leaderboards",
     "recount",
     "erasure",
 ];

@@ -1,8 +1,9 @@
-use futures_util::future::try_join;
+use futures_util::future::{try_join, try_join3};
 use touchline::api::Data;
 use touchline::api::my_prediction::PointsReason;
-use touchline::api::users::{RecordView, UserProfile, UserProfileView, UserRef, UserView};
+use touchline::api::users::{RanksView, RecordView, UserProfile, UserProfileView, UserRef, UserView};
 use touchline::domain::UserId;
+use touchline::domain::standings::{Board, Period, Scope, Span, UserTally};
 use touchline::{App, Call, Error, Reply};
 
 /// How many results the form has.
@@ -23,17 +24,36 @@ pub async fn handle(app: App, call: Call<UserProfile>) -> Result<Reply<Data<User
         try_join(app.store.public_profiles(&[id]), app.store.blockers(caller, &[id])).await?;
     let profile = profiles.remove(&id).filter(|profile| !profile.is_suspended() && blockers.is_empty());
     let profile = profile.ok_or(Error::UserNotFound)?;
-    let stats = async { app.store.user_stats(id).await.map_err(Error::from) };
-    let (stats, form) = try_join(stats, form(&app, id)).await?;
+    let standing = async {
+        let tally = app.store.ranked_tally(id).await?;
+        let ranks = ranks(&app, id, &tally).await?;
+        Ok((tally.stats, ranks))
+    };
+    let ((stats, ranks), form) = try_join(standing, form(&app, id)).await?;
     // Without a team there is nothing to look up in the catalog.
     let catalog = if profile.primary_team.is_some() { Some(app.teams().await?) } else { None };
     let data = UserProfileView {
         member_since: profile.created_at.into(),
         user: UserView::of(profile, catalog.as_deref()),
         record: RecordView::of(&stats),
+        ranks,
         form,
     };
     Ok(Data { data }.into())
+}
+
+/// Reads the ranks of a user, two reads for each.
+async fn ranks(app: &App, user: UserId, tally: &UserTally) -> Result<RanksView, Error> {
+    let now = app.clock.now();
+    let rank = async |span| {
+        let board = Board { scope: Scope::Global, period: Period::of(span, now) };
+        match tally.row(user, board) {
+            Some(row) => app.store.rank(board, row.place.points).await.map_err(Error::from),
+            None => Ok(None),
+        }
+    };
+    let (all, season, month) = try_join3(rank(Span::All), rank(Span::Season), rank(Span::Month)).await?;
+    Ok(RanksView { all, season, month })
 }
 
 /// Returns how the user's last predictions of finished matches went, the latest match first. Looks only at the newest

@@ -6,8 +6,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::standings::table::Table;
-use touchline::domain::standings::{Board, Row};
-use touchline::domain::tally::UserTally;
+use touchline::domain::standings::{Board, Row, UserTally};
 use touchline::storage::keys::STATS_SHARDS;
 use touchline::storage::{Reads, StoreError};
 

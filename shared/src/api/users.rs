@@ -122,9 +122,23 @@ pub struct UserProfileView {
     pub member_since: Timestamp,
     /// The statistics over all settled predictions.
     pub record: RecordView,
+    /// The ranks on the global leaderboards.
+    pub ranks: RanksView,
     /// How the last predictions of finished matches went, at most five, the latest match first: `exact`, `difference`,
     /// `outcome` or `miss`.
     pub form: Vec<PointsReason>,
+}
+
+/// The ranks of a user on the global leaderboards. Each is `null` if the user is not on the leaderboard.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct RanksView {
+    /// The rank of all times.
+    pub all: Option<u32>,
+    /// The rank of this season.
+    pub season: Option<u32>,
+    /// The rank of this month.
+    pub month: Option<u32>,
 }
 
 /// The statistics of a user over all settled predictions.

@@ -20,7 +20,8 @@ use super::store::Store;
 use super::tallies::Aggregate;
 use crate::domain::marker::{MarkerId, Sighting};
 use crate::domain::room::Day;
-use crate::domain::tally::{Counters, RoomCounts, UserTally};
+use crate::domain::standings::UserTally;
+use crate::domain::tally::{Counters, RoomCounts};
 
 /// What one stream record adds to an aggregate.
 #[derive(Debug, Clone)]

@@ -24,7 +24,8 @@ use super::tallies::{Aggregate, Parts, SUMMED, Whole, integer, read_counters};
 use super::{keys, members, predictions};
 use crate::domain::marker::{End, MarkerId, Place, Written};
 use crate::domain::room::{Day, Member, RoomId};
-use crate::domain::tally::{Counters, EventTally, RoomCounts, UserTally};
+use crate::domain::standings::UserTally;
+use crate::domain::tally::{Counters, EventTally, RoomCounts};
 use crate::domain::{Room, UserId};
 
 /// How long the marker items of a recount are kept.

@@ -26,8 +26,7 @@ use super::store::{Reads, Store};
 use super::tallies::{integer, read_counters};
 use crate::domain::UserId;
 use crate::domain::standings::table::{self, Block, Head, Index, RankedRow, Ranks, Table};
-use crate::domain::standings::{Board, Period, Place, Scope};
-use crate::domain::tally::UserTally;
+use crate::domain::standings::{Board, Period, Place, Scope, UserTally};
 use crate::domain::time::midnight_after;
 
 /// The number of slots for the parts of a board's builds.

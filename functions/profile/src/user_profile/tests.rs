@@ -39,6 +39,7 @@ async fn a_profile_has_the_public_fields_by_id_and_by_username() {
             "id": bob.id, "username": "bob", "name": "Bob B", "primary_team": team,
             "member_since": "2026-11-15T12:00:00Z",
             "record": { "settled": 0, "correct": 0, "points": 0, "accuracy": 0.0 }, "form": [],
+            "ranks": { "all": null, "season": null, "month": null },
         }})
     };
     assert_eq!(alice.views_user(bob.id).await.expect(200), expected(Value::Null));
@@ -85,6 +86,15 @@ async fn the_form_has_the_last_five_finished_matches() {
     assert_eq!(profile["form"], json!(["miss", "exact", "miss", "outcome", "difference"]));
     let record = json!({ "settled": 6, "correct": 4, "points": 13, "accuracy": 0.6667 });
     assert_eq!(profile["record"], record);
+    // The leaderboards are built after the statistics.
+    assert_eq!(profile["ranks"], json!({ "all": null, "season": null, "month": null }));
+    app.invoke(tally::handle, app.changes(predictions).await).await;
+    app.invoke(standings::handle, json!({})).await;
+    let profile = alice.views_user(bob.id).await.expect_data(200);
+    assert_eq!(profile["ranks"], json!({ "all": 1, "season": 1, "month": 1 }));
+    app.clock.advance(TimeDelta::days(20));
+    let profile = alice.views_user(bob.id).await.expect_data(200);
+    assert_eq!(profile["ranks"], json!({ "all": 1, "season": 1, "month": null }));
 }
 
 #[tokio::test]

@@ -1,11 +1,13 @@
 //! Standings: who has the most points, among all users or in a tournament, ever or in a season, a month or a matchday.
 //!
-//! Each of these tables is a [`Board`]. The counters of a user for all boards are in one item ([`tally`](super::tally)), and
-//! a board is built from the items of all users: [`table`] sorts the rows and packs them into blocks.
+//! Each of these tables is a [`Board`]. The counters of a user for all boards are in one item ([`UserTally`]), and a board is
+//! built from the items of all users: [`table`] sorts the rows and packs them into blocks.
 
 mod board;
 mod place;
 pub mod table;
+mod user_tally;
 
 pub use board::{Board, Period, Scope, Span};
 pub use place::{Place, Row};
+pub use user_tally::UserTally;
