@@ -83,11 +83,11 @@ impl Store {
             // The version grows with every fold. `Store::copy_stats` compares it with the version of the
             // copy in a membership, and `Store::roll_up` adds up the versions of the parts.
             let mut adds = Vec::new();
-            let mut set = "#position = :last, #id = :id".to_owned();
+            let mut set = vec!["#position = :last".to_owned(), "#id = :id".to_owned()];
             // A marker counts nothing. A recount takes the version as unchanged if only markers were added. Changes that
             // cancel out do change the version: a recount may have read the rows in between.
             if run.iter().any(|addition| addition.counts != C::default()) {
-                set.push_str(", version = if_not_exists(version, :base) + :one");
+                set.push("version = if_not_exists(version, :base) + :one".to_owned());
                 update = update
                     .expression_attribute_values(":base", number(aggregate.base_version()))
                     .expression_attribute_values(":one", number(1));
@@ -105,16 +105,16 @@ impl Store {
                     .expression_attribute_values(format!(":f{at}"), number(count));
             }
             for (at, (name, value)) in assigned.into_iter().enumerate() {
-                set.push_str(&format!(", #s{at} = :s{at}"));
+                set.push(format!("#s{at} = :s{at}"));
                 update = update
                     .expression_attribute_names(format!("#s{at}"), name)
                     .expression_attribute_values(format!(":s{at}"), number(value));
             }
             if let Some(expires_at) = aggregate.expires_at() {
-                set.push_str(", expires_at = :expires");
+                set.push("expires_at = :expires".to_owned());
                 update = update.expression_attribute_values(":expires", number(expires_at.timestamp()));
             }
-            let mut expression = format!("SET {set}");
+            let mut expression = format!("SET {}", set.join(", "));
             if !adds.is_empty() {
                 expression = format!("{expression} ADD {}", adds.join(", "));
             }

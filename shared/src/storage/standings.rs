@@ -268,12 +268,13 @@ impl Store {
         table: &Table,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        let indexes =
-            (0..).zip(table.indexes()).map(|(at, part)| self.part(board, build, BoardPart::Index(at), &part));
+        let indexes = (0..)
+            .zip(table.indexes())
+            .map(|(at, part)| part_write(board, build, BoardPart::Index(at), &part));
         let ranks =
-            (0..).zip(table.ranks()).map(|(at, part)| self.part(board, build, BoardPart::Ranks(at), &part));
+            (0..).zip(table.ranks()).map(|(at, part)| part_write(board, build, BoardPart::Ranks(at), &part));
         let blocks =
-            (0..).zip(table.blocks()).map(|(at, part)| self.part(board, build, BoardPart::Block(at), &part));
+            (0..).zip(table.blocks()).map(|(at, part)| part_write(board, build, BoardPart::Block(at), &part));
         // A part has up to 4 KB, so a batch has up to 100 KB. The parts are made one batch after the other, because all of
         // them can be larger than the memory.
         let batches = stream::iter(indexes.chain(ranks).chain(blocks)).chunks(25).map(|parts| {
@@ -333,19 +334,6 @@ impl Store {
         let found =
             self.get_item(&self.tables.standings, keys::latest_matchday(scope), Reads::Eventual).await?;
         Ok(found.and_then(|item| item.get("day")?.as_s().ok()?.parse().ok()))
-    }
-
-    fn part<T: Serialize>(
-        &self,
-        board: Board,
-        build: Build,
-        part: BoardPart,
-        data: &T,
-    ) -> Result<WriteRequest, StoreError> {
-        let mut item = Item::from(keys::board_part(board, build.slot, part));
-        item.insert("build".to_owned(), number(build.number));
-        item.insert("data".to_owned(), encoded(data)?);
-        Ok(WriteRequest::builder().put_request(PutRequest::builder().set_item(Some(item)).build()?).build())
     }
 
     /// Reads the head of a board. Returns `None` if the board was never built.
@@ -586,6 +574,18 @@ impl Reader<'_> {
         let found = self.blocks.iter().find(|(known, _)| *known == number);
         Ok(found.map_or(&[][..], |(_, rows)| rows))
     }
+}
+
+fn part_write<T: Serialize>(
+    board: Board,
+    build: Build,
+    part: BoardPart,
+    data: &T,
+) -> Result<WriteRequest, StoreError> {
+    let mut item = Item::from(keys::board_part(board, build.slot, part));
+    item.insert("build".to_owned(), number(build.number));
+    item.insert("data".to_owned(), encoded(data)?);
+    Ok(WriteRequest::builder().put_request(PutRequest::builder().set_item(Some(item)).build()?).build())
 }
 
 fn encoded<T: Serialize>(part: &T) -> Result<AttributeValue, StoreError> {
