@@ -75,7 +75,9 @@ async fn each_user(app: &App, mut add: impl FnMut(UserId, &UserTally)) -> Result
     });
     let mut pages = shards.flatten_unordered(CONCURRENT_SHARDS);
     while let Some(users) = pages.try_next().await? {
-        users.iter().for_each(|(user, tally)| add(*user, tally));
+        for (user, tally) in &users {
+            add(*user, tally);
+        }
     }
     Ok(())
 }
