@@ -73,10 +73,10 @@ async fn main() {
         "a leaderboard must not cost more when it has more users"
     );
     let size = if is_quick { 5_000 } else { 100_000 };
-    let Building { reading, building, read_units, fold } = build_all(size).await;
+    let Building { reading, everything, read_units, fold } = build_all(size).await;
     report.line(format!(
         "\nReading the statistics of {size} users took {reading:.2} s and {:.3} read units for a user; with sorting and \
-         publishing eight boards, {building:.2} s. Adding the points of a settled prediction to the statistics of a user \
+         publishing eight boards, {everything:.2} s. Adding the points of a settled prediction to the statistics of a user \
          took {fold} write units for all boards.",
         read_units / f64::from(size)
     ));
@@ -202,7 +202,7 @@ struct Building {
     /// Seconds to read the statistics.
     reading: f64,
     /// Seconds to read the statistics, and to sort and publish all boards.
-    building: f64,
+    everything: f64,
     read_units: f64,
     /// Write units to add a settled prediction to the statistics of a user.
     fold: f64,
@@ -238,13 +238,13 @@ async fn build_all(users: u32) -> Building {
     let built = standings::handle(app.clone(), json!({}), now + TimeDelta::hours(1)).await;
     let built = built.expect("the boards are built");
     assert_eq!(built["boards"].as_array().map(Vec::len), Some(8), "{built}");
-    let building = begun.elapsed().as_secs_f64();
+    let everything = begun.elapsed().as_secs_f64();
     let sequence = Sequence::parse("1").expect("a valid sequence number");
     let addition = Addition { sequence, counts: boards, sighting: None };
     let user = Aggregate::User(UserId(1));
     let (folded, fold) = meter::measure(store.fold(&user, "1794744000000-a1b2c3d4", &[addition], now)).await;
     folded.expect("the points are added");
-    Building { reading, building, read_units: cost.read_units, fold: fold.write_units }
+    Building { reading, everything, read_units: cost.read_units, fold: fold.write_units }
 }
 
 fn settled() -> Prediction {
