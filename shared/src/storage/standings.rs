@@ -1,6 +1,6 @@
 //! The `standings` table: built boards, and which boards must be built again.
 //!
-//! A board is built from the statistics of all users (`tallies.rs`). Its parts ([`table`](crate::domain::standings::table)) are
+//! A board is built from the statistics of all users (`tallies.rs`). Its parts ([`table`]) are
 //! small items. At the end of a build, the head of the board changes to it, so readers see a whole build or the one before.
 //!
 //! Each build of a board has a number, and the head keeps the highest one that was published: a slow build cannot replace a
