@@ -359,7 +359,7 @@ impl Store {
         let numbers: Vec<usize> = (0..blocks).collect();
         let key = |number: &usize| keys::board_part(built.board, built.slot, BoardPart::Block(*number));
         let batches: Vec<_> = numbers
-            .chunks(100)
+            .chunks(25)
             .map(|numbers| {
                 async move {
                     let keys = numbers.iter().map(|number| key(number).into()).collect();

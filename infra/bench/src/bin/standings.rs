@@ -16,7 +16,7 @@ use serde_json::json;
 use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Prediction, SettledIn, Stamp};
-use touchline::domain::standings::table::Table;
+use touchline::domain::standings::table::{ROWS_PER_BLOCK, Table};
 use touchline::domain::standings::{Board, Row, UserTally};
 use touchline::domain::tally::{Counters as _, UserStats};
 use touchline::ports::clock::{Clock as _, SystemClock};
@@ -147,10 +147,12 @@ async fn measure(users: u32) -> Figures {
         meter::measure(store.publish_board(Board::GLOBAL, build, &table, at("2026-11-15T17:00:00Z"))).await;
     assert!(published.expect("the board is published"));
     let publishing = begun.elapsed().as_secs_f64();
+    // A user in the middle of the board, with the following 50 rows in the same block. A page that ends in the next block
+    // reads half a unit more.
+    let block = users as usize / 2 / ROWS_PER_BLOCK;
+    let own = table.ranked().nth(block * ROWS_PER_BLOCK + 20).expect("the board has so many rows").row;
     drop(table);
 
-    // A user in the middle of the board.
-    let own = row(users / 2);
     let (rank, of_rank) = meter::measure(async {
         store.ranked_tally(own.place.user).await.expect("the store responds");
         store.rank(Board::GLOBAL, own.place.points).await
