@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 use crate::api::chat::RoomsPosition;
 use crate::api::coins::BelowEntry;
+use crate::api::leaderboards::{AfterPlace, Around, ScopeName};
+use crate::api::matches::Include;
 use crate::api::predictions::{AfterMember, AfterPredictor, BeforePrediction};
 use crate::api::{Cursor, OPERATIONS, PageNumber, PerPage, Position};
 use crate::domain::catalog::{ListPosition, ShownStatus};
@@ -20,6 +22,7 @@ use crate::domain::prediction::{Confidence, Stamp};
 use crate::domain::report::{MessageId, ReportReason, ReportText};
 use crate::domain::room::{RoomName, Topic};
 use crate::domain::sms::{LogPosition, SmsStatus};
+use crate::domain::standings::Span;
 use crate::domain::username::UsernameBase;
 use crate::domain::{
     Email, Field, Id, Name, OneTimeCode, Phone, Pick, Raw, RoomId, SearchText, UserId, Username,
@@ -226,6 +229,7 @@ fn the_cursor_schema_accepts_every_cursor_that_the_parser_accepts() {
     check::<BelowEntry>();
     check::<RoomsPosition>();
     check::<LogPosition>();
+    check::<AfterPlace>();
 }
 
 #[track_caller]
@@ -342,6 +346,29 @@ fn parsers_accept_the_words_that_their_schema_lists_and_no_similar_words() {
     check::<ReportReason>();
     check::<SmsStatus>();
     check::<ShownStatus>();
+    check::<Around>();
+    check::<ScopeName>();
+    check::<Span>();
+}
+
+#[test]
+fn the_schema_and_the_parser_accept_the_same_names_of_what_to_include() {
+    let schema = TextSchema::of::<Include>();
+    for (text, is_valid) in [
+        ("picks", true),
+        ("my_prediction", true),
+        ("picks,my_prediction", true),
+        ("picks,picks", true),
+        ("", false),
+        ("picks,", false),
+        (",picks", false),
+        ("picks, my_prediction", false),
+        ("Picks", false),
+        ("pick", false),
+    ] {
+        assert_eq!(schema.accepts(text), is_valid, "the schema decides wrongly about {text:?}");
+        assert_eq!(parser_accepts::<Include>(text), is_valid, "the parser decides wrongly about {text:?}");
+    }
 }
 
 /// Fails when an input gets a pattern that no test above compares with its parser.
@@ -360,6 +387,7 @@ fn every_pattern_of_an_input_is_compared_with_its_parser() {
         ReportText::schema(),
         Phone::schema(),
         UsernameBase::schema(),
+        Include::schema(),
         Cursor::<AfterMember>::schema(),
     ]
     .iter()

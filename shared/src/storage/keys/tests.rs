@@ -65,7 +65,7 @@ fn keys_of_the_predictions_table_keep_their_format() {
     assert_eq!(flat(&event_tally_part(9, 23)), "event#9/tally#23");
     assert_eq!(flat(&settlement(9)), "event#9/settlement");
     assert_eq!(flat(&due(9)), "due/event#9");
-    assert_eq!(flat(&user_stats(UserId(7))), "stats#23/stats#7");
+    assert_eq!(flat(&user_stats(UserId(7))), "stats#87/stats#7");
 }
 
 #[test]
