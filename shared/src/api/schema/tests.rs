@@ -23,7 +23,7 @@ use crate::domain::report::{MessageId, ReportReason, ReportText};
 use crate::domain::room::{RoomName, Topic};
 use crate::domain::sms::{LogPosition, SmsStatus};
 use crate::domain::standings::Span;
-use crate::domain::username::UsernameBase;
+use crate::domain::username::{UsernameBase, UsernamePrefix};
 use crate::domain::{
     Email, Field, Id, Name, OneTimeCode, Phone, Pick, Raw, RoomId, SearchText, UserId, Username,
 };
@@ -150,6 +150,11 @@ fn the_one_time_code_schema_and_parser_accept_the_same_texts() {
 #[test]
 fn the_username_schema_and_parser_accept_the_same_texts() {
     schema_and_parser_agree::<Username>();
+}
+
+#[test]
+fn the_schema_and_the_parser_accept_the_same_beginnings_of_usernames() {
+    schema_and_parser_agree::<UsernamePrefix>();
 }
 
 #[test]
@@ -387,6 +392,7 @@ fn every_pattern_of_an_input_is_compared_with_its_parser() {
         ReportText::schema(),
         Phone::schema(),
         UsernameBase::schema(),
+        UsernamePrefix::schema(),
         Include::schema(),
         Cursor::<AfterMember>::schema(),
     ]
