@@ -97,7 +97,7 @@ fn an_allowed_origin_can_use_the_api_and_nothing_else() {
     assert_eq!(status(&response), "204", "{response}");
     for header in [
         "access-control-allow-origin: http://localhost:5173\r\n",
-        "access-control-allow-methods: get,post\r\n",
+        "access-control-allow-methods: get,post,delete\r\n",
         "access-control-allow-headers: authorization,content-type,idempotency-key,if-none-match\r\n",
         "access-control-max-age: 600\r\n",
         "vary: origin\r\n",
