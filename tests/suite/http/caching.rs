@@ -14,25 +14,20 @@ async fn a_client_that_has_the_response_gets_304_without_a_body() {
     let alice = HttpApi::under_test().user("alice").await;
     let finished =
         alice.lists_events().status("finished").per_page(1).await.expect_data(200)[0]["id"].clone();
-    for path in ["/api/auth/sports".to_owned(), format!("/api/auth/events/{finished}")] {
-        let first = alice.get(path.clone()).await;
-        assert_eq!(first.header("cache-control"), Some("private, no-cache"));
-        let tag = first.header("etag").unwrap().to_owned();
-        for condition in [tag.clone(), format!("W/{tag}"), format!("\"other\", {tag}"), "*".into()] {
-            let second = alice.get(path.clone()).header("if-none-match", &condition).await;
-            assert_eq!(second.header("etag"), Some(tag.as_str()));
-            assert_eq!(second.header("content-type"), None);
-            assert_eq!(second.expect(304), "", "{condition}");
-        }
-        let second = alice.get(path.clone()).header("if-none-match", "\"other\"").await;
-        assert_eq!(second.expect(200), first.body);
-        HttpApi::under_test()
-            .anonymous()
-            .get(path)
-            .header("if-none-match", "*")
-            .await
-            .expect_error(401, "token_missing");
+    // A finished match: other tests change what the lists of the shared API have.
+    let path = format!("/api/auth/events/{finished}");
+    let first = alice.get(path.clone()).await;
+    assert_eq!(first.header("cache-control"), Some("private, no-cache"));
+    let tag = first.header("etag").unwrap().to_owned();
+    for condition in [tag.clone(), format!("W/{tag}"), format!("\"other\", {tag}"), "*".into()] {
+        let second = alice.get(path.clone()).header("if-none-match", &condition).await;
+        assert_eq!(second.header("etag"), Some(tag.as_str()));
+        assert_eq!(second.expect(304), "", "{condition}");
     }
+    let second = alice.get(path.clone()).header("if-none-match", "\"other\"").await;
+    assert_eq!(second.expect(200), first.body);
+    let anonymous = HttpApi::under_test().anonymous();
+    anonymous.get(path).header("if-none-match", "*").await.expect_error(401, "token_missing");
 }
 
 #[tokio::test]
@@ -79,6 +74,8 @@ async fn every_endpoint_with_an_etag_notices_changes() {
     for path in &paths {
         let tag = alice.get(path.clone()).await.header("etag").unwrap().to_owned();
         let second = alice.get(path.clone()).header("if-none-match", &tag).await;
+        // A gateway may add a type.
+        assert_eq!(second.header("content-type"), None);
         assert_eq!(second.expect(304), "");
         tags.push(tag);
     }
