@@ -63,7 +63,7 @@ impl PathParameter for UserRef {
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
         serde_json::json!({
-            "type": "string", "minLength": 1, "examples": ["alice"],
+            "type": "string", "examples": ["alice"],
             "description": "The id or the username of a user. A text of digits is an id.",
         })
     }
