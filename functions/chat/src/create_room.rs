@@ -3,7 +3,7 @@ use lambda_http::http::StatusCode;
 use touchline::api::chat::{CreateRoom, RoomInput, RoomView};
 use touchline::api::{Invalid, Message};
 use touchline::domain::limit::{DailyAction, action_id};
-use touchline::domain::room::{self, Day, Member, Membership, Room};
+use touchline::domain::room::{self, Day, League, Member, Membership, Room};
 use touchline::domain::{User, catalog, digest};
 use touchline::flows::rooms;
 use touchline::ports::chat::NewRoom;
@@ -21,6 +21,10 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
         && app.catalog_with(&[event.0]).await?.event(event.0).is_none()
     {
         return Err(Error::EventNotFound);
+    }
+    if let (None, Some(League::Match | League::Tournament)) = (input.event_id, input.league) {
+        let reason = "This table needs a match. Enter event_id, or choose all.";
+        return Err(Invalid::field("league", reason).into());
     }
     let content = content_digest(&input);
     let key_digest = key.as_ref().map(|key| digest(&["key", key.as_str()]));
@@ -102,6 +106,7 @@ async fn create(
         name: input.name.as_str().to_owned(),
         topic: topic.as_str().to_owned(),
         event_id: input.event_id.map(|event| event.0),
+        league: input.league,
         creator_id: Some(user.id),
         is_private,
         shards: room::member_shards(is_private),
@@ -140,7 +145,14 @@ fn content_digest(input: &RoomInput) -> String {
     let topic = input.topic.as_ref().map_or("", |topic| topic.as_str());
     let event = input.event_id.map(|event| event.0.to_string()).unwrap_or_default();
     let privacy = if input.is_private.unwrap_or(false) { "private" } else { "public" };
-    digest(&["content", input.name.as_str(), topic, &event, privacy])
+    let mut parts = vec!["content", input.name.as_str(), topic, &event, privacy];
+    // Left out if absent: then the digest is the one that earlier versions stored.
+    parts.extend(input.league.map(|league| match league {
+        League::Match => "match",
+        League::Tournament => "tournament",
+        League::All => "all",
+    }));
+    digest(&parts)
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
-use chrono::{DateTime, Utc};
-use futures_util::future::try_join;
+use futures_util::future::{try_join, try_join3};
 use touchline::api::leaderboards::{
-    AfterPlace, Around, Leaderboard, LeaderboardQuery, ScopeName, StandingView, Standings, StandingsMeta,
+    AfterPlace, Around, Leaderboard, LeaderboardQuery, ScopeId, ScopeName, StandingView, Standings, StandingsMeta,
 };
 use touchline::api::{Cursor, Invalid};
-use touchline::domain::Timestamp;
+use touchline::domain::room::RoomId;
 use touchline::domain::standings::table::RankedRow;
 use touchline::domain::standings::{Board, Period, Scope, Span};
 use touchline::domain::time::midnight_of;
+use touchline::domain::{Timestamp, UserId};
+use touchline::flows::room_table::{self, RoomTable};
+use touchline::flows::rooms;
 use touchline::storage::Reads;
 use touchline::storage::standings::{BoardWindow, OwnRow, Window};
 use touchline::storage::users::StoredBlocks;
@@ -18,16 +20,31 @@ const NEIGHBOURS: usize = 5;
 
 pub async fn handle(app: App, call: Call<Leaderboard>) -> Result<Reply<Standings>, Error> {
     let (input, caller) = (call.input, call.caller.user);
-    let board = board(&app, &input, app.clock.now()).await?;
+    let tally = async { app.store.ranked_tally(caller).await.map_err(Error::from) };
+    let blocks = async { app.store.blocks(caller, Reads::Eventual).await.map_err(Error::from) };
+    let (asked, tally, StoredBlocks { blocks, .. }) =
+        try_join3(asked(&app, &input, caller), tally, blocks).await?;
+    let board = asked.board();
     let after = input.cursor.map(|cursor| cursor.position_in(board)).transpose()?.map(|after| after.0);
     let window = match input.around {
         Some(Around::Me) => Window::AroundOwn { each_side: NEIGHBOURS },
         None => Window::Page { after, limit: input.per_page.0 },
     };
-    let (tally, StoredBlocks { blocks, .. }) =
-        try_join(app.store.ranked_tally(caller), app.store.blocks(caller, Reads::Eventual)).await?;
-    let own = tally.row(caller, board);
-    let found = app.store.board_window(board, window, own.map(|row| row.place)).await?;
+    let (own, found) = match &asked {
+        Asked::Board(board) => {
+            let own = tally.row(caller, *board);
+            let place = own.map(|row| row.place);
+            (own, app.store.board_window(*board, None, window, place).await?)
+        }
+        Asked::Room(table) => {
+            let (own, built) = try_join(table.row_of(&app, caller, &tally), table.refreshed(&app)).await?;
+            let place = own.map(|row| row.place);
+            match built {
+                Some(built) => (own, app.store.board_window(board, Some(built), window, place).await?),
+                None => (own, None),
+            }
+        }
+    };
     let (built, mut window) =
         found.map_or((None, BoardWindow::default()), |(built, window)| (Some(built), window));
     let is_page = input.around.is_none();
@@ -57,25 +74,73 @@ pub async fn handle(app: App, call: Call<Leaderboard>) -> Result<Reply<Standings
     Ok(Standings { data, meta }.into())
 }
 
-/// Returns the board that a request asks for.
-async fn board(app: &App, input: &LeaderboardQuery, now: DateTime<Utc>) -> Result<Board, Error> {
-    let scope = match (input.scope, input.id) {
+/// What a request asks for.
+enum Asked {
+    /// A leaderboard of all users.
+    Board(Board),
+    /// The table of a room.
+    Room(Box<RoomTable>),
+}
+
+impl Asked {
+    fn board(&self) -> Board {
+        match self {
+            Self::Board(board) => *board,
+            Self::Room(table) => table.board(),
+        }
+    }
+}
+
+async fn asked(app: &App, input: &LeaderboardQuery, caller: UserId) -> Result<Asked, Error> {
+    let scope = match (input.scope, &input.id) {
         (ScopeName::Global, _) => Scope::Global,
-        (ScopeName::Tournament, Some(id)) => Scope::Tournament(id.0),
-        (ScopeName::Tournament, None) => {
+        (ScopeName::Tournament, Some(ScopeId::Tournament(id))) => Scope::Tournament(id.0),
+        (ScopeName::Tournament, _) => {
             return Err(Invalid::field("id", "Enter the id of the tournament.").into());
         }
+        (ScopeName::Room, Some(ScopeId::Room(room))) => return asked_room(app, input, room, caller).await,
+        (ScopeName::Room, _) => {
+            return Err(Invalid::field("id", "Enter the Matrix id of the room.").into());
+        }
     };
-    let period = match (input.period, input.date) {
+    Ok(Asked::Board(Board { scope, period: period(app, input, scope).await? }))
+}
+
+async fn asked_room(
+    app: &App,
+    input: &LeaderboardQuery,
+    room: &RoomId,
+    caller: UserId,
+) -> Result<Asked, Error> {
+    let room = app.store.room(room).await?.ok_or(Error::RoomNotFound)?;
+    let access = rooms::require_read_access(app, &room, caller);
+    let ((), counted) = try_join(access, room_table::counted(app, &room)).await?;
+    if counted.is_one_match() && input.period != Span::All {
+        let reason = "The room's table counts only one match, so it has no periods. Leave out period.";
+        return Err(Invalid::field("period", reason).into());
+    }
+    let period = period(app, input, counted.scope).await?;
+    let table = RoomTable::read(app, room, counted, period).await?;
+    if table.is_too_large() {
+        let reason = "Rooms of more than 100,000 members have no table. Read the leaderboard of the tournament.";
+        return Err(Invalid::field("id", reason).into());
+    }
+    Ok(Asked::Room(Box::new(table)))
+}
+
+/// Returns the period that a request asks for.
+async fn period(app: &App, input: &LeaderboardQuery, scope: Scope) -> Result<Period, Error> {
+    Ok(match (input.period, input.date) {
         (span, Some(date)) => Period::of(span, midnight_of(date)),
         (Span::Matchday, None) => match app.store.latest_matchday(scope).await? {
             Some(day) => Period::Matchday(day),
-            None => Period::of(Span::Matchday, now),
+            None => Period::of(Span::Matchday, app.clock.now()),
         },
-        (span, None) => Period::of(span, now),
-    };
-    Ok(Board { scope, period })
+        (span, None) => Period::of(span, app.clock.now()),
+    })
 }
 
+#[cfg(test)]
+mod room_tests;
 #[cfg(test)]
 mod tests;

@@ -187,6 +187,7 @@ impl League {
             shards: 4,
             created_at: now,
             last_activity: now,
+            league: None,
             removed_at: None,
         };
         self.product.store.put_room(&room).await.unwrap();

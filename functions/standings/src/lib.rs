@@ -7,9 +7,12 @@
 //! While a match is being settled, the run waits for the end of the settlement: a board that is built halfway would show ranks
 //! that no user has.
 //!
+//! The tables of large rooms are built here, too, after somebody has read them. Small ones are built by the reader.
+//!
 //! A run can stop at any point. Boards stay in the queue until they are published, so the next run builds them again.
 
 mod build;
+mod rooms;
 #[cfg(test)]
 mod tests;
 
@@ -62,7 +65,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         app.store.queue_boards(&boards, "rebuild", app.clock.now()).await?;
     }
     let mut built = BTreeSet::new();
-    let mut polls_left = 0;
+    let (mut rooms_built, mut polls_left) = (0, 0);
     for poll in 0..POLLS {
         if poll > 0 {
             tokio::time::sleep(PAUSE).await;
@@ -71,6 +74,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         if now + RESERVE > deadline {
             break;
         }
+        rooms_built += rooms::build(&app, deadline).await?;
         let (queues, is_settling) = try_join(app.store.queued_boards(), is_settling(&app)).await?;
         let is_late = queues.iter().any(|queue| queue.since + LONGEST_WAIT < now);
         if is_settling {
@@ -92,7 +96,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         }
         polls_left = polls_left.saturating_sub(1);
     }
-    Ok(json!({ "boards": built.iter().map(Board::to_string).collect::<Vec<_>>() }))
+    Ok(json!({ "boards": built.iter().map(Board::to_string).collect::<Vec<_>>(), "rooms": rooms_built }))
 }
 
 /// Returns whether a match is being settled: its settlement has begun and has not ended.

@@ -475,6 +475,7 @@ async fn store_room(app: &TestApp, name: &str) -> Room {
         shards: 4,
         created_at: now,
         last_activity: now,
+        league: None,
         removed_at: None,
     };
     assert!(app.store.put_room(&room).await.unwrap());

@@ -204,6 +204,7 @@ impl TestApp {
                 shards: member_shards(is_private),
                 created_at: now,
                 last_activity: now,
+                league: None,
                 removed_at: None,
             };
             self.store.put_room(&room).await.expect("the room is stored");

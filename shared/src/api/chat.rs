@@ -8,7 +8,7 @@ use super::endpoint::{PathParameter, Resource};
 use super::{Cursor, CursorPage, Data, Message, NoInput, PerPage, Position, SignedIn, endpoint, input};
 use crate::domain::catalog::{Catalog, ListPosition};
 use crate::domain::chat::Credentials;
-use crate::domain::room::{Membership, Room, RoomId, RoomName, Topic};
+use crate::domain::room::{League, Membership, Room, RoomId, RoomName, Topic};
 use crate::domain::{Id, SearchText, Timestamp, UserId, Username};
 
 endpoint! {
@@ -83,6 +83,9 @@ input! {
         event_id: Option<Id>,
         /// Whether the room is encrypted and needs an invitation. The default is `false`.
         is_private: Option<bool>,
+        /// Which matches count in the room's table: its match, the tournament of its match, or all matches. The default is
+        /// the match, or all matches if the room has no match. See `GET /api/auth/leaderboards`.
+        league: Option<League>,
     }
 }
 
@@ -176,6 +179,8 @@ pub struct RoomView {
     pub join_rule: &'static str,
     /// Whether the service created the room for a match; `false` for rooms of users.
     pub is_official: bool,
+    /// Which matches count in the room's table: `match`, `tournament` or `all`.
+    pub league: League,
 }
 
 impl From<Room> for RoomView {
@@ -183,6 +188,7 @@ impl From<Room> for RoomView {
         Self {
             join_rule: room.join_rule(),
             is_official: room.is_match_room(),
+            league: room.league(),
             room_id: room.room_id,
             name: room.name,
             topic: room.topic,
@@ -215,6 +221,8 @@ pub struct ListedRoom {
     pub last_activity: Timestamp,
     /// Whether the service created the room for a match; `false` for rooms of users.
     pub is_official: bool,
+    /// Which matches count in the room's table: `match`, `tournament` or `all`.
+    pub league: League,
 }
 
 /// The match that a listed room is about.
@@ -254,6 +262,7 @@ impl ListedRoom {
             is_joined,
             is_encrypted: room.is_private,
             is_official: room.is_match_room(),
+            league: room.league(),
             last_activity: room.last_activity.into(),
             room_id: room.room_id,
             name: room.name,

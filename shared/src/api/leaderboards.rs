@@ -9,6 +9,7 @@ use super::cursor::Position;
 use super::predictions::PersonView;
 use super::{Cursor, PerPage, SignedIn, endpoint, input};
 use crate::domain::profile::Person;
+use crate::domain::room::RoomId;
 use crate::domain::standings::table::RankedRow;
 use crate::domain::standings::{Place, Span};
 use crate::domain::tally::UserStats;
@@ -22,16 +23,22 @@ endpoint! {
     ///
     /// A leaderboard shows the results of a match within a minute after the points were awarded. The last page
     /// has no `meta.next_cursor`. With `around=me` there is only one page.
-    Leaderboard: GET "/api/auth/leaderboards", in "leaderboards", by SignedIn, LeaderboardQuery => Standings
+    ///
+    /// The table of a room has all its members, also those without settled predictions. It counts the matches that the
+    /// creator of the room chose with `league`. In a private room, only members can read it. A change of the members can
+    /// show some seconds later, and in rooms of more than 1,000 members some minutes later. Rooms of more than 100,000
+    /// members have no table.
+    Leaderboard: GET "/api/auth/leaderboards", in "leaderboards", by SignedIn, LeaderboardQuery => Standings,
+        errors [RoomNotFound, NotAMember, NoCatalogue]
 }
 
 input! {
     LeaderboardQuery {
-        /// Which matches count: `global` for all matches, or `tournament` for those of one tournament. The default is
-        /// `global`.
+        /// Who and which matches count: `global` for all users and matches, `tournament` for the matches of one
+        /// tournament, `room` for the members of a room. The default is `global`.
         scope: ScopeName,
-        /// The id of the tournament. Required with `scope=tournament`.
-        id: Option<Id>,
+        /// The id of the tournament, or the Matrix id of the room. Required with `scope=tournament` and `scope=room`.
+        id: Option<ScopeId>,
         /// Which matches count: those of all times, or those with kick-off in a season (from July to June), a month or
         /// a matchday (a day), in UTC. The default is `all`.
         period: Span,
@@ -49,6 +56,7 @@ input! {
 pub enum ScopeName {
     Global,
     Tournament,
+    Room,
 }
 
 impl Field for ScopeName {
@@ -56,7 +64,8 @@ impl Field for ScopeName {
         match raw.text()? {
             "global" => Ok(Self::Global),
             "tournament" => Ok(Self::Tournament),
-            _ => Err("Choose global or tournament.".into()),
+            "room" => Ok(Self::Room),
+            _ => Err("Choose global, tournament or room.".into()),
         }
     }
 
@@ -66,7 +75,30 @@ impl Field for ScopeName {
 
     #[cfg(feature = "openapi")]
     fn schema() -> serde_json::Value {
-        crate::domain::text::schema::one_of(&["global", "tournament"])
+        crate::domain::text::schema::one_of(&["global", "tournament", "room"])
+    }
+}
+
+/// The id of a tournament or a room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScopeId {
+    Tournament(Id),
+    Room(RoomId),
+}
+
+impl Field for ScopeId {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match raw.text().ok().and_then(RoomId::parse) {
+            Some(room) => Ok(Self::Room(room)),
+            None => Id::read(raw)
+                .map(Self::Tournament)
+                .map_err(|_| "Send the number of a tournament or the Matrix id of a room.".into()),
+        }
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({ "anyOf": [Id::schema(), RoomId::schema()] })
     }
 }
 
@@ -145,7 +177,8 @@ pub struct Standings {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct StandingsMeta {
-    /// The caller's row, wherever it is; `null` if none of the caller's predictions is settled.
+    /// The caller's row, wherever it is; `null` if none of the caller's predictions is settled, or if the caller is not a
+    /// member of the room.
     pub me: Option<StandingView>,
     /// How many users the leaderboard has.
     pub total: u32,

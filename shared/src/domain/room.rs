@@ -34,7 +34,18 @@ impl RoomId {
         let digest = Sha256::digest(self.0.as_bytes());
         u64::from_be_bytes(std::array::from_fn(|at| digest[at]))
     }
+
+    /// Hashes the room id into the name of the room's table, which is shorter than the id.
+    #[must_use]
+    pub fn table_digest(&self) -> RoomDigest {
+        let digest = Sha256::digest(self.0.as_bytes());
+        RoomDigest(u128::from_be_bytes(std::array::from_fn(|at| digest[at])))
+    }
 }
+
+/// A hash of a room id. No two rooms have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoomDigest(pub u128);
 
 impl Field for RoomId {
     fn read(raw: Raw<'_>) -> Result<Self, Reason> {
@@ -120,6 +131,34 @@ impl Field for Topic {
     }
 }
 
+/// Which matches count in the table of a room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum League {
+    /// The match that the room is about.
+    Match,
+    /// All matches of that match's tournament.
+    Tournament,
+    All,
+}
+
+impl Field for League {
+    fn read(raw: Raw<'_>) -> Result<Self, Reason> {
+        match raw.text()? {
+            "match" => Ok(Self::Match),
+            "tournament" => Ok(Self::Tournament),
+            "all" => Ok(Self::All),
+            _ => Err("Choose match, tournament or all.".into()),
+        }
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        text::schema::one_of(&["match", "tournament", "all"])
+    }
+}
+
 /// A chat room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
@@ -130,6 +169,9 @@ pub struct Room {
     /// The match that the room is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<u32>,
+    /// Which matches count in the room's table. See [`Room::league`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub league: Option<League>,
     /// The user who created the room. `None` if the service created the room for a match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creator_id: Option<UserId>,
@@ -153,6 +195,12 @@ impl Room {
     #[must_use]
     pub fn join_rule(&self) -> &'static str {
         if self.is_private { "invite" } else { "public" }
+    }
+
+    /// Returns which matches count in the room's table: what the creator chose, or else the room's match, or else all.
+    #[must_use]
+    pub fn league(&self) -> League {
+        self.league.unwrap_or(if self.event_id.is_some() { League::Match } else { League::All })
     }
 
     /// Returns whether the service created the room for a match. Users create all other rooms.

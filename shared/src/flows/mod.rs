@@ -3,6 +3,7 @@
 pub mod blocks;
 pub mod codes;
 pub mod coins;
+pub mod room_table;
 pub mod rooms;
 pub mod sessions;
 pub mod sms_guard;

@@ -772,6 +772,12 @@ pub fn queued_boards(number: u8) -> Key {
     key(format!("queue#{number}"), number.to_string())
 }
 
+/// Returns the key of a queue of rooms whose tables must be built.
+#[must_use]
+pub fn queued_rooms(number: u8) -> Key {
+    key(format!("queue#rooms#{number}"), number.to_string())
+}
+
 /// Returns a number below `count` that depends only on a text.
 #[must_use]
 pub fn spread(text: &str, count: u8) -> u8 {

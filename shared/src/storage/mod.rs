@@ -25,6 +25,7 @@ pub mod predictions;
 mod rate_limit;
 pub mod recounts;
 pub mod room_removal;
+pub mod room_tables;
 pub mod rooms;
 pub mod sequence;
 pub mod settlements;

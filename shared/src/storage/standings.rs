@@ -83,9 +83,27 @@ pub struct QueuedBoards {
     pub boards: BTreeSet<Board>,
 }
 
-/// Reads the counters that put a user on boards.
-pub(super) fn read_ranked(item: &Item) -> UserTally {
-    if item.contains_key(UNRANKED) { UserTally::default() } else { read_counters(item) }
+/// Reads the counters that put a user on boards. Returns `None` if an operator has taken the user off the boards.
+pub(super) fn read_ranked(item: &Item) -> Option<UserTally> {
+    (!item.contains_key(UNRANKED)).then(|| read_counters(item))
+}
+
+/// Reads the head of a board. Returns `None` if the board was never built.
+pub(super) fn read_head(board: Board, item: &Item) -> Result<Option<BuiltBoard>, StoreError> {
+    if !item.contains_key("build") {
+        return Ok(None);
+    }
+    let unreadable = || StoreError::Unreadable("the head of a board");
+    let build = integer(item, "build").and_then(|build| u64::try_from(build).ok());
+    let slot = integer(item, "slot").and_then(|slot| u8::try_from(slot).ok());
+    let built_at = integer(item, "built_at").and_then(DateTime::from_timestamp_millis);
+    Ok(Some(BuiltBoard {
+        board,
+        build: build.ok_or_else(unreadable)?,
+        slot: slot.ok_or_else(unreadable)?,
+        built_at: built_at.ok_or_else(unreadable)?,
+        head: decoded(item).ok_or_else(unreadable)?,
+    }))
 }
 
 /// The part that should be read belongs to another build.
@@ -114,7 +132,7 @@ impl Store {
     /// Reads the counters that put a user on boards, eventually consistent.
     pub async fn ranked_tally(&self, user: UserId) -> Result<UserTally, StoreError> {
         let found = self.get_item(&self.tables.predictions, keys::user_stats(user), Reads::Eventual).await?;
-        Ok(found.as_ref().map(read_ranked).unwrap_or_default())
+        Ok(found.as_ref().and_then(read_ranked).unwrap_or_default())
     }
 
     /// Reads a page of the users in one shard of the statistics, strongly consistent. Returns where the next page begins.
@@ -137,7 +155,7 @@ impl Store {
             .map_err(|error| StoreError::from_sdk("Query", &error))?;
         let read = |item: &Item| {
             let user = integer(item, "user_id").and_then(|user| u32::try_from(user).ok())?;
-            Some((UserId(user), read_ranked(item)))
+            Some((UserId(user), read_ranked(item)?))
         };
         let users = page.items.unwrap_or_default().iter().filter_map(read).collect();
         Ok((users, page.last_evaluated_key.map(from_item).transpose()?))
@@ -305,6 +323,7 @@ impl Store {
         let is_published = condition_held("UpdateItem", published)?;
         // Also if it is not published: it may be published by a retry of the SDK, or by another run that has crashed.
         if let Period::Matchday(day) = board.period
+            && !matches!(board.scope, Scope::Room(_))
             && table.head().total > 0
             && day <= midnight_after(now.date_naive()).date_naive()
         {
@@ -339,18 +358,7 @@ impl Store {
     /// Reads the head of a board. Returns `None` if the board was never built.
     pub async fn built_board(&self, board: Board, reads: Reads) -> Result<Option<BuiltBoard>, StoreError> {
         let found = self.get_item(&self.tables.standings, keys::board_head(board), reads).await?;
-        let Some(item) = found.filter(|item| item.contains_key("build")) else { return Ok(None) };
-        let unreadable = || StoreError::Unreadable("the head of a board");
-        let build = integer(&item, "build").and_then(|build| u64::try_from(build).ok());
-        let slot = integer(&item, "slot").and_then(|slot| u8::try_from(slot).ok());
-        let built_at = integer(&item, "built_at").and_then(DateTime::from_timestamp_millis);
-        Ok(Some(BuiltBoard {
-            board,
-            build: build.ok_or_else(unreadable)?,
-            slot: slot.ok_or_else(unreadable)?,
-            built_at: built_at.ok_or_else(unreadable)?,
-            head: decoded(&item).ok_or_else(unreadable)?,
-        }))
+        found.map_or(Ok(None), |item| read_head(board, &item))
     }
 
     /// Reads all rows of a build, with their ranks, strongly consistent. Leaves out rows that a later build has overwritten.
@@ -435,15 +443,22 @@ impl Store {
         Ok(part.map(|ranks| ranks.rank(points)))
     }
 
-    /// Reads a window of a board, and the row of a user. Returns `None` if the board was never built.
+    /// Reads a window of a board, and the row of a user. Returns `None` if the board was never built. `known` is the head of
+    /// the board, if the caller has just read it.
     pub async fn board_window(
         &self,
         board: Board,
+        known: Option<BuiltBoard>,
         window: Window,
         own: Option<Place>,
     ) -> Result<Option<(BuiltBoard, BoardWindow)>, StoreError> {
+        let mut known = known;
         for attempt in 0..ATTEMPTS {
-            let Some(built) = self.head_for(board, attempt).await? else { return Ok(None) };
+            let built = match known.take() {
+                Some(known) => Some(known),
+                None => self.head_for(board, attempt).await?,
+            };
+            let Some(built) = built else { return Ok(None) };
             let mut reader = Reader { store: self, built: &built, blocks: Vec::new() };
             match reader.window(window, own).await {
                 Ok(found) => return Ok(Some((built, found))),

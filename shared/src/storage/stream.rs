@@ -224,9 +224,9 @@ impl Record {
             Change::Copying(copying::read(user, what, new.clone())?)
         } else if let (Some(user), Some(new)) = (keys::stats_owner(&pk, &sk), &new) {
             let stats = tallies::read_stats(new.clone())?;
-            let before = old.as_ref().map(standings::read_ranked).unwrap_or_default();
+            let before = old.as_ref().and_then(standings::read_ranked).unwrap_or_default();
             let changed_at = raw.approximate_creation_date_time.and_then(time).unwrap_or_default();
-            let mut boards = standings::read_ranked(new).changed_boards(&before);
+            let mut boards = standings::read_ranked(new).unwrap_or_default().changed_boards(&before);
             // The removal of the counters of a closed board does not change the board.
             boards.retain(|board| !board.is_closed(changed_at));
             // The removal of old positions changes the item, too, but not the statistics.

@@ -81,6 +81,7 @@ impl Import<'_> {
             shards: event.shards.min(FEATURED_SHARDS),
             created_at: self.now,
             last_activity: self.now,
+            league: None,
             removed_at: None,
         };
         // An earlier import may have stored the room under another name and then crashed. In this case the

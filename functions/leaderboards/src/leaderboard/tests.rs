@@ -7,23 +7,23 @@ use touchline::domain::tally::UserStats;
 use touchline_testing::{TestApp, User};
 
 /// Starts an app with the sample league. Match 1 is on 15 November 2026 at 15:00 in tournament 1.
-async fn app() -> TestApp {
-    let app = TestApp::serving(&[crate::router, predictions::router]).start().await;
+pub(super) async fn app() -> TestApp {
+    let app = TestApp::serving(&[crate::router, predictions::router, chat::router]).start().await;
     import(&app, sample()).await;
     app
 }
 
-fn sample() -> Value {
+pub(super) fn sample() -> Value {
     serde_json::from_str(include_str!("../../../../events/feed/touchline.json")).unwrap()
 }
 
-async fn import(app: &TestApp, document: Value) {
+pub(super) async fn import(app: &TestApp, document: Value) {
     app.invoke(feed::handle, document).await;
     app.clock.advance(TimeDelta::seconds(1));
 }
 
 /// Gives match 1 a result and builds the boards.
-async fn settle(app: &TestApp, (home, away): (u16, u16)) {
+pub(super) async fn settle(app: &TestApp, (home, away): (u16, u16)) {
     let mut event = sample()["events"][0].clone();
     event["status"] = json!("finished");
     (event["home_score"], event["away_score"]) = (json!(home), json!(away));
@@ -33,7 +33,7 @@ async fn settle(app: &TestApp, (home, away): (u16, u16)) {
     count(app).await;
 }
 
-async fn count(app: &TestApp) {
+pub(super) async fn count(app: &TestApp) {
     for _ in 0..2 {
         app.invoke(tally::handle, app.changes(&app.config.tables.predictions).await).await;
     }
@@ -51,7 +51,7 @@ async fn fans(app: &TestApp, count: u32) -> Vec<User> {
     fans
 }
 
-fn ranks(body: &Value) -> Vec<(u64, &str)> {
+pub(super) fn ranks(body: &Value) -> Vec<(u64, &str)> {
     body["data"]
         .as_array()
         .unwrap()

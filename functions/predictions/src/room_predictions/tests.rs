@@ -23,6 +23,7 @@ async fn room(app: &TestApp, id: &str, event: Option<u32>, is_private: bool) -> 
         shards: 4,
         created_at: app.clock.now(),
         last_activity: app.clock.now(),
+        league: None,
         removed_at: None,
     };
     app.store.put_room(&room).await.unwrap();

@@ -68,6 +68,7 @@ async fn measure(size: u32) -> Vec<f64> {
             shards: 4,
             created_at: created + chrono::TimeDelta::milliseconds(number.into()),
             last_activity: created,
+            league: None,
             removed_at: None,
         };
         let store = &store;

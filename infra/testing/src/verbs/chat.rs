@@ -71,6 +71,11 @@ impl<A: Api> Request<A, CreateRoom> {
     pub fn private(self) -> Self {
         self.field("is_private", true)
     }
+
+    /// Chooses which matches count in the room's table: `match`, `tournament` or `all`.
+    pub fn league(self, league: &str) -> Self {
+        self.field("league", league)
+    }
 }
 
 impl<A: Api> Request<A, ListRooms> {

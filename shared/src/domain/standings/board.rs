@@ -4,6 +4,7 @@ use std::str::FromStr;
 use chrono::{DateTime, Datelike as _, NaiveDate, TimeDelta, Utc};
 
 use crate::domain::month::Month;
+use crate::domain::room::RoomDigest;
 use crate::domain::time::{midnight_after, midnight_of};
 
 /// How long a period stays open after its end. Results can be late, and a match can end after midnight.
@@ -19,6 +20,8 @@ pub enum Scope {
     Global,
     /// The matches of a tournament.
     Tournament(u32),
+    /// The matches of a room's league. Only its members are on the board.
+    Room(RoomDigest),
 }
 
 /// A kind of period.
@@ -106,13 +109,34 @@ impl fmt::Display for Board {
         match self.scope {
             Scope::Global => f.write_str("g.")?,
             Scope::Tournament(id) => write!(f, "t{id}.")?,
+            Scope::Room(RoomDigest(digest)) => write!(f, "r{digest:032x}.")?,
         }
-        match self.period {
-            Period::All => f.write_str("all"),
-            Period::Season(year) => write!(f, "s{year}"),
-            Period::Month(month) => write!(f, "m{month}"),
-            Period::Matchday(day) => write!(f, "d{day}"),
+        self.period.fmt(f)
+    }
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Season(year) => write!(f, "s{year}"),
+            Self::Month(month) => write!(f, "m{month}"),
+            Self::Matchday(day) => write!(f, "d{day}"),
         }
+    }
+}
+
+impl FromStr for Period {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Ok(match text.split_at_checked(1) {
+            _ if text == "all" => Self::All,
+            Some(("s", year)) => Self::Season(year.parse().map_err(|_| ())?),
+            Some(("m", month)) => Self::Month(month.parse()?),
+            Some(("d", day)) => Self::Matchday(day.parse().map_err(|_| ())?),
+            _ => return Err(()),
+        })
     }
 }
 
@@ -121,19 +145,15 @@ impl FromStr for Board {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let (scope, period) = text.split_once('.').ok_or(())?;
-        let scope = match scope.strip_prefix('t') {
-            Some(id) => Scope::Tournament(id.parse().map_err(|_| ())?),
-            None if scope == "g" => Scope::Global,
-            None => return Err(()),
-        };
-        let period = match period.split_at_checked(1) {
-            _ if period == "all" => Period::All,
-            Some(("s", year)) => Period::Season(year.parse().map_err(|_| ())?),
-            Some(("m", month)) => Period::Month(month.parse()?),
-            Some(("d", day)) => Period::Matchday(day.parse().map_err(|_| ())?),
+        let scope = match scope.split_at_checked(1) {
+            Some(("g", "")) => Scope::Global,
+            Some(("t", id)) => Scope::Tournament(id.parse().map_err(|_| ())?),
+            Some(("r", digest)) => {
+                Scope::Room(RoomDigest(u128::from_str_radix(digest, 16).map_err(|_| ())?))
+            }
             _ => return Err(()),
         };
-        Ok(Self { scope, period })
+        Ok(Self { scope, period: period.parse()? })
     }
 }
 
@@ -171,8 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn malformed_names_are_rejected() {
-        for name in ["", "g", "g.", "x.all", "t.all", "t7", "g.s", "g.mx", "g.d2026-13-01", "g.alle"] {
+    fn names_of_rooms_are_parsed_and_malformed_names_rejected() {
+        let room = Board { scope: Scope::Room(RoomDigest(0xab)), period: Period::All };
+        assert_eq!(room.to_string(), "r000000000000000000000000000000ab.all");
+        assert_eq!(room.to_string().parse(), Ok(room));
+        for name in ["", "g", "g.", "gg.all", "r.all", "rx.all", "x.all", "t.all", "t7", "g.s", "g.mx", "g.d2026-13-01", "g.alle"] {
             assert!(name.parse::<Board>().is_err(), "{name}");
         }
     }

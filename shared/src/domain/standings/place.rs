@@ -54,11 +54,15 @@ impl Row {
     /// Returns the row of a user with these counts. `None` without settled predictions: such a user is not on the board.
     #[must_use]
     pub fn of(user: UserId, stats: &UserStats, reached: u32) -> Option<Self> {
+        Some(Self::of_member(user, stats, reached)).filter(|row| row.settled > 0)
+    }
+
+    /// Returns the row of a room's member with these counts. Members are in the table also without settled predictions.
+    #[must_use]
+    pub fn of_member(user: UserId, stats: &UserStats, reached: u32) -> Self {
         let count = |count: i64| u32::try_from(count).unwrap_or(0);
         let place = Place { points: count(stats.points), exact: count(stats.exact), reached, user };
-        let row =
-            Self { place, correct: count(stats.correct), settled: count(stats.settled), previous: None };
-        (row.settled > 0).then_some(row)
+        Self { place, correct: count(stats.correct), settled: count(stats.settled), previous: None }
     }
 
     #[must_use]

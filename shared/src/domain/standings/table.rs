@@ -51,6 +51,19 @@ pub struct Head {
     pub latest: u32,
     /// The first place of each index.
     pub indexes: Vec<Place>,
+    /// What the table of a room was built from. `None` for other boards.
+    pub made_of: Option<MadeOf>,
+}
+
+/// What the table of a room was built from. If one of these numbers has changed, the table may be out of date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeOf {
+    /// The build of the board over the same matches.
+    pub build: u64,
+    /// The revision of the result of the room's match that is settled.
+    pub revision: u32,
+    /// The version of the room's members.
+    pub members: i64,
 }
 
 /// The first place of each block, of some consecutive blocks.
@@ -131,6 +144,7 @@ pub fn part_with(firsts: &[Place], place: &Place) -> usize {
 pub struct Table {
     rows: Vec<Row>,
     latest: u32,
+    made_of: Option<MadeOf>,
 }
 
 impl Table {
@@ -139,7 +153,13 @@ impl Table {
     pub fn new(mut rows: Vec<Row>) -> Self {
         rows.sort_unstable_by_key(|row| row.place);
         let latest = rows.iter().map(|row| row.place.reached).max().unwrap_or(0);
-        Self { rows, latest }
+        Self { rows, latest, made_of: None }
+    }
+
+    /// Sets what the table of a room was built from.
+    #[must_use]
+    pub fn made_of(self, made_of: MadeOf) -> Self {
+        Self { made_of: Some(made_of), ..self }
     }
 
     #[must_use]
@@ -154,6 +174,7 @@ impl Table {
                 .step_by(ROWS_PER_BLOCK * BLOCKS_PER_INDEX)
                 .map(|row| row.place)
                 .collect(),
+            made_of: self.made_of,
         }
     }
 

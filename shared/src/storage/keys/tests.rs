@@ -150,6 +150,7 @@ fn only_rooms_that_users_created_have_an_entry_for_each_letter_of_their_name() {
         shards: 4,
         created_at: chrono::DateTime::UNIX_EPOCH,
         last_activity: chrono::DateTime::UNIX_EPOCH,
+        league: None,
         removed_at: None,
     };
     let partitions = |room: &Room| -> Vec<String> {
@@ -214,6 +215,7 @@ fn the_entries_of_rooms_with_the_same_first_letter_spread_over_many_partition_ke
                 shards: 4,
                 created_at: chrono::DateTime::UNIX_EPOCH,
                 last_activity: chrono::DateTime::UNIX_EPOCH,
+                league: None,
                 removed_at: None,
             };
             let starts: Vec<usize> = (0..name.len()).filter(|at| name.as_bytes()[*at] != b' ').collect();

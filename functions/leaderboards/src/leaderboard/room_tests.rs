@@ -1,0 +1,256 @@
+use std::collections::BTreeMap;
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+use touchline::domain::UserId;
+use touchline::domain::room::{Membership, Room, RoomId, StreamPosition};
+use touchline::domain::standings::{Board, Period, Scope};
+use touchline::storage::Reads;
+use touchline_testing::{Fault, TestApp, User};
+
+use super::tests::{app, count, ranks, sample, settle};
+
+/// Lets `tally` count the members, and enough time pass for the next build.
+async fn count_members(app: &TestApp) {
+    for _ in 0..2 {
+        let report = app.invoke(tally::handle, app.changes(&app.config.tables.rooms).await).await;
+        assert_eq!(report["batchItemFailures"], json!([]));
+    }
+    app.clock.advance(TimeDelta::seconds(3));
+}
+
+/// Registers users who are members of a room and predict match 1 with the score `n`:0, where `n` counts them from 1.
+async fn friends(app: &TestApp, room: &str, count: u32) -> Vec<User> {
+    let mut friends = Vec::new();
+    for n in 1..=count {
+        let friend = app.user(&format!("friend{n}")).await;
+        friend.joins(room).await.expect(200);
+        friend.predicts(1).home().score(n, 0).await.expect(201);
+        friends.push(friend);
+    }
+    friends
+}
+
+#[tokio::test]
+async fn a_room_has_a_table_of_its_members_and_follows_them_and_the_results() {
+    let app = app().await;
+    let alice = app.user("alice").await;
+    let room = alice.creates_room("Kop").await.room_id();
+    let friends = friends(&app, &room, 3).await;
+    let stranger = app.user("stranger").await;
+    stranger.predicts(1).home().score(2, 0).await.expect(201);
+    count_members(&app).await;
+    let body = alice.views_table(&room).await.expect(200);
+    assert_eq!(ranks(&body), [(1, "alice"), (1, "friend1"), (1, "friend2"), (1, "friend3")]);
+    assert_eq!(body["meta"]["me"], body["data"][0]);
+    assert_eq!((&body["meta"]["total"], &body["data"][0]["settled"]), (&json!(4), &json!(0)));
+
+    settle(&app, (2, 0)).await;
+    app.clock.advance(TimeDelta::seconds(3));
+    let body = friends[2].views_table(&room).await.expect(200);
+    assert_eq!(ranks(&body), [(1, "friend2"), (2, "friend1"), (2, "friend3"), (4, "alice")]);
+    assert_eq!(
+        body["meta"]["me"],
+        json!({
+            "rank": 2, "user": { "id": friends[2].id, "username": "friend3", "name": null },
+            "points": 2, "correct": 1, "exact": 0, "settled": 1, "accuracy": 1.0, "moved": -1,
+        })
+    );
+    // Somebody who is not a member reads the same rows of a public room.
+    let other = stranger.views_table(&room).await.expect(200);
+    assert_eq!((&other["data"], &other["meta"]["me"]), (&body["data"], &Value::Null));
+
+    friends[1].leaves(&room).await.expect(200);
+    stranger.joins(&room).await.expect(200);
+    count_members(&app).await;
+    let body = stranger.views_table(&room).await.expect(200);
+    assert_eq!(ranks(&body), [(1, "stranger"), (2, "friend1"), (2, "friend3"), (4, "alice")]);
+    // The new member has no earlier rank. The others keep theirs.
+    assert_eq!((&body["data"][0]["moved"], &body["data"][1]["moved"]), (&Value::Null, &json!(-1)));
+    let around = alice.views_table(&room).query("around", "me").await.expect(200);
+    assert_eq!(around["data"], body["data"]);
+}
+
+#[tokio::test]
+async fn the_creator_chooses_which_matches_count() {
+    let app = app().await;
+    let alice = app.user("alice").await;
+    let mut rooms = BTreeMap::new();
+    for league in ["match", "tournament", "all"] {
+        // Match 2 belongs to the same tournament as match 1.
+        let created = alice.creates_room(league).about_event(2).league(league).await.expect(201);
+        assert_eq!(created["data"]["league"], league);
+        rooms.insert(league, created["data"]["room_id"].as_str().unwrap().to_owned());
+    }
+    alice.predicts(1).home().score(1, 0).await.expect(201);
+    count_members(&app).await;
+    settle(&app, (1, 0)).await;
+    let points = async |league: &str| {
+        app.clock.advance(TimeDelta::seconds(3));
+        alice.views_table(&rooms[league]).await.expect(200)["data"][0]["points"].clone()
+    };
+    let tournament = |event: usize| sample()["events"][event]["tournament_id"].clone();
+    assert_eq!(tournament(0), tournament(1), "the sample league has changed");
+    assert_eq!(points("match").await, 0);
+    assert_eq!((points("tournament").await, points("all").await), (json!(4), json!(4)));
+    // One match has no periods. The other tables have them.
+    alice.views_table(&rooms["match"]).query("period", "month").await.expect_invalid(&["period"]);
+    let month = alice.views_table(&rooms["tournament"]).query("period", "month").await.expect(200);
+    assert_eq!(month["data"][0]["points"], 4);
+    let earlier = [("period", "month"), ("date", "2026-10-01")];
+    let request = alice.views_table(&rooms["tournament"]);
+    let body = earlier.iter().fold(request, |request, (name, value)| request.query(name, value)).await;
+    assert_eq!(body.expect(200)["meta"]["total"], 0, "the month had closed before the room existed");
+
+    alice.creates_room("Nothing").league("match").await.expect_invalid(&["league"]);
+    alice.creates_room("Nothing").league("cup").await.expect_invalid(&["league"]);
+}
+
+#[tokio::test]
+async fn the_room_of_a_match_ranks_its_members_by_the_points_of_the_match() {
+    let app = app().await;
+    let alice = app.user("alice").await;
+    let room = alice.creates_room("Kop").about_event(1).await.room_id();
+    let friends = friends(&app, &room, 2).await;
+    count_members(&app).await;
+    settle(&app, (2, 0)).await;
+    let body = alice.views_table(&room).await.expect(200);
+    assert_eq!(ranks(&body), [(1, "friend2"), (2, "friend1"), (3, "alice")]);
+    assert_eq!((&body["data"][0]["points"], &body["data"][0]["exact"]), (&json!(4), &json!(1)));
+    // The result is corrected.
+    settle(&app, (1, 0)).await;
+    app.clock.advance(TimeDelta::seconds(3));
+    let body = friends[0].views_table(&room).await.expect(200);
+    assert_eq!(ranks(&body), [(1, "friend1"), (2, "friend2"), (3, "alice")]);
+    assert_eq!((&body["meta"]["me"]["rank"], &body["meta"]["me"]["moved"]), (&json!(1), &json!(1)));
+}
+
+#[tokio::test]
+async fn only_members_read_the_table_of_a_private_room() {
+    let app = app().await;
+    let (alice, bob) = (app.user("alice").await, app.user("bob").await);
+    let room = alice.creates_room("Den").private().await.room_id();
+    count_members(&app).await;
+    bob.views_table(&room).await.expect_error(403, "not_a_member");
+    assert_eq!(ranks(&alice.views_table(&room).await.expect(200)), [(1, "alice")]);
+    alice.views_table("!nothing:touchline.local").await.expect_error(404, "room_not_found");
+    alice.views_leaderboard().query("scope", "room").await.expect_invalid(&["id"]);
+    alice.views_leaderboard().query("scope", "room").query("id", 1).await.expect_invalid(&["id"]);
+    alice.views_leaderboard().query("scope", "tournament").query("id", &room).await.expect_invalid(&["id"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_member_leaves_the_table() {
+    let app = app().await;
+    let alice = app.user("alice").await;
+    let room = alice.creates_room("Kop").about_event(1).await.room_id();
+    let friends = friends(&app, &room, 2).await;
+    count_members(&app).await;
+    settle(&app, (1, 0)).await;
+    assert_eq!(alice.views_table(&room).await.expect(200)["meta"]["total"], 3);
+    let order = json!({ "user_id": friends[0].id, "operator": "olivia", "reason": "spam" });
+    app.invoke(moderation::handle, json!({ "suspend": order })).await;
+    count(&app).await;
+    app.clock.advance(TimeDelta::seconds(3));
+    let body = alice.views_table(&room).await.expect(200);
+    assert_eq!(ranks(&body), [(1, "friend2"), (2, "alice")]);
+    assert_eq!(body["meta"]["total"], 2);
+}
+
+#[tokio::test]
+async fn a_build_that_stops_at_any_store_call_leaves_a_whole_table_and_the_next_reader_builds_it() {
+    let app = app().await;
+    let alice = app.user("alice").await;
+    let room = alice.creates_room("Kop").await.room_id();
+    let friends = friends(&app, &room, 3).await;
+    count_members(&app).await;
+    let mut expected = vec![(1, "alice".to_owned())];
+    expected.extend((1..=3).map(|n| (1, format!("friend{n}"))));
+    let read = async |user: &User| -> Option<Vec<(u64, String)>> {
+        let response = user.views_table(&room).await;
+        (response.status == 200).then(|| {
+            let body = response.expect(200);
+            ranks(&body).into_iter().map(|(rank, name)| (rank, name.to_owned())).collect()
+        })
+    };
+    assert_eq!(read(&alice).await, Some(expected.clone()));
+    settle(&app, (2, 0)).await;
+    let settled: Vec<(u64, String)> = [(1, "friend2"), (2, "friend1"), (2, "friend3"), (4, "alice")]
+        .map(|(rank, name)| (rank, name.to_owned()))
+        .to_vec();
+    // Each reader is stopped one call later than the reader before. The first ones read the earlier table.
+    let mut stopped = 0;
+    loop {
+        let mut calls = 0;
+        app.faults.set(move |_| {
+            calls += 1;
+            if calls > stopped { Fault::FailBefore } else { Fault::None }
+        });
+        let found = read(&friends[0]).await;
+        app.faults.clear();
+        if found.as_ref() == Some(&settled) {
+            break;
+        }
+        assert!(found.is_none_or(|found| found == expected), "after {stopped} calls");
+        stopped += 1;
+        assert!(stopped < 100, "the build does not end");
+        // The slots of the builds that have stopped are free again after ten minutes.
+        app.clock.advance(TimeDelta::minutes(11));
+    }
+    assert!(stopped > 15, "the request made only {stopped} calls");
+    app.clock.advance(TimeDelta::seconds(3));
+    assert_eq!(read(&alice).await, Some(settled));
+}
+
+/// Stores a room with so many members, most of whom do not exist as users.
+async fn store_large_room(app: &TestApp, members: u32) -> Room {
+    let rooms = app.store_rooms(1, 1, false, Membership::Join).await;
+    for user in 2..=members {
+        let member = (Membership::Join, app.clock.now());
+        let position = StreamPosition(1_000_000 + u64::from(user));
+        app.store.apply_homeserver_membership(&rooms[0], UserId(user), member, position).await.unwrap();
+    }
+    count_members(app).await;
+    rooms[0].clone()
+}
+
+#[tokio::test]
+async fn standings_builds_the_table_of_a_large_room_and_a_page_of_it_costs_the_same() {
+    let app = app().await;
+    let alice = app.user("alice").await;
+    let large = store_large_room(&app, 1_100).await;
+    let id = large.room_id.as_str();
+    let body = alice.views_table(id).await.expect(200);
+    assert_eq!((&body["meta"]["total"], &body["meta"]["as_of"]), (&json!(0), &Value::Null));
+    // A second reader does not queue it again.
+    alice.views_table(id).await.expect(200);
+    assert_eq!(app.store.queued_rooms().await.unwrap().len(), 1);
+    let built = app.invoke(standings::handle, json!({})).await;
+    assert_eq!(built["rooms"], 1);
+    assert_eq!(app.store.queued_rooms().await.unwrap().len(), 0);
+    // The first member, because the others do not exist as users.
+    let page = |room: &str| alice.views_table(room).query("per_page", 1);
+    let large_page = page(id).await;
+    let cost = |response: &touchline_testing::Response| response.header("x-touchline-cost").unwrap().to_owned();
+    let large_cost = cost(&large_page);
+    assert_eq!(large_page.expect(200)["meta"]["total"], 1_100);
+
+    let small = alice.creates_room("Kop").await.room_id();
+    count_members(&app).await;
+    alice.views_table(&small).await.expect(200);
+    assert_eq!(cost(&page(&small).await), large_cost);
+}
+
+#[tokio::test]
+async fn concurrent_readers_build_a_table_once() {
+    let app = app().await;
+    let alice = app.user("alice").await;
+    let room = alice.creates_room("Kop").await.room_id();
+    count_members(&app).await;
+    let readers = (0..20).map(|_| async { alice.views_table(&room).await.expect(200) });
+    futures_util::future::join_all(readers).await;
+    let scope = Scope::Room(RoomId::parse(&room).unwrap().table_digest());
+    let board = Board { scope, period: Period::All };
+    let built = app.store.built_board(board, Reads::Consistent).await.unwrap().unwrap();
+    assert_eq!(built.build, 1);
+}

@@ -1,0 +1,25 @@
+//! Builds the tables of large rooms, which readers have queued.
+
+use chrono::{DateTime, Utc};
+use touchline::App;
+use touchline::flows::room_table;
+use touchline::storage::StoreError;
+
+use crate::RESERVE;
+
+/// Builds the queued tables, as far as the time before `deadline` allows. The others stay in their queue.
+pub async fn build(app: &App, deadline: DateTime<Utc>) -> Result<usize, StoreError> {
+    let mut built = 0;
+    for queued in app.store.queued_rooms().await? {
+        if app.clock.now() + RESERVE > deadline {
+            break;
+        }
+        // A room whose table cannot be built must not stop the others. A later reader queues it again.
+        app.store.unqueue_room(&queued).await?;
+        match room_table::build_queued(app, &queued).await {
+            Ok(()) => built += 1,
+            Err(error) => tracing::error!(%error, "cannot build the table of a room"),
+        }
+    }
+    Ok(built)
+}
