@@ -5,14 +5,14 @@ use touchline::api::leaderboards::{
 use touchline::api::{Cursor, Invalid};
 use touchline::domain::room::RoomId;
 use touchline::domain::standings::table::RankedRow;
-use touchline::domain::standings::{Board, Period, Scope, Span};
+use touchline::domain::standings::{Board, Period, Row, Scope, Span};
 use touchline::domain::time::midnight_of;
 use touchline::domain::{Timestamp, UserId};
 use touchline::flows::room_table::{self, RoomTable};
 use touchline::flows::rooms;
-use touchline::storage::Reads;
-use touchline::storage::standings::{BoardWindow, OwnRow, Window};
+use touchline::storage::standings::{BoardWindow, BuiltBoard, OwnRow, Window};
 use touchline::storage::users::StoredBlocks;
+use touchline::storage::{Reads, StoreError};
 use touchline::{App, Call, Error, Reply};
 
 /// The number of rows before and after the caller's own row.
@@ -32,9 +32,13 @@ pub async fn handle(app: App, call: Call<Leaderboard>) -> Result<Reply<Standings
     };
     let (own, found) = match &asked {
         Asked::Board(board) => {
-            let own = tally.row(caller, *board);
+            let (own, built) = match tally.row(caller, *board) {
+                // The counters of a closed board are removed.
+                None if board.is_closed(app.clock.now()) => closed_row(&app, *board, caller).await?,
+                own => (own, None),
+            };
             let place = own.map(|row| row.place);
-            (own, app.store.board_window(*board, None, window, place).await?)
+            (own, app.store.board_window(*board, built, window, place).await?)
         }
         Asked::Room(table) => {
             let (own, built) = try_join(table.row_of(&app, caller, &tally), table.refreshed(&app)).await?;
@@ -72,6 +76,17 @@ pub async fn handle(app: App, call: Call<Leaderboard>) -> Result<Reply<Standings
         next_cursor: next.map(|place| Cursor::new(board, AfterPlace(place)).to_string()),
     };
     Ok(Standings { data, meta }.into())
+}
+
+/// Reads a closed board, and the row of a user on it.
+async fn closed_row(
+    app: &App,
+    board: Board,
+    user: UserId,
+) -> Result<(Option<Row>, Option<BuiltBoard>), StoreError> {
+    let Some(built) = app.store.built_board(board, Reads::Eventual).await? else { return Ok((None, None)) };
+    let row = app.store.closed_row(&built, user).await?;
+    Ok((row, Some(built)))
 }
 
 /// What a request asks for.

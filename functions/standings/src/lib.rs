@@ -24,23 +24,30 @@ use futures_util::future::try_join;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use touchline::App;
-use touchline::domain::standings::Board;
+use touchline::domain::room::RoomId;
+use touchline::domain::standings::{Board, Period};
+use touchline::flows::room_table;
 use touchline::storage::StoreError;
+use touchline::storage::room_tables::QueuedRoom;
 
-/// The payload: `{}` builds the boards that have changed, `{"rebuild": true}` builds all boards that are open.
+/// The payload: `{}` builds the boards that have changed, `{"rebuild": true}` builds all boards that are open, and
+/// `{"room": "!abc:example.org"}` builds the table of a room.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Payload {
     #[serde(default)]
     rebuild: bool,
+    room: Option<RoomId>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum StandingsError {
-    #[error("the payload must be {{}} or {{\"rebuild\": true}}: {0}")]
+    #[error("the payload must be {{}}, {{\"rebuild\": true}} or {{\"room\": \"!abc:example.org\"}}: {0}")]
     InvalidPayload(String),
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
+    #[error("the table of the room cannot be built: {0}")]
+    Room(#[from] touchline::Error),
 }
 
 /// Boards that were queued earlier are built even while a match is being settled. A settlement whose writes fail does not end.
@@ -63,6 +70,14 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
     if payload.rebuild {
         let boards = build::open_boards(&app).await?;
         app.store.queue_boards(&boards, "rebuild", app.clock.now()).await?;
+    }
+    if let Some(room) = payload.room {
+        let queued = QueuedRoom { room, period: Period::All };
+        room_table::build_queued(&app, &queued).await?;
+    }
+    for board in app.store.boards_to_close(app.clock.now()).await? {
+        app.store.close_board(board).await?;
+        tracing::info!(%board, "stored the rows of a closed board by user");
     }
     let mut built = BTreeSet::new();
     let (mut rooms_built, mut polls_left) = (0, 0);

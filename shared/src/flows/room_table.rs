@@ -3,7 +3,9 @@
 //! A reader who finds that the table is out of date builds it, or has the Lambda function `standings` build it if the room
 //! is large. Until then, all readers see the table of the last build.
 
-use chrono::TimeDelta;
+use std::collections::HashMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::{try_join, try_join3};
 
 use crate::domain::UserId;
@@ -71,6 +73,8 @@ pub struct RoomTable {
     counted: Counted,
     period: Period,
     counts: RoomCounts,
+    /// The board of all users over the same matches.
+    source: Option<BuiltBoard>,
     /// What a table that is built now is made of.
     made_of: MadeOf,
 }
@@ -78,26 +82,26 @@ pub struct RoomTable {
 impl RoomTable {
     /// Reads what is needed to tell whether the table is out of date.
     pub async fn read(app: &App, room: Room, counted: Counted, period: Period) -> Result<Self, StoreError> {
-        let source = Board { scope: counted.scope, period };
+        let board = Board { scope: counted.scope, period };
         let settlement = async {
             match counted.event {
                 Some((event, _)) => app.store.settlement(event).await,
                 None => Ok(None),
             }
         };
-        let ((counts, members), built, settlement) = try_join3(
+        let ((counts, members), source, settlement) = try_join3(
             app.store.versioned_room_counts(&room.room_id),
-            app.store.built_board(source, Reads::Eventual),
+            app.store.built_board(board, Reads::Eventual),
             settlement,
         )
         .await?;
         let settled = settlement.filter(|settlement| settlement.is_done);
         let made_of = MadeOf {
-            build: built.map_or(0, |built| built.build),
+            build: source.as_ref().map_or(0, |built| built.build),
             revision: settled.map_or(0, |settlement| settlement.revision),
             members,
         };
-        Ok(Self { room, counted, period, counts, made_of })
+        Ok(Self { room, counted, period, counts, source, made_of })
     }
 
     #[must_use]
@@ -115,11 +119,15 @@ impl RoomTable {
     pub async fn refreshed(&self, app: &App) -> Result<Option<BuiltBoard>, StoreError> {
         let (board, now) = (self.board(), app.clock.now());
         let stored = app.store.room_table(board, Reads::Eventual).await?;
-        let is_current =
-            stored.built.as_ref().is_some_and(|built| built.head.made_of == Some(self.made_of));
-        // The counters of a closed period are removed. The table stays as it was.
-        let source = Board { scope: self.counted.scope, period: self.period };
-        if is_current || source.is_closed(now - UserTally::BUILT_AFTER_CLOSE) || self.is_too_large() {
+        let made_of = stored.built.as_ref().and_then(|built| built.head.made_of);
+        let is_current = if self.is_closed(now) {
+            // Who joins or leaves after the period has closed does not change the table. It cannot be built before the closed
+            // board has rows by user.
+            made_of.is_some_and(|made_of| made_of.build == self.made_of.build) || self.closed().is_none()
+        } else {
+            made_of == Some(self.made_of)
+        };
+        if is_current || self.is_too_large() {
             return Ok(stored.built);
         }
         let is_small = self.counts.totals.members <= BUILT_IN_REQUEST;
@@ -142,6 +150,16 @@ impl RoomTable {
         }
     }
 
+    fn is_closed(&self, now: DateTime<Utc>) -> bool {
+        let source = Board { scope: self.counted.scope, period: self.period };
+        source.is_closed(now - UserTally::BUILT_AFTER_CLOSE)
+    }
+
+    /// Returns the board of all users over the same matches, if it has rows by user.
+    fn closed(&self) -> Option<&BuiltBoard> {
+        self.source.as_ref().filter(|source| source.has_users)
+    }
+
     /// Builds and publishes the table.
     pub async fn build(&self, app: &App) -> Result<(), StoreError> {
         let board = self.board();
@@ -160,9 +178,17 @@ impl RoomTable {
             app.store.built_board(board, Reads::Consistent),
         )
         .await?;
-        let row = |(user, tally): &(UserId, UserTally)| match &predictions {
-            Some(predictions) => row_of_prediction(*user, predictions.get(user)),
-            None => self.row_of_tally(*user, tally),
+        let closed: HashMap<UserId, Row> = match self.closed() {
+            Some(closed) => app.store.closed_rows(closed, &members).await?,
+            None => Vec::new(),
+        }
+        .into_iter()
+        .map(|row| (row.place.user, row))
+        .collect();
+        let row = |(user, tally): &(UserId, UserTally)| match (&predictions, self.closed()) {
+            (Some(predictions), _) => row_of_prediction(*user, predictions.get(user)),
+            (None, Some(_)) => closed.get(user).copied().unwrap_or_else(|| row_without_points(*user)),
+            (None, None) => self.row_of_tally(*user, tally),
         };
         let mut table = Table::new(tallies.iter().map(row).collect()).made_of(self.made_of);
         if let Some(earlier) = earlier {
@@ -188,19 +214,27 @@ impl RoomTable {
         };
         let member = app.store.member(&self.room, user, Reads::Eventual);
         let (member, prediction) = try_join(member, prediction).await?;
-        Ok(member.filter(Member::has_joined).map(|_| {
-            if self.counted.is_one_match() {
-                row_of_prediction(user, prediction.as_ref())
-            } else {
-                self.row_of_tally(user, tally)
-            }
-        }))
+        if !member.as_ref().is_some_and(Member::has_joined) {
+            return Ok(None);
+        }
+        let row = if self.counted.is_one_match() {
+            row_of_prediction(user, prediction.as_ref())
+        } else if let Some(closed) = self.closed() {
+            app.store.closed_row(closed, user).await?.unwrap_or_else(|| row_without_points(user))
+        } else {
+            self.row_of_tally(user, tally)
+        };
+        Ok(Some(row))
     }
 
     fn row_of_tally(&self, user: UserId, tally: &UserTally) -> Row {
         let source = Board { scope: self.counted.scope, period: self.period };
-        tally.row(user, source).unwrap_or_else(|| Row::of_member(user, &UserStats::default(), 0))
+        tally.row(user, source).unwrap_or_else(|| row_without_points(user))
     }
+}
+
+fn row_without_points(user: UserId) -> Row {
+    Row::of_member(user, &UserStats::default(), 0)
 }
 
 fn row_of_prediction(user: UserId, prediction: Option<&Prediction>) -> Row {

@@ -753,6 +753,8 @@ pub enum BoardPart {
     Block(usize),
     Index(usize),
     Ranks(usize),
+    /// Only of a board that has closed.
+    Users(u32),
 }
 
 /// Returns the key of a part of a built board. Each part has its own partition key, because many users read the same board.
@@ -762,6 +764,7 @@ pub fn board_part(board: Board, slot: u8, part: BoardPart) -> Key {
         BoardPart::Block(number) => format!("block#{number}"),
         BoardPart::Index(number) => format!("index#{number}"),
         BoardPart::Ranks(number) => format!("ranks#{number}"),
+        BoardPart::Users(number) => format!("users#{number}"),
     };
     key(format!("board#{board}#{slot}#{part}"), "part")
 }
@@ -770,6 +773,12 @@ pub fn board_part(board: Board, slot: u8, part: BoardPart) -> Key {
 #[must_use]
 pub fn queued_boards(number: u8) -> Key {
     key(format!("queue#{number}"), number.to_string())
+}
+
+/// Returns the key of the list of boards that are open.
+#[must_use]
+pub fn open_boards() -> Key {
+    key("open".to_owned(), "boards")
 }
 
 /// Returns the key of a queue of rooms whose tables must be built.

@@ -7,6 +7,7 @@ mod batch;
 pub mod catalog;
 pub mod cleanups;
 mod client;
+pub mod closed_boards;
 mod condition;
 mod conflict_retry;
 pub mod copying;

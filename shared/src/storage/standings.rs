@@ -61,9 +61,11 @@ const UNREADABLE: StoreError = StoreError::Unreadable("a part of a board");
 pub struct BuiltBoard {
     pub board: Board,
     pub build: u64,
-    slot: u8,
+    pub(super) slot: u8,
     pub built_at: DateTime<Utc>,
     pub head: Head,
+    /// Whether the rows can be found by user. See [`super::closed_boards`].
+    pub has_users: bool,
 }
 
 /// A build of a board that has begun.
@@ -103,11 +105,12 @@ pub(super) fn read_head(board: Board, item: &Item) -> Result<Option<BuiltBoard>,
         slot: slot.ok_or_else(unreadable)?,
         built_at: built_at.ok_or_else(unreadable)?,
         head: decoded(item).ok_or_else(unreadable)?,
+        has_users: build.is_some() && build == integer(item, "users_of").and_then(|of| u64::try_from(of).ok()),
     }))
 }
 
 /// The part that should be read belongs to another build.
-struct OtherBuild;
+pub(super) struct OtherBuild;
 
 impl Store {
     /// Takes a user off all boards, or puts the user back.
@@ -303,6 +306,7 @@ impl Store {
             .boxed()
         });
         batches.buffer_unordered(CONCURRENT_BATCHES).try_collect::<()>().await?;
+        self.list_open_board(board).await?;
         let published = self
             .client
             .update_item()
@@ -404,7 +408,7 @@ impl Store {
     }
 
     /// Reads a part of a board, eventually consistent. If an older copy answers, reads it again, strongly consistent.
-    async fn read_part<T: DeserializeOwned>(
+    pub(super) async fn read_part<T: DeserializeOwned>(
         &self,
         built: &BuiltBoard,
         part: BoardPart,
@@ -597,8 +601,18 @@ fn part_write<T: Serialize>(
     part: BoardPart,
     data: &T,
 ) -> Result<WriteRequest, StoreError> {
-    let mut item = Item::from(keys::board_part(board, build.slot, part));
-    item.insert("build".to_owned(), number(build.number));
+    part_of_build(board, (build.number, build.slot), part, data)
+}
+
+/// Returns the write of a part. `build` and `slot` are those of the build that it belongs to.
+pub(super) fn part_of_build<T: Serialize>(
+    board: Board,
+    (build, slot): (u64, u8),
+    part: BoardPart,
+    data: &T,
+) -> Result<WriteRequest, StoreError> {
+    let mut item = Item::from(keys::board_part(board, slot, part));
+    item.insert("build".to_owned(), number(build));
     item.insert("data".to_owned(), encoded(data)?);
     Ok(WriteRequest::builder().put_request(PutRequest::builder().set_item(Some(item)).build()?).build())
 }
@@ -608,11 +622,11 @@ fn encoded<T: Serialize>(part: &T) -> Result<AttributeValue, StoreError> {
     Ok(AttributeValue::B(Blob::new(bytes)))
 }
 
-fn decoded<T: DeserializeOwned>(item: &Item) -> Option<T> {
+pub(super) fn decoded<T: DeserializeOwned>(item: &Item) -> Option<T> {
     table::decode(item.get("data")?.as_b().ok()?.as_ref()).ok()
 }
 
-fn belongs_to(part: &Item, built: &BuiltBoard) -> bool {
+pub(super) fn belongs_to(part: &Item, built: &BuiltBoard) -> bool {
     integer(part, "build").and_then(|build| u64::try_from(build).ok()) == Some(built.build)
 }
 

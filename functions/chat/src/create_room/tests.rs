@@ -19,7 +19,7 @@ async fn rooms_are_public_unless_they_are_created_private() {
             "message": "Room created.",
             "data": {
                 "room_id": id, "name": "Corner", "topic": "Set pieces", "event_id": 1, "creator_id": 1,
-                "is_encrypted": false, "join_rule": "public", "is_official": false,
+                "is_encrypted": false, "join_rule": "public", "is_official": false, "league": "match",
             },
         })
     );
@@ -28,7 +28,7 @@ async fn rooms_are_public_unless_they_are_created_private() {
         private,
         json!({
             "room_id": private["room_id"], "name": "Den", "topic": "", "event_id": null, "creator_id": 1,
-            "is_encrypted": true, "join_rule": "invite", "is_official": false,
+            "is_encrypted": true, "join_rule": "invite", "is_official": false, "league": "all",
         })
     );
     process_changes(&app).await;

@@ -49,6 +49,7 @@ async fn a_listed_room_has_its_match_and_its_member_count() {
             "is_encrypted": false,
             "last_activity": room["last_activity"],
             "is_official": true,
+            "league": "match",
         })
     );
     assert!(room["last_activity"].as_str().unwrap().ends_with('Z'));

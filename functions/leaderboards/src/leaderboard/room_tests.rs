@@ -8,7 +8,7 @@ use touchline::domain::standings::{Board, Period, Scope};
 use touchline::storage::Reads;
 use touchline_testing::{Fault, TestApp, User};
 
-use super::tests::{app, count, ranks, sample, settle};
+use super::tests::{app, count, import, ranks, sample, settle};
 
 /// Lets `tally` count the members, and enough time pass for the next build.
 async fn count_members(app: &TestApp) {
@@ -253,4 +253,65 @@ async fn concurrent_readers_build_a_table_once() {
     let board = Board { scope, period: Period::All };
     let built = app.store.built_board(board, Reads::Consistent).await.unwrap().unwrap();
     assert_eq!(built.build, 1);
+}
+
+/// Gives a copy of match 1 on another day a result, and builds the boards.
+async fn settle_later_match(app: &TestApp, fans: &[User]) {
+    let mut event = sample()["events"][0].clone();
+    event["id"] = json!(77);
+    event["start_time"] = json!((app.clock.now() + TimeDelta::hours(2)).to_rfc3339());
+    import(app, json!({ "format": "touchline", "events": [event] })).await;
+    for fan in fans {
+        fan.predicts(77).home().score(1, 0).await.expect(201);
+    }
+    event["status"] = json!("finished");
+    (event["home_score"], event["away_score"]) = (json!(1), json!(0));
+    import(app, json!({ "format": "touchline", "events": [event] })).await;
+    app.clock.advance(TimeDelta::minutes(1));
+    app.invoke(points::handle, json!({ "event_id": 77 })).await;
+    count(app).await;
+}
+
+#[tokio::test]
+async fn a_closed_period_keeps_the_callers_row_and_the_tables_of_rooms() {
+    let app = app().await;
+    let alice = app.user("alice").await;
+    let [read, unread] = [alice.creates_room("Kop").await, alice.creates_room("Shed").await];
+    let (read, unread) = (read.room_id(), unread.room_id());
+    let friends = friends(&app, &read, 3).await;
+    for friend in &friends {
+        friend.joins(&unread).await.expect(200);
+    }
+    count_members(&app).await;
+    settle(&app, (2, 0)).await;
+    let on_matchday = |request: touchline_testing::Request<TestApp>| {
+        request.query("period", "matchday").query("date", "2026-11-15")
+    };
+    let open = on_matchday(friends[2].views_leaderboard()).await.expect(200);
+    assert_eq!(open["meta"]["me"]["rank"], 2);
+    let table = on_matchday(friends[2].views_table(&read)).await.expect(200);
+
+    // The period closes after three days and is built for another twelve hours. The next settlement removes its counters.
+    app.clock.advance(TimeDelta::days(5));
+    app.invoke(standings::handle, json!({})).await;
+    settle_later_match(&app, &friends).await;
+    let stats = app.store.ranked_tally(UserId(friends[2].id)).await.unwrap();
+    let board = Board { scope: Scope::Global, period: Period::Matchday("2026-11-15".parse().unwrap()) };
+    assert_eq!(stats.row(UserId(friends[2].id), board), None, "the counters are still there");
+
+    let closed = on_matchday(friends[2].views_leaderboard()).await.expect(200);
+    assert_eq!(closed, open);
+    let around = on_matchday(friends[2].views_leaderboard()).query("around", "me").await.expect(200);
+    assert_eq!(around["data"], open["data"]);
+    // A user who was not on the board.
+    assert_eq!(on_matchday(alice.views_leaderboard()).await.expect(200)["meta"]["me"], Value::Null);
+
+    // Who leaves later stays in the table of a closed period.
+    friends[0].leaves(&read).await.expect(200);
+    count_members(&app).await;
+    assert_eq!(on_matchday(friends[2].views_table(&read)).await.expect(200), table);
+    // This table was never read while the period was open.
+    let first = on_matchday(friends[2].views_table(&unread)).await.expect(200);
+    assert_eq!(ranks(&first), ranks(&table));
+    assert_eq!(first["meta"]["me"]["points"], table["meta"]["me"]["points"]);
 }

@@ -8,7 +8,7 @@
 //! - A place in the order needs the head, one [`Index`] and one [`Block`]: a tree of three levels. All blocks but the last
 //!   have the same number of rows, so the number of a block gives the position of its rows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +115,41 @@ impl Ranks {
     pub fn rank(&self, points: u32) -> u32 {
         let more = (points % POINTS_PER_PART + 1) as usize;
         1 + self.above + self.users.iter().skip(more).sum::<u32>()
+    }
+}
+
+/// The number of user ids in a part of [`Users`].
+const IDS_PER_PART: u32 = 128;
+
+/// The rows of users with consecutive ids, on a board that has closed. The counters of a closed board are removed from the
+/// statistics of the users, so this is the only way from a user to the row.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Users(Vec<Row>);
+
+impl Users {
+    /// Returns the number of the part that has a user.
+    #[must_use]
+    pub fn part_of(user: UserId) -> u32 {
+        user.0 / IDS_PER_PART
+    }
+
+    /// Returns all parts that have rows, with their numbers.
+    #[must_use]
+    pub fn parts(rows: impl Iterator<Item = Row>) -> BTreeMap<u32, Self> {
+        let mut parts = BTreeMap::<u32, Self>::new();
+        for row in rows {
+            parts.entry(Self::part_of(row.place.user)).or_default().0.push(row);
+        }
+        parts
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        self.0.iter().copied()
+    }
+
+    #[must_use]
+    pub fn row(&self, user: UserId) -> Option<Row> {
+        self.rows().find(|row| row.place.user == user)
     }
 }
 

@@ -84,7 +84,10 @@ fn keys_of_the_standings_table_keep_their_format() {
     assert_eq!(flat(&board_part(board, 3, BoardPart::Index(0))), "board#t7.m2026-11#3#index#0/part");
     assert_eq!(flat(&board_part(board, 3, BoardPart::Ranks(1))), "board#t7.m2026-11#3#ranks#1/part");
     assert_eq!(flat(&latest_matchday(Scope::Tournament(7))), "board#t7.all/matchday");
+    assert_eq!(flat(&board_part(board, 3, BoardPart::Users(9))), "board#t7.m2026-11#3#users#9/part");
     assert_eq!(flat(&queued_boards(5)), "queue#5/5");
+    assert_eq!(flat(&queued_rooms(5)), "queue#rooms#5/5");
+    assert_eq!(flat(&open_boards()), "open/boards");
     assert_eq!(stats_owner("stats#23", "stats#7"), Some(UserId(7)));
     assert_eq!(stats_owner("user#7", "stats"), None);
 }
