@@ -58,9 +58,10 @@ impl Store {
         if let Some(built) = self.built_board(board, Reads::Consistent).await? {
             let rows = self.board_rows(&built).await?;
             let parts = Users::parts(rows.into_iter().map(|ranked| ranked.row));
-            let writes = parts.iter().map(|(number, part)| {
-                part_of_build(board, (built.build, built.slot), BoardPart::Users(*number), part)
-            });
+            let build = (built.build, built.slot);
+            let writes = parts
+                .into_iter()
+                .map(move |(number, part)| part_of_build(board, build, BoardPart::Users(number), &part));
             let batches = stream::iter(writes).chunks(25).map(|parts| {
                 async move {
                     let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
