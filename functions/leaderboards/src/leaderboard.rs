@@ -1,6 +1,7 @@
 use futures_util::future::{try_join, try_join3};
 use touchline::api::leaderboards::{
-    AfterPlace, Around, Leaderboard, LeaderboardQuery, ScopeId, ScopeName, StandingView, Standings, StandingsMeta,
+    AfterPlace, Around, Leaderboard, LeaderboardQuery, ScopeId, ScopeName, StandingView, Standings,
+    StandingsMeta,
 };
 use touchline::api::{Cursor, Invalid};
 use touchline::domain::room::RoomId;
@@ -137,7 +138,8 @@ async fn asked_room(
     let period = period(app, input, counted.scope).await?;
     let table = RoomTable::read(app, room, counted, period).await?;
     if table.is_too_large() {
-        let reason = "Rooms of more than 100,000 members have no table. Read the leaderboard of the tournament.";
+        let reason =
+            "Rooms of more than 100,000 members have no table. Read the leaderboard of the tournament.";
         return Err(Invalid::field("id", reason).into());
     }
     Ok(Asked::Room(Box::new(table)))

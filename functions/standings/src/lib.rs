@@ -89,7 +89,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         if now + RESERVE > deadline {
             break;
         }
-        rooms_built += rooms::build(&app, deadline).await?;
+        rooms_built += rooms::build(&app, deadline - RESERVE).await?;
         let (queues, is_settling) = try_join(app.store.queued_boards(), is_settling(&app)).await?;
         let is_late = queues.iter().any(|queue| queue.since + LONGEST_WAIT < now);
         if is_settling {

@@ -5,13 +5,11 @@ use touchline::App;
 use touchline::flows::room_table;
 use touchline::storage::StoreError;
 
-use crate::RESERVE;
-
-/// Builds the queued tables, as far as the time before `deadline` allows. The others stay in their queue.
-pub async fn build(app: &App, deadline: DateTime<Utc>) -> Result<usize, StoreError> {
+/// Builds the queued tables. Begins none after `last_start`: the others stay in their queue.
+pub async fn build(app: &App, last_start: DateTime<Utc>) -> Result<usize, StoreError> {
     let mut built = 0;
     for queued in app.store.queued_rooms().await? {
-        if app.clock.now() + RESERVE > deadline {
+        if app.clock.now() > last_start {
             break;
         }
         // A room whose table cannot be built must not stop the others. A later reader queues it again.

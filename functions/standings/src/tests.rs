@@ -327,8 +327,9 @@ async fn the_rows_around_a_user_and_the_pages_are_consecutive_parts_of_the_board
     let all: Vec<RankedRow> = table.ranked().collect();
     let number = app.store.begin_build(Board::GLOBAL, app.clock.now()).await.unwrap();
     assert!(app.store.publish_board(Board::GLOBAL, number, &table, app.clock.now()).await.unwrap());
-    let read =
-        async |window, own| app.store.board_window(Board::GLOBAL, None, window, own).await.unwrap().unwrap().1;
+    let read = async |window, own| {
+        app.store.board_window(Board::GLOBAL, None, window, own).await.unwrap().unwrap().1
+    };
     for position in [0, 3, 139, 140, 141, 500, 994, 999] {
         let own = all[position].row.place;
         let around = read(Window::AroundOwn { each_side: 5 }, Some(own)).await;

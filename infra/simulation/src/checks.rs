@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -99,6 +100,7 @@ impl Settled<'_> {
         self.check_sessions(&mut wrong);
         self.check_coins(&mut wrong).await;
         self.check_search(&rooms, &mut wrong).await;
+        self.check_tables(&rooms, &rows, &mut wrong).await;
         self.check_reads(&rows, &mut wrong).await;
         self.check_sizes(&mut wrong);
         wrong.extend(self.shared.gateway.suspicious.lock().expect("no holder of the lock panics").drain(..));
@@ -441,6 +443,57 @@ impl Settled<'_> {
     }
 
     /// Checks that a search finds every public room by its name.
+    /// Compares the table of each public room with a full sort of its members.
+    async fn check_tables(
+        &self,
+        rooms: &[Value],
+        stored: &BTreeMap<(u32, u32), Row>,
+        wrong: &mut Vec<String>,
+    ) {
+        let auditor = SignIn::new(&self.shared.gateway, "+447700999998").await;
+        let persona: &Persona<_> = &auditor;
+        // After that, every claim of a build has ended, and the slots of builds that did not end are free.
+        tokio::time::sleep(Duration::from_mins(11)).await;
+        for room in
+            rooms.iter().filter(|item| text(item, "sk") == "room" && item["is_private"]["BOOL"] != true)
+        {
+            let id = text(room, "room_id");
+            let league = room["league"]["S"].as_str();
+            // All matches are in one tournament.
+            let only = small(room, "event_id").filter(|_| league.is_none_or(|league| league == "match"));
+            let points = |user: u32| -> u32 {
+                let of_user = stored
+                    .iter()
+                    .filter(|((event, of), _)| *of == user && only.is_none_or(|only| *event == only));
+                of_user.filter_map(|(_, row)| row.points).sum()
+            };
+            let members: BTreeMap<u32, u32> = rooms
+                .iter()
+                .filter(|item| text(item, "sk").starts_with("member#") && text(item, "room_id") == id)
+                .filter(|item| text(item, "membership") == "join")
+                .filter_map(|item| small(item, "user_id"))
+                .map(|user| (user, points(user)))
+                .collect();
+            let expected: BTreeSet<(u64, u64, u64)> = members
+                .iter()
+                .map(|(user, points)| {
+                    let better = members.values().filter(|other| *other > points).count() as u64;
+                    (better + 1, u64::from(*user), u64::from(*points))
+                })
+                .collect();
+            let table = persona.views_table(id).query("per_page", 100).await;
+            let number = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
+            let found = rows(&table);
+            let found: BTreeSet<(u64, u64, u64)> = found
+                .iter()
+                .map(|row| (number(&row["rank"]), number(&row["user"]["id"]), number(&row["points"])))
+                .collect();
+            if found != expected || table.body["meta"]["total"] != members.len() {
+                wrong.push(format!("the table of {id}: {}, expected {expected:?}", table.body));
+            }
+        }
+    }
+
     async fn check_search(&self, rooms: &[Value], wrong: &mut Vec<String>) {
         let auditor = SignIn::new(&self.shared.gateway, "+447700999999").await;
         let persona: &Persona<_> = &auditor;

@@ -635,6 +635,7 @@ impl Person {
         }
         if self.dice.once_in(2) {
             request = request.about_event(self.dice.choose(&self.shared.season.matches()).id);
+            request = request.league(["match", "tournament", "all"][self.dice.below(3) as usize]);
         }
         let (response, outcome) = self.insist(request).await;
         if outcome == Outcome::Acknowledged {
@@ -744,7 +745,7 @@ impl Person {
 
     async fn read(&self, user: &User<Gateway>) {
         let room = self.any_room();
-        let (response, _) = match self.dice.below(8) {
+        let (response, _) = match self.dice.below(9) {
             0 => self.insist(user.views_profile()).await,
             1 => self.insist(user.lists_events()).await,
             2 => self.insist(user.lists_own_predictions()).await,
@@ -752,6 +753,7 @@ impl Person {
             4 => self.insist(user.lists_rooms()).await,
             5 => self.insist(user.views_member_stats(&room)).await,
             6 => self.insist(user.lists_room_predictions(&room)).await,
+            7 => self.insist(user.views_table(&room)).await,
             _ => {
                 let event = self.dice.choose(&self.shared.season.matches()).id;
                 self.insist(user.lists_event_predictions(event)).await

@@ -168,7 +168,9 @@ impl RoomTable {
         let members = app.store.member_ids(&self.room, &used).await?;
         let predictions = async {
             match self.counted.event {
-                Some((event, shards)) => app.store.predictions_of_members(event, shards, &members).await.map(Some),
+                Some((event, shards)) => {
+                    app.store.predictions_of_members(event, shards, &members).await.map(Some)
+                }
                 None => Ok(None),
             }
         };

@@ -105,7 +105,8 @@ pub(super) fn read_head(board: Board, item: &Item) -> Result<Option<BuiltBoard>,
         slot: slot.ok_or_else(unreadable)?,
         built_at: built_at.ok_or_else(unreadable)?,
         head: decoded(item).ok_or_else(unreadable)?,
-        has_users: build.is_some() && build == integer(item, "users_of").and_then(|of| u64::try_from(of).ok()),
+        has_users: build.is_some()
+            && build == integer(item, "users_of").and_then(|of| u64::try_from(of).ok()),
     }))
 }
 

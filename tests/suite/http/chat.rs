@@ -45,6 +45,7 @@ async fn rooms_are_created_joined_and_left() {
         json!({
             "room_id": id, "name": name, "topic": "Set pieces", "event_id": event,
             "creator_id": alice.id, "is_encrypted": false, "is_official": false, "join_rule": "public",
+            "league": "match",
         })
     );
 

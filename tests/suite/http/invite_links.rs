@@ -69,7 +69,8 @@ async fn a_league_of_fifty_friends_by_link() {
     let ranks: Vec<u64> =
         table["data"].as_array().unwrap().iter().map(|row| row["rank"].as_u64().unwrap()).collect();
     let exact = FRIENDS / AT_ONCE;
-    let expected = [vec![1; exact], vec![exact as u64 + 1; FRIENDS - exact], vec![FRIENDS as u64 + 1]].concat();
+    let expected =
+        [vec![1; exact], vec![exact as u64 + 1; FRIENDS - exact], vec![FRIENDS as u64 + 1]].concat();
     assert_eq!(ranks, expected);
     for friend in &friends {
         let around = friend.views_table(&room).query("around", "me").await.expect(200);

@@ -231,7 +231,8 @@ async fn standings_builds_the_table_of_a_large_room_and_a_page_of_it_costs_the_s
     // The first member, because the others do not exist as users.
     let page = |room: &str| alice.views_table(room).query("per_page", 1);
     let large_page = page(id).await;
-    let cost = |response: &touchline_testing::Response| response.header("x-touchline-cost").unwrap().to_owned();
+    let cost =
+        |response: &touchline_testing::Response| response.header("x-touchline-cost").unwrap().to_owned();
     let large_cost = cost(&large_page);
     assert_eq!(large_page.expect(200)["meta"]["total"], 1_100);
 

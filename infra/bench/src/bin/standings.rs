@@ -159,7 +159,8 @@ async fn measure(users: u32) -> Figures {
     })
     .await;
     let read = async |window| {
-        let (found, cost) = meter::measure(store.board_window(Board::GLOBAL, None, window, Some(own.place))).await;
+        let (found, cost) =
+            meter::measure(store.board_window(Board::GLOBAL, None, window, Some(own.place))).await;
         let (_, found) = found.expect("the store responds").expect("the board exists");
         match found.own {
             Some(OwnRow::Built(ranked)) => assert_eq!(Some(ranked.rank), *rank.as_ref().expect("a rank")),

@@ -148,9 +148,7 @@ impl FromStr for Board {
         let scope = match scope.split_at_checked(1) {
             Some(("g", "")) => Scope::Global,
             Some(("t", id)) => Scope::Tournament(id.parse().map_err(|_| ())?),
-            Some(("r", digest)) => {
-                Scope::Room(RoomDigest(u128::from_str_radix(digest, 16).map_err(|_| ())?))
-            }
+            Some(("r", digest)) => Scope::Room(RoomDigest(u128::from_str_radix(digest, 16).map_err(|_| ())?)),
             _ => return Err(()),
         };
         Ok(Self { scope, period: period.parse()? })
@@ -195,7 +193,21 @@ mod tests {
         let room = Board { scope: Scope::Room(RoomDigest(0xab)), period: Period::All };
         assert_eq!(room.to_string(), "r000000000000000000000000000000ab.all");
         assert_eq!(room.to_string().parse(), Ok(room));
-        for name in ["", "g", "g.", "gg.all", "r.all", "rx.all", "x.all", "t.all", "t7", "g.s", "g.mx", "g.d2026-13-01", "g.alle"] {
+        for name in [
+            "",
+            "g",
+            "g.",
+            "gg.all",
+            "r.all",
+            "rx.all",
+            "x.all",
+            "t.all",
+            "t7",
+            "g.s",
+            "g.mx",
+            "g.d2026-13-01",
+            "g.alle",
+        ] {
             assert!(name.parse::<Board>().is_err(), "{name}");
         }
     }

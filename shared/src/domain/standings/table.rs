@@ -335,7 +335,7 @@ mod tests {
         let usual = Place { points: 16_000, exact: 5_000, ..place };
         assert!(encode(&Index(vec![usual; BLOCKS_PER_INDEX])).unwrap().len() < 4_000);
         let indexes = vec![usual; 10_000_000 / ROWS_PER_BLOCK / BLOCKS_PER_INDEX + 1];
-        let head = Head { total: 10_000_000, most_points: 16_000, latest: u32::MAX, indexes };
+        let head = Head { total: 10_000_000, most_points: 16_000, latest: u32::MAX, indexes, made_of: None };
         assert!(encode(&head).unwrap().len() < 3_950);
     }
 
