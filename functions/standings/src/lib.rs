@@ -2,7 +2,8 @@
 //!
 //! `tally` adds the points of a settlement to the statistics of each user, and queues the boards that have changed. A scheduled
 //! run of this function reads the statistics of all users, sorts them and publishes these boards. A user's points are written
-//! once for all boards, and a board of ten million users is written in 70,000 items instead of ten million.
+//! once for all boards, and a board of ten million users is written in 70,000 items instead of ten million. With many users, a
+//! run calls workers, which are further executions of this function.
 //!
 //! While a match is being settled, the run waits for the end of the settlement: a board that is built halfway would show ranks
 //! that no user has.
@@ -10,8 +11,10 @@
 //! A run can stop at any point. Boards stay in the queue until they are published, so the next run builds them again.
 
 mod build;
+mod statistics;
 #[cfg(test)]
 mod tests;
+mod workers;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +27,11 @@ use touchline::App;
 use touchline::domain::standings::Board;
 use touchline::storage::StoreError;
 
-/// The payload: `{}` builds the boards that have changed, `{"rebuild": true}` builds all boards that are open.
+use crate::build::{Builder, Limits};
+use crate::workers::{InProcess, Invocations, Task, Workers};
+
+/// The payload of a run: `{}` builds the boards that have changed, `{"rebuild": true}` builds all boards that are open. A worker
+/// gets a [`Task`] instead.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Payload {
@@ -38,6 +45,8 @@ pub enum StandingsError {
     InvalidPayload(String),
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
+    #[error("a worker failed: {0}")]
+    Worker(String),
 }
 
 /// Boards that were queued earlier are built even while a match is being settled. A settlement whose writes fail does not end.
@@ -53,12 +62,38 @@ const POLLS_AFTER_SETTLEMENT: u32 = 5;
 /// A run starts no build during this time before its deadline.
 const RESERVE: TimeDelta = TimeDelta::seconds(100);
 
-/// Handles one invocation. Lambda stops it at `deadline`. A run that is stopped changes nothing that readers see.
+/// Handles one invocation in one process, however many users there are. Lambda stops it at `deadline`. A run that is stopped
+/// changes nothing that readers see.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StandingsError> {
+    let workers = InProcess(app.clone());
+    handle_with(&app, event, deadline, workers, Limits::DEFAULT).await
+}
+
+/// Handles one invocation in Lambda. With many users, this invokes further executions of the function.
+pub async fn handle_in_lambda(
+    app: App,
+    event: Value,
+    deadline: DateTime<Utc>,
+) -> Result<Value, StandingsError> {
+    let workers = Invocations::new(app.clone(), deadline);
+    handle_with(&app, event, deadline, workers, Limits::DEFAULT).await
+}
+
+async fn handle_with(
+    app: &App,
+    event: Value,
+    deadline: DateTime<Utc>,
+    workers: impl Workers,
+    limits: Limits,
+) -> Result<Value, StandingsError> {
+    if let Ok(task) = serde_json::from_value::<Task>(event.clone()) {
+        return workers::work(app, task).await;
+    }
     let payload: Payload =
         serde_json::from_value(event).map_err(|error| StandingsError::InvalidPayload(error.to_string()))?;
+    let builder = Builder { app, workers, limits, deadline };
     if payload.rebuild {
-        let boards = build::open_boards(&app).await?;
+        let boards = builder.open_boards().await?;
         app.store.queue_boards(&boards, "rebuild", app.clock.now()).await?;
     }
     let mut built = BTreeSet::new();
@@ -71,7 +106,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         if now + RESERVE > deadline {
             break;
         }
-        let (queues, is_settling) = try_join(app.store.queued_boards(), is_settling(&app)).await?;
+        let (queues, is_settling) = try_join(app.store.queued_boards(), is_settling(app)).await?;
         let is_late = queues.iter().any(|queue| queue.since + LONGEST_WAIT < now);
         if is_settling {
             polls_left = POLLS_AFTER_SETTLEMENT;
@@ -79,7 +114,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         if !queues.is_empty() && (!is_settling || is_late) {
             let boards: BTreeSet<Board> =
                 queues.iter().flat_map(|queue| queue.boards.iter().copied()).collect();
-            built.extend(build::build(&app, &boards).await?);
+            built.extend(builder.build(&boards).await?);
             for queue in &queues {
                 app.store.unqueue_boards(queue).await?;
             }
