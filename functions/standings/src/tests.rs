@@ -447,7 +447,7 @@ fn all_boards() -> BTreeSet<Board> {
 async fn put_users(app: &TestApp, users: u32, settlement: u32) {
     let boards = all_boards();
     for user in (1..=users).filter(|user| settlement == 1 || user % 3 == 2) {
-        let points = i64::from(user.wrapping_mul(2_654_435_761 ^ settlement) % 11);
+        let points = i64::from(user.wrapping_mul(0x9e37_79b1 ^ settlement) % 11);
         let stats = UserStats { settled: 1, correct: 1, points, exact: points % 2 };
         let others = boards.iter().filter(|board| **board != Board::GLOBAL && user % 3 != 1);
         let reached = 1_794_000_000 + i64::from(settlement * 7_200 + user % 4);

@@ -112,7 +112,7 @@ mod tests {
     async fn invoke_on(lambda: &Service, version: Option<&str>) -> Result<Value, InvokeError> {
         let target =
             Target { function: "touchline-standings".to_owned(), version: version.map(str::to_owned) };
-        invoke(&aws(), lambda.client(), &target, &json!({ "collect": 7 }), Duration::from_secs(60)).await
+        invoke(&aws(), lambda.client(), &target, &json!({ "collect": 7 }), Duration::from_mins(1)).await
     }
 
     #[tokio::test]

@@ -332,9 +332,9 @@ mod tests {
     fn packed(table: &Table) -> (Vec<Block>, Packed) {
         let mut packer = Packer::default();
         let mut blocks: Vec<Block> = table.rows().filter_map(|row| packer.add(row)).collect();
-        let packed = packer.finish(table.latest());
-        blocks.extend(packed.block.clone());
-        (blocks, packed)
+        let rest = packer.finish(table.latest());
+        blocks.extend(rest.block.clone());
+        (blocks, rest)
     }
 
     proptest! {
