@@ -1,4 +1,4 @@
-//! Divides a build into steps: collects the rows of groups of users, and publishes boards from them.
+//! Builds boards.
 //!
 //! With few users, one process does all of it in memory. With more, the process calls workers: first one for each group of
 //! users, then one for each board.
@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::App;
-use touchline::domain::standings::table::CorruptPart;
-use touchline::domain::standings::{Board, Previous, Row, UserTally};
+use touchline::domain::standings::{Board, Row, UserTally};
 use touchline::storage::keys::STATS_SHARDS;
 use touchline::storage::standings::{Build, RunRef};
 use touchline::storage::{Reads, StoreError};
 
-use crate::StandingsError;
-use crate::statistics::{Group, each_user, groups};
+use crate::error::StandingsError;
+use crate::statistics::{Group, groups};
+use crate::steps::{collect, publish};
 use crate::workers::{self, Collect, OpenBoards, Publish, Task, Workers};
 
 /// The number of workers that run at the same time. The template reserves executions for them.
@@ -159,56 +159,4 @@ async fn begin(app: &App, boards: &BTreeSet<Board>) -> Result<BTreeMap<Board, Bu
         builds.insert(*board, app.store.begin_build(*board, now).await?);
     }
     Ok(builds)
-}
-
-/// Reads the statistics of a group of users. Returns their rows in the order of each board, or `None` if there are more than
-/// `limit` users.
-pub async fn collect(
-    app: &App,
-    group: Group,
-    boards: impl Iterator<Item = &Board>,
-    limit: u32,
-) -> Result<Option<BTreeMap<Board, Vec<Row>>>, StoreError> {
-    let mut rows: BTreeMap<Board, Vec<Row>> = boards.map(|board| (*board, Vec::new())).collect();
-    let mut users = 0;
-    let is_complete = each_user(app, group, |user, tally| {
-        users += 1;
-        for (board, row) in tally.rows(user) {
-            if let Some(rows) = rows.get_mut(&board) {
-                rows.push(row);
-            }
-        }
-        users <= limit
-    })
-    .await?;
-    for rows in rows.values_mut() {
-        rows.sort_unstable_by_key(|row| row.place);
-    }
-    Ok(is_complete.then_some(rows))
-}
-
-/// Publishes a board. `rows` are in its order, and `latest` is the latest time at which one of them reached its points. Returns
-/// false if a later build was published.
-pub async fn publish(
-    app: &App,
-    board: Board,
-    build: Build,
-    rows: impl Iterator<Item = Result<Row, CorruptPart>> + Send,
-    latest: u32,
-) -> Result<bool, StoreError> {
-    let earlier = app.store.built_board(board, Reads::Consistent).await?;
-    let mut previous = Previous::new(latest, earlier.as_ref().map_or(0, |earlier| earlier.head.latest));
-    if let Some(earlier) = &earlier {
-        let mut found = std::pin::pin!(app.store.row_groups(earlier));
-        while let Some(group) = found.try_next().await? {
-            for ranked in group {
-                previous.add(ranked.row.place.user, ranked.rank, ranked.row.previous);
-            }
-        }
-    }
-    let rows = rows.map(|row| row.map(|row| Row { previous: previous.rank(row.place.user), ..row }));
-    let latest = latest.max(earlier.map_or(0, |earlier| earlier.head.latest));
-    let published = app.store.publish_rows(board, build, rows, latest, app.clock.now()).await?;
-    tracing::info!(%board, total = published, "built a board");
-    Ok(published.is_some())
 }

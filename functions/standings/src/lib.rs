@@ -11,7 +11,9 @@
 //! A run can stop at any point. Boards stay in the queue until they are published, so the next run builds them again.
 
 mod build;
+mod error;
 mod statistics;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -28,6 +30,7 @@ use touchline::domain::standings::Board;
 use touchline::storage::StoreError;
 
 use crate::build::{Builder, Limits};
+pub use crate::error::StandingsError;
 use crate::workers::{InProcess, Invocations, Task, Workers};
 
 /// The payload of a run: `{}` builds the boards that have changed, `{"rebuild": true}` builds all boards that are open. A worker
@@ -37,16 +40,6 @@ use crate::workers::{InProcess, Invocations, Task, Workers};
 struct Payload {
     #[serde(default)]
     rebuild: bool,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum StandingsError {
-    #[error("the payload must be {{}} or {{\"rebuild\": true}}: {0}")]
-    InvalidPayload(String),
-    #[error("the store failed: {0}")]
-    Store(#[from] StoreError),
-    #[error("a worker failed: {0}")]
-    Worker(String),
 }
 
 /// Boards that were queued earlier are built even while a match is being settled. A settlement whose writes fail does not end.

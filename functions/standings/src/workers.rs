@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::OnceLock;
 
 use chrono::{DateTime, Utc};
-use futures_util::future::try_join_all;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use touchline::App;
@@ -15,8 +15,12 @@ use touchline::ports::aws_http::{self, SharedHttpClient};
 use touchline::ports::lambda_invoke::{self, Target};
 use touchline::storage::standings::{Build, Claim, RunRef};
 
+use crate::error::StandingsError;
 use crate::statistics::{Group, each_user};
-use crate::{StandingsError, build};
+use crate::steps;
+
+/// The number of runs that are read concurrently. A run of 160,000 rows has about five chunks.
+const CONCURRENT_RUNS: usize = 4;
 
 /// What a worker does. This is the payload of its invocation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -134,7 +138,7 @@ async fn open_boards(app: &App, group: Group) -> Result<Value, StandingsError> {
 
 async fn collect(app: &App, task: &Collect) -> Result<Value, StandingsError> {
     let attempt = app.random.number();
-    let rows = build::collect(app, task.group, task.builds.keys(), u32::MAX).await?.unwrap_or_default();
+    let rows = steps::collect(app, task.group, task.builds.keys(), u32::MAX).await?.unwrap_or_default();
     let mut runs = BTreeMap::new();
     for (board, rows) in rows {
         let run = app.store.put_run(board, task.builds[&board], task.group.number, attempt, &rows).await?;
@@ -151,6 +155,7 @@ async fn publish(app: &App, task: Publish) -> Result<Value, StandingsError> {
         Claim::Taken => return Err(StandingsError::Worker(format!("another worker publishes {board}"))),
     }
     let latest = runs.iter().map(|run| run.latest).max().unwrap_or(0);
-    let rows = try_join_all(runs.iter().map(|run| app.store.run(board, build, run))).await?;
-    Ok(json!(build::publish(app, board, build, Merged::new(rows), latest).await?))
+    let reads: Vec<_> = runs.iter().map(|run| app.store.run(board, build, run)).collect();
+    let rows: Vec<_> = stream::iter(reads).buffered(CONCURRENT_RUNS).try_collect().await?;
+    Ok(json!(steps::publish(app, board, build, Merged::new(rows), latest).await?))
 }
