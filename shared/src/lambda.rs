@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::config::{Aws, Config, Tables};
 use crate::error::Error as RequestError;
 use crate::http::Router;
+use crate::ports::clock::{Clock as _, SystemClock};
 use crate::ports::{aws_http, secrets};
 use crate::storage::{self, Store};
 use crate::{App, telemetry};
@@ -84,7 +85,7 @@ async fn start() -> Result<App, Error> {
     let aws = Aws::from_variables(variable).map_err(|error| error.to_string())?;
     let tables = Tables::from_variables(variable).map_err(|error| error.to_string())?;
     let http = aws_http::client();
-    let store = Store::new(storage::connect(&aws, http.clone()), tables);
+    let store = Store::new(storage::connect(&aws, http.clone()), tables).caching_heads(|| SystemClock.now());
     let (secrets, connected) = join(secrets::fetch(&aws, &http, variable), store.ping()).await;
     let secrets = secrets.map_err(|error| error.to_string())?;
     let secret = |name: &str| secrets.get(name).map(|secret| secret.reveal().to_owned());

@@ -92,6 +92,23 @@ fn no_role_has_a_wildcard_action_or_resource() {
     assert!(!TEMPLATE.contains("ManagedPolicyArns") && !TEMPLATE.contains("Principal: \"*\""));
 }
 
+/// `standings` calls itself with many users. No function may call another one.
+#[test]
+fn a_function_can_invoke_only_itself() {
+    let invokes = |statement: &&Value| {
+        list(&statement["Action"]).iter().any(|action| **action == "lambda:InvokeFunction")
+    };
+    for (id, function) in functions() {
+        for statement in statements(&function).into_iter().filter(invokes) {
+            assert_eq!(id, "StandingsFunction");
+            let own = "arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-StandingsFunction-*";
+            assert_eq!(statement["Resource"]["Fn::Sub"], own);
+        }
+    }
+    let reserved = &functions()["StandingsFunction"]["ReservedConcurrentExecutions"]["Fn::If"][1];
+    assert_eq!(*reserved, 66, "a run and 64 workers");
+}
+
 /// A text message has no resource. Without an exception, the permission would include every topic of the account.
 #[test]
 fn functions_that_send_text_messages_cannot_publish_to_a_topic() {
@@ -145,6 +162,9 @@ fn parameters_set_what_a_final_needs() {
     let only_reads = json!({ "ReadUnitsPerSecond": reads });
     let only_writes = json!({ "WriteUnitsPerSecond": writes });
     let both = json!({ "ReadUnitsPerSecond": reads, "WriteUnitsPerSecond": writes });
+    let standings = json!({
+        "ReadUnitsPerSecond": reads, "WriteUnitsPerSecond": { "Ref": "WarmStandingsWritesPerSecond" },
+    });
     let tables = of_type("AWS::DynamoDB::Table");
     for (table, index, warm) in [
         ("UsersTable", None, &only_reads),
@@ -152,6 +172,7 @@ fn parameters_set_what_a_final_needs() {
         ("PredictionsTable", None, &both),
         ("PredictionsTable", Some("by_user"), &only_writes),
         ("RoomsTable", Some("by_user"), &only_reads),
+        ("StandingsTable", None, &standings),
     ] {
         let of_index = |name| {
             let indexes = list(&tables[table]["GlobalSecondaryIndexes"]);

@@ -1,83 +1,162 @@
-//! Reads the statistics of all users, and publishes boards.
+//! Builds boards.
+//!
+//! With few users, one process does all of it in memory. With more, the process calls workers: first one for each group of
+//! users, then one for each board.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::App;
-use touchline::domain::UserId;
-use touchline::domain::standings::table::Table;
 use touchline::domain::standings::{Board, Row, UserTally};
 use touchline::storage::keys::STATS_SHARDS;
+use touchline::storage::standings::{Build, RunRef};
 use touchline::storage::{Reads, StoreError};
 
-/// The number of shards of the statistics that are read concurrently.
-const CONCURRENT_SHARDS: usize = 8;
+use crate::error::StandingsError;
+use crate::statistics::{Group, groups};
+use crate::steps::{collect, publish};
+use crate::workers::{self, Collect, OpenBoards, Publish, Task, Workers};
 
-/// Builds and publishes boards. Leaves out those that have closed. Returns the boards that were published.
-pub async fn build(app: &App, boards: &BTreeSet<Board>) -> Result<BTreeSet<Board>, StoreError> {
+/// The number of workers that run at the same time. The template reserves executions for them.
+const CONCURRENT_WORKERS: usize = MAX_GROUPS as usize;
+
+/// The maximum number of groups of users. The statistics have 128 shards, and two of them make the smallest group.
+const MAX_GROUPS: u8 = STATS_SHARDS / 2;
+
+/// How much one process does.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// With more users, the work is divided over several processes.
+    pub users_in_one_process: u32,
+    pub users_per_worker: u32,
+}
+
+impl Limits {
+    pub const DEFAULT: Self = Self { users_in_one_process: 300_000, users_per_worker: 160_000 };
+
+    /// Returns the number of groups into which users are divided: a power of two.
+    fn groups(self, users: u32) -> u8 {
+        let groups = users.div_ceil(self.users_per_worker.max(1)).next_power_of_two();
+        u8::try_from(groups).unwrap_or(MAX_GROUPS).min(MAX_GROUPS)
+    }
+}
+
+/// Builds boards with the help of workers.
+#[derive(Debug)]
+pub struct Builder<'a, W> {
+    pub app: &'a App,
+    pub workers: W,
+    pub limits: Limits,
+    /// When Lambda stops this process. Its workers stop at the same time.
+    pub deadline: DateTime<Utc>,
+}
+
+impl<W: Workers> Builder<'_, W> {
+    /// Builds and publishes boards. Leaves out those that have closed. Returns the boards that were published.
+    pub async fn build(&self, boards: &BTreeSet<Board>) -> Result<BTreeSet<Board>, StandingsError> {
+        let builds = begin(self.app, boards).await?;
+        if builds.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let users = self.users().await?;
+        if users <= self.limits.users_in_one_process {
+            // The number of users is that of the last build. If there are far more by now, workers do the rest.
+            let limit = self.limits.users_in_one_process.saturating_mul(2);
+            if let Some(rows) = collect(self.app, Group::ALL, builds.keys(), limit).await? {
+                return self.publish_here(&builds, rows).await;
+            }
+        }
+        self.publish_by_workers(&builds, users).await
+    }
+
+    /// Returns all boards that are open and have users.
+    pub async fn open_boards(&self) -> Result<BTreeSet<Board>, StandingsError> {
+        let groups = groups(self.limits.groups(self.users().await?));
+        let tasks = groups.map(|group| Task::OpenBoards(OpenBoards { group }));
+        let found = self.call_all(tasks.collect()).await?;
+        let found: Vec<BTreeSet<Board>> = found.into_iter().map(read).collect::<Result<_, _>>()?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Returns the number of users on the board of all matches when it was last built.
+    async fn users(&self) -> Result<u32, StoreError> {
+        let built = self.app.store.built_board(Board::GLOBAL, Reads::Consistent).await?;
+        Ok(built.map_or(0, |built| built.head.total))
+    }
+
+    async fn publish_here(
+        &self,
+        builds: &BTreeMap<Board, Build>,
+        rows: BTreeMap<Board, Vec<Row>>,
+    ) -> Result<BTreeSet<Board>, StandingsError> {
+        let mut published = BTreeSet::new();
+        for (board, rows) in rows {
+            let latest = rows.iter().map(|row| row.place.reached).max().unwrap_or(0);
+            if publish(self.app, board, builds[&board], rows.into_iter().map(Ok), latest).await? {
+                published.insert(board);
+            }
+        }
+        Ok(published)
+    }
+
+    async fn publish_by_workers(
+        &self,
+        builds: &BTreeMap<Board, Build>,
+        users: u32,
+    ) -> Result<BTreeSet<Board>, StandingsError> {
+        // A build that was begun with few users has found more than expected. It is unknown how many there are.
+        let is_known = users > self.limits.users_in_one_process;
+        let groups = groups(if is_known { self.limits.groups(users) } else { MAX_GROUPS });
+        let tasks = groups
+            .map(|group| Task::Collect(Collect { group, builds: builds.clone(), until: self.deadline }));
+        let mut runs: BTreeMap<Board, Vec<RunRef>> = BTreeMap::new();
+        for collected in self.call_all(tasks.collect()).await? {
+            for (board, run) in read::<BTreeMap<Board, RunRef>>(collected)? {
+                runs.entry(board).or_default().push(run);
+            }
+        }
+        let tasks = builds.iter().map(|(board, build)| {
+            let runs = runs.remove(board).unwrap_or_default();
+            Task::Publish(Publish { board: *board, build: *build, runs, until: self.deadline })
+        });
+        let published = self.call_all(tasks.collect()).await?;
+        let published: Vec<bool> = published.into_iter().map(read).collect::<Result<_, _>>()?;
+        Ok(builds
+            .keys()
+            .zip(published)
+            .filter(|(_, published)| *published)
+            .map(|(board, _)| *board)
+            .collect())
+    }
+
+    /// Calls workers at the same time. Returns their results in the order of the tasks. A single task needs no worker.
+    async fn call_all(&self, mut tasks: Vec<Task>) -> Result<Vec<serde_json::Value>, StandingsError> {
+        if tasks.len() == 1
+            && let Some(task) = tasks.pop()
+        {
+            return Ok(vec![workers::work(self.app, task).await?]);
+        }
+        let calls: Vec<_> = tasks.into_iter().map(|task| self.workers.call(task)).collect();
+        stream::iter(calls).buffered(CONCURRENT_WORKERS).try_collect().await
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(result: serde_json::Value) -> Result<T, StandingsError> {
+    serde_json::from_value(result).map_err(|error| StandingsError::Worker(error.to_string()))
+}
+
+/// Draws the numbers of the next builds of boards. Leaves out those that have closed.
+///
+/// The numbers are drawn before the statistics are read: of two builds at the same time, the one with the higher number has the
+/// later statistics.
+async fn begin(app: &App, boards: &BTreeSet<Board>) -> Result<BTreeMap<Board, Build>, StoreError> {
     let now = app.clock.now();
     // After that, the counters are removed, and a build would lack users.
     let is_built = |board: &&Board| !board.is_closed(now - UserTally::BUILT_AFTER_CLOSE);
     let mut builds = BTreeMap::new();
     for board in boards.iter().filter(is_built) {
-        // The number is drawn before the statistics are read: of two builds at the same time, the one with the higher number
-        // has the later statistics.
         builds.insert(*board, app.store.begin_build(*board, now).await?);
     }
-    if builds.is_empty() {
-        return Ok(BTreeSet::new());
-    }
-    let mut rows: BTreeMap<Board, Vec<Row>> = builds.keys().map(|board| (*board, Vec::new())).collect();
-    each_user(app, |user, tally| {
-        for (board, row) in tally.rows(user) {
-            if let Some(rows) = rows.get_mut(&board) {
-                rows.push(row);
-            }
-        }
-    })
-    .await?;
-    let mut published = BTreeSet::new();
-    for (board, rows) in rows {
-        let mut table = Table::new(rows);
-        if let Some(earlier) = app.store.built_board(board, Reads::Consistent).await? {
-            let before = app.store.board_rows(&earlier).await?;
-            table.compare_with(before.into_iter(), earlier.head.latest);
-        }
-        let total = table.head().total;
-        if app.store.publish_board(board, builds[&board], &table, app.clock.now()).await? {
-            published.insert(board);
-        }
-        tracing::info!(%board, total, "built a board");
-    }
-    Ok(published)
-}
-
-/// Returns all boards that are open and have users.
-pub async fn open_boards(app: &App) -> Result<BTreeSet<Board>, StoreError> {
-    let now = app.clock.now();
-    let mut boards = BTreeSet::new();
-    each_user(app, |user, tally| {
-        boards.extend(tally.rows(user).map(|(board, _)| board).filter(|board| !board.is_closed(now)));
-    })
-    .await?;
-    Ok(boards)
-}
-
-/// Passes the counters of all users to `add`.
-async fn each_user(app: &App, mut add: impl FnMut(UserId, &UserTally)) -> Result<(), StoreError> {
-    let shards = stream::iter(0..STATS_SHARDS).map(|shard| {
-        stream::try_unfold(Some(None), move |from| async move {
-            let Some(from) = from else { return Ok::<_, StoreError>(None) };
-            let (users, next) = app.store.ranked_page(shard, from).await?;
-            Ok(Some((users, next.map(Some))))
-        })
-        .boxed()
-    });
-    let mut pages = shards.flatten_unordered(CONCURRENT_SHARDS);
-    while let Some(users) = pages.try_next().await? {
-        for (user, tally) in &users {
-            add(*user, tally);
-        }
-    }
-    Ok(())
+    Ok(builds)
 }

@@ -2,7 +2,8 @@
 //!
 //! `tally` adds the points of a settlement to the statistics of each user, and queues the boards that have changed. A scheduled
 //! run of this function reads the statistics of all users, sorts them and publishes these boards. A user's points are written
-//! once for all boards, and a board of ten million users is written in 70,000 items instead of ten million.
+//! once for all boards, and a board of ten million users is written in 70,000 items instead of ten million. With many users, a
+//! run calls workers, which are further executions of this function.
 //!
 //! While a match is being settled, the run waits for the end of the settlement: a board that is built halfway would show ranks
 //! that no user has.
@@ -12,9 +13,13 @@
 //! A run can stop at any point. Boards stay in the queue until they are published, so the next run builds them again.
 
 mod build;
+mod error;
 mod rooms;
+mod statistics;
+mod steps;
 #[cfg(test)]
 mod tests;
+mod workers;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,24 +35,18 @@ use touchline::flows::room_table;
 use touchline::storage::StoreError;
 use touchline::storage::room_tables::QueuedRoom;
 
-/// The payload: `{}` builds the boards that have changed, `{"rebuild": true}` builds all boards that are open, and
-/// `{"room": "!abc:example.org"}` builds the table of a room.
+use crate::build::{Builder, Limits};
+pub use crate::error::StandingsError;
+use crate::workers::{InProcess, Invocations, Task, Workers};
+
+/// The payload of a run: `{}` builds the boards that have changed, `{"rebuild": true}` builds all boards that are open, and
+/// `{"room": "!abc:example.org"}` builds the table of a room. A worker gets a [`Task`] instead.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Payload {
     #[serde(default)]
     rebuild: bool,
     room: Option<RoomId>,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum StandingsError {
-    #[error("the payload must be {{}}, {{\"rebuild\": true}} or {{\"room\": \"!abc:example.org\"}}: {0}")]
-    InvalidPayload(String),
-    #[error("the store failed: {0}")]
-    Store(#[from] StoreError),
-    #[error("the table of the room cannot be built: {0}")]
-    Room(#[from] touchline::Error),
 }
 
 /// Boards that were queued earlier are built even while a match is being settled. A settlement whose writes fail does not end.
@@ -63,17 +62,43 @@ const POLLS_AFTER_SETTLEMENT: u32 = 5;
 /// A run starts no build during this time before its deadline.
 const RESERVE: TimeDelta = TimeDelta::seconds(100);
 
-/// Handles one invocation. Lambda stops it at `deadline`. A run that is stopped changes nothing that readers see.
+/// Handles one invocation in one process, however many users there are. Lambda stops it at `deadline`. A run that is stopped
+/// changes nothing that readers see.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StandingsError> {
+    let workers = InProcess(app.clone());
+    handle_with(&app, event, deadline, workers, Limits::DEFAULT).await
+}
+
+/// Handles one invocation in Lambda. With many users, this invokes further executions of the function.
+pub async fn handle_in_lambda(
+    app: App,
+    event: Value,
+    deadline: DateTime<Utc>,
+) -> Result<Value, StandingsError> {
+    let workers = Invocations::new(app.clone(), deadline);
+    handle_with(&app, event, deadline, workers, Limits::DEFAULT).await
+}
+
+async fn handle_with(
+    app: &App,
+    event: Value,
+    deadline: DateTime<Utc>,
+    workers: impl Workers,
+    limits: Limits,
+) -> Result<Value, StandingsError> {
+    if let Ok(task) = serde_json::from_value::<Task>(event.clone()) {
+        return workers::work(app, task).await;
+    }
     let payload: Payload =
         serde_json::from_value(event).map_err(|error| StandingsError::InvalidPayload(error.to_string()))?;
+    let builder = Builder { app, workers, limits, deadline };
     if payload.rebuild {
-        let boards = build::open_boards(&app).await?;
+        let boards = builder.open_boards().await?;
         app.store.queue_boards(&boards, "rebuild", app.clock.now()).await?;
     }
     if let Some(room) = payload.room {
         let queued = QueuedRoom { room, period: Period::All };
-        room_table::build_queued(&app, &queued).await?;
+        room_table::build_queued(app, &queued).await?;
     }
     for board in app.store.boards_to_close(app.clock.now()).await? {
         app.store.close_board(board).await?;
@@ -89,8 +114,8 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         if now + RESERVE > deadline {
             break;
         }
-        rooms_built += rooms::build(&app, deadline - RESERVE).await?;
-        let (queues, is_settling) = try_join(app.store.queued_boards(), is_settling(&app)).await?;
+        rooms_built += rooms::build(app, deadline - RESERVE).await?;
+        let (queues, is_settling) = try_join(app.store.queued_boards(), is_settling(app)).await?;
         let is_late = queues.iter().any(|queue| queue.since + LONGEST_WAIT < now);
         if is_settling {
             polls_left = POLLS_AFTER_SETTLEMENT;
@@ -98,7 +123,7 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         if !queues.is_empty() && (!is_settling || is_late) {
             let boards: BTreeSet<Board> =
                 queues.iter().flat_map(|queue| queue.boards.iter().copied()).collect();
-            built.extend(build::build(&app, &boards).await?);
+            built.extend(builder.build(&boards).await?);
             for queue in &queues {
                 app.store.unqueue_boards(queue).await?;
             }

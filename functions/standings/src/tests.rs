@@ -1,22 +1,29 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
+use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::catalog::Score;
 use touchline::domain::points::RULES;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Stamp};
 use touchline::domain::standings::table::{RankedRow, Table};
-use touchline::domain::standings::{Board, Period, Row, Scope};
+use touchline::domain::standings::{Board, Period, Row, Scope, UserTally};
 use touchline::domain::tally::UserStats;
 use touchline::ports::random::Random;
+use touchline::storage::exactly_once::Addition;
 use touchline::storage::predictions::NewPrediction;
+use touchline::storage::sequence::Sequence;
 use touchline::storage::settlements::Due;
 use touchline::storage::standings::{OwnRow, Window};
+use touchline::storage::tallies::Aggregate;
 use touchline::storage::{Reads, StoreError};
 use touchline_testing::{Fault, SeededRandom, TestApp};
 
 use crate::StandingsError;
+use crate::build::Limits;
+use crate::workers::{InProcess, Task, Workers, work};
 
 const SHARDS: u8 = 4;
 
@@ -370,8 +377,9 @@ async fn a_slow_build_does_not_replace_a_later_one() {
     assert_eq!(store.board_rows(&built).await.unwrap()[0].row.place.points, 7);
 }
 
-#[tokio::test]
-async fn a_build_that_stops_at_any_store_call_is_repeated_and_readers_see_whole_boards() {
+/// Stops a run at every store call, and checks after each stop that readers see a whole board. `skipped` are calls that only
+/// read further shards of the statistics. Returns the number of calls of a run.
+async fn stop_at_every_call(limits: Limits, skipped: std::ops::Range<u32>) -> u32 {
     let mut league = League::new().await;
     league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
     for user in 1..=3 {
@@ -388,7 +396,7 @@ async fn a_build_that_stops_at_any_store_call_is_repeated_and_readers_see_whole_
             calls += 1;
             if calls > stopped { Fault::FailBefore } else { Fault::None }
         });
-        let run = league.app.try_invoke(crate::handle, json!({})).await;
+        let run = run_with(&league.app, json!({}), InProcess(App::clone(&league.app)), limits).await;
         league.app.faults.clear();
         let rows = league.rows(Board::GLOBAL).await;
         let is_new = places(&rows) == [(1, 3, Some(1)), (2, 2, Some(0)), (2, 1, Some(-1))];
@@ -396,14 +404,256 @@ async fn a_build_that_stops_at_any_store_call_is_repeated_and_readers_see_whole_
         if run.is_ok() {
             break;
         }
-        // The calls in between read the other shards of the statistics.
-        stopped = if stopped == 25 { 140 } else { stopped + 1 };
-        // The slots of the builds that have stopped are free again after ten minutes.
-        league.app.clock.advance(TimeDelta::minutes(10));
+        stopped += if skipped.contains(&stopped) { 10 } else { 1 };
+        // The slots of the builds that have stopped are free again after eleven minutes.
+        league.app.clock.advance(TimeDelta::minutes(11));
     }
-    assert!(stopped > 180, "the run made only {stopped} calls");
     league.build().await;
     league.check().await;
+    stopped
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_build_that_stops_at_any_store_call_is_repeated_and_readers_see_whole_boards() {
+    let calls = stop_at_every_call(Limits::DEFAULT, 25..140).await;
+    assert!(calls > 180, "the run made only {calls} calls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_build_by_workers_that_stops_at_any_store_call_is_repeated_and_readers_see_whole_boards() {
+    let limits = Limits { users_in_one_process: 2, users_per_worker: 1 };
+    let calls = stop_at_every_call(limits, 25..130).await;
+    assert!(calls > 210, "the run made only {calls} calls");
+}
+
+/// Divides the users of a test over workers.
+const FAN_OUT: Limits = Limits { users_in_one_process: 2, users_per_worker: 20 };
+
+async fn run_with(
+    app: &TestApp,
+    event: Value,
+    workers: impl Workers,
+    limits: Limits,
+) -> Result<Value, StandingsError> {
+    crate::handle_with(app, event, app.clock.now() + TimeDelta::minutes(5), workers, limits).await
+}
+
+/// The boards of the users of [`put_users`].
+fn all_boards() -> BTreeSet<Board> {
+    Board::of_match(7, at("2026-11-15T15:00:00Z")).collect()
+}
+
+/// Adds points to the statistics of users. Many of them have the same points. A third of them is only on the board of all
+/// matches.
+async fn put_users(app: &TestApp, users: u32, settlement: u32) {
+    let boards = all_boards();
+    for user in (1..=users).filter(|user| settlement == 1 || user % 3 == 2) {
+        let points = i64::from(user.wrapping_mul(0x9e37_79b1 ^ settlement) % 11);
+        let stats = UserStats { settled: 1, correct: 1, points, exact: points % 2 };
+        let others = boards.iter().filter(|board| **board != Board::GLOBAL && user % 3 != 1);
+        let reached = 1_794_000_000 + i64::from(settlement * 7_200 + user % 4);
+        let counts = UserTally {
+            stats,
+            boards: others.map(|board| (*board, stats)).collect(),
+            reached: boards.iter().map(|board| (*board, reached)).collect(),
+        };
+        let sequence = Sequence::parse(&settlement.to_string()).unwrap();
+        let addition = Addition { sequence, counts, sighting: None };
+        let aggregate = Aggregate::User(UserId(user));
+        app.store.fold(&aggregate, "1794744000000-a1b2c3d4", &[addition], app.clock.now()).await.unwrap();
+    }
+}
+
+async fn queue_all(app: &TestApp) {
+    app.store.queue_boards(&all_boards(), "test", app.clock.now()).await.unwrap();
+}
+
+async fn rows_of(app: &TestApp) -> BTreeMap<Board, Vec<RankedRow>> {
+    let mut boards = BTreeMap::new();
+    for board in all_boards() {
+        let built = app.store.built_board(board, Reads::Consistent).await.unwrap();
+        let rows = match built {
+            Some(built) => app.store.board_rows(&built).await.unwrap(),
+            None => Vec::new(),
+        };
+        boards.insert(board, rows);
+    }
+    boards
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_build_the_same_boards_as_one_process() {
+    let mut found = Vec::new();
+    for limits in [Limits::DEFAULT, Limits { users_in_one_process: 500, users_per_worker: 200 }] {
+        let app = TestApp::serving(&[]).start().await;
+        for settlement in 1..=3 {
+            put_users(&app, 1_200, settlement).await;
+            queue_all(&app).await;
+            let calls = Arc::default();
+            let workers = Recorded { app: App::clone(&app), tasks: Arc::clone(&calls) };
+            let built = run_with(&app, json!({}), workers, limits).await.unwrap();
+            assert_eq!(built["boards"].as_array().unwrap().len(), 8);
+            let calls = calls.lock().unwrap().len();
+            // The first build finds more users than it expected, and divides them into 64 groups. The others know the number.
+            let expected = match settlement {
+                _ if limits.users_in_one_process > 1_200 => 0,
+                1 => 64 + 8,
+                _ => 8 + 8,
+            };
+            assert_eq!(calls, expected, "settlement {settlement}");
+            found.push((settlement, rows_of(&app).await));
+        }
+    }
+    let (alone, divided) = found.split_at(3);
+    assert!(alone == divided, "the boards differ");
+    let global = &alone[2].1[&Board::GLOBAL];
+    assert_eq!(global.len(), 1_200);
+    assert!(global.iter().any(|ranked| ranked.moved().is_some_and(|moved| moved > 0)));
+    assert!(alone[2].1[&board("t7.all")].len() < 1_200);
+}
+
+/// Carries tasks out in this process, and keeps them.
+struct Recorded {
+    app: App,
+    tasks: Arc<Mutex<Vec<Task>>>,
+}
+
+impl Workers for Recorded {
+    async fn call(&self, task: Task) -> Result<Value, StandingsError> {
+        self.tasks.lock().unwrap().push(task.clone());
+        // A worker gets its task as JSON.
+        let payload = serde_json::to_value(&task).unwrap();
+        crate::handle(self.app.clone(), payload, self.app.clock.now() + TimeDelta::minutes(5)).await
+    }
+}
+
+/// Carries each task out twice, and returns the first or the second result.
+struct Duplicated {
+    app: App,
+    returns_first: bool,
+}
+
+impl Workers for Duplicated {
+    async fn call(&self, task: Task) -> Result<Value, StandingsError> {
+        let first = work(&self.app, task.clone()).await;
+        let second = work(&self.app, task).await;
+        if self.returns_first { first } else { second }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn duplicates_of_workers_never_change_a_board_halfway() {
+    let app = TestApp::serving(&[]).start().await;
+    put_users(&app, 60, 1).await;
+    queue_all(&app).await;
+    app.invoke(crate::handle, json!({})).await;
+    let before = rows_of(&app).await;
+    put_users(&app, 60, 2).await;
+    queue_all(&app).await;
+    // The second collection has replaced the rows of the first one.
+    let workers = Duplicated { app: App::clone(&app), returns_first: true };
+    let run = run_with(&app, json!({}), workers, FAN_OUT).await;
+    assert!(matches!(run, Err(StandingsError::Store(StoreError::Contended { .. }))), "{run:?}");
+    assert_eq!(rows_of(&app).await, before);
+    assert_eq!(app.store.queued_boards().await.unwrap().len(), 1, "the boards stay queued");
+    // The second publication of a board fails, and the first one was whole.
+    let workers = Duplicated { app: App::clone(&app), returns_first: false };
+    let run = run_with(&app, json!({}), workers, FAN_OUT).await;
+    assert!(matches!(run, Err(StandingsError::Worker(_))), "{run:?}");
+    let after = rows_of(&app).await;
+    assert!(after.iter().all(|(board, rows)| *rows != before[board]), "a board was not published");
+    // The next run builds all of them again.
+    run_with(&app, json!({}), InProcess(App::clone(&app)), FAN_OUT).await.unwrap();
+    assert_eq!(rows_of(&app).await, after);
+    assert_eq!(app.store.queued_boards().await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_workers_of_an_older_build_change_nothing() {
+    let app = TestApp::serving(&[]).start().await;
+    let mut late = Vec::new();
+    for settlement in 1..=4 {
+        put_users(&app, 40, settlement).await;
+        queue_all(&app).await;
+        let tasks = Arc::default();
+        let workers = Recorded { app: App::clone(&app), tasks: Arc::clone(&tasks) };
+        let limits = if settlement == 1 { Limits::DEFAULT } else { FAN_OUT };
+        run_with(&app, json!({}), workers, limits).await.unwrap();
+        late.extend(tasks.lock().unwrap().iter().cloned());
+        let built = rows_of(&app).await;
+        // The workers of all builds so far run again. Later builds have used the slots of the first ones.
+        for task in &late {
+            let result = work(&app, task.clone()).await;
+            if let Task::Publish(_) = task {
+                assert!(!matches!(&result, Ok(published) if *published == true), "{task:?}: {result:?}");
+            }
+        }
+        assert_eq!(rows_of(&app).await, built, "settlement {settlement}");
+    }
+    // Later than the process that began the build, a worker does not even begin.
+    app.clock.advance(TimeDelta::minutes(5));
+    for task in late {
+        let result = work(&app, task).await;
+        assert!(
+            matches!(&result, Err(StandingsError::Worker(reason)) if reason == "the build has ended"),
+            "{result:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_older_worker_does_not_replace_the_rows_of_a_later_build() {
+    let app = TestApp::serving(&[]).start().await;
+    let begin = async || app.store.begin_build(Board::GLOBAL, app.clock.now()).await.unwrap();
+    let stats =
+        |user: u32| UserStats { settled: 1, points: i64::from(90_000 - user), ..UserStats::default() };
+    let rows: Vec<Row> =
+        (1..=90_000).map(|user| Row::of(UserId(user), &stats(user), user).unwrap()).collect();
+    let put =
+        async |build, attempt, rows: &[Row]| app.store.put_run(Board::GLOBAL, build, 3, attempt, rows).await;
+    let old = begin().await;
+    // The reservation of the slot has ended.
+    app.clock.advance(TimeDelta::minutes(11));
+    let new = begin().await;
+    let run = put(new, 1, &rows).await.unwrap();
+    assert!(put(old, 2, &rows[..9]).await.is_err());
+    let read = async || app.store.run(Board::GLOBAL, new, &run).await;
+    let decoded: Result<Vec<Row>, _> = read().await.unwrap().collect();
+    assert_eq!(decoded.as_ref().map(Vec::len), Ok(90_000));
+    assert_eq!(decoded, Ok(rows.clone()));
+    // A duplicate of the worker that has replaced only the first chunk.
+    put(new, 2, &rows[..9]).await.unwrap();
+    assert!(matches!(read().await, Err(StoreError::Contended { .. })));
+}
+
+#[tokio::test]
+async fn a_cached_head_is_used_for_two_seconds_and_read_again_when_its_parts_are_gone() {
+    let app = TestApp::serving(&[]).start().await;
+    let clock = app.clock.clone();
+    let cached = app.store.clone().caching_heads(move || clock.now());
+    let publish = async |points: i64| {
+        let stats = UserStats { settled: 1, points, ..UserStats::default() };
+        let rows = (1..=9).map(|user| Row::of(UserId(user), &stats, 0).unwrap()).collect();
+        let build = app.store.begin_build(Board::GLOBAL, app.clock.now()).await.unwrap();
+        assert!(
+            app.store.publish_board(Board::GLOBAL, build, &Table::new(rows), app.clock.now()).await.unwrap()
+        );
+    };
+    // Nine users have more points, or none.
+    let rank = async || cached.rank(Board::GLOBAL, 5).await.unwrap();
+    assert_eq!(rank().await, None);
+    publish(8).await;
+    assert_eq!(rank().await, Some(10));
+    publish(3).await;
+    assert_eq!(rank().await, Some(10), "the build before");
+    // The next build uses the slot of the one before.
+    publish(3).await;
+    assert_eq!(rank().await, Some(1));
+    publish(8).await;
+    app.clock.advance(TimeDelta::milliseconds(1_999));
+    assert_eq!(rank().await, Some(1), "the build before");
+    app.clock.advance(TimeDelta::milliseconds(1));
+    assert_eq!(rank().await, Some(10));
 }
 
 #[tokio::test(start_paused = true)]

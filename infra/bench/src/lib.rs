@@ -99,6 +99,15 @@ pub fn peak_memory() -> f64 {
     memory("VmHWM:")
 }
 
+/// Returns the CPU time of this process so far, in seconds.
+#[must_use]
+pub fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program, in parentheses, can contain spaces. The 12th and 13th fields after it are in hundredths.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
 fn memory(field: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap_or("0 kB");

@@ -14,6 +14,7 @@ pub struct Aws {
     pub dynamodb_endpoint: Option<String>,
     pub sns_endpoint: Option<String>,
     pub secrets_endpoint: Option<String>,
+    pub lambda_endpoint: Option<String>,
 }
 
 impl Aws {
@@ -36,6 +37,7 @@ impl Aws {
             dynamodb_endpoint: endpoint("AWS_ENDPOINT_URL_DYNAMODB"),
             sns_endpoint: endpoint("AWS_ENDPOINT_URL_SNS"),
             secrets_endpoint: endpoint("AWS_ENDPOINT_URL_SECRETS_MANAGER"),
+            lambda_endpoint: endpoint("AWS_ENDPOINT_URL_LAMBDA"),
         })
     }
 }

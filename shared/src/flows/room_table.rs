@@ -192,7 +192,7 @@ impl RoomTable {
             (None, Some(_)) => closed.get(user).copied().unwrap_or_else(|| row_without_points(*user)),
             (None, None) => self.row_of_tally(*user, tally),
         };
-        let mut table = Table::new(tallies.iter().map(row).collect()).made_of(self.made_of);
+        let mut table = Table::new(tallies.iter().map(row).collect()).with_made_of(self.made_of);
         if let Some(earlier) = earlier {
             let before = app.store.board_rows(&earlier).await?;
             table.compare_with(before.into_iter(), earlier.head.latest);

@@ -1,12 +1,14 @@
 //! Ports: what the service needs from the outside world. Each port is a trait with a real implementation. The
 //! ports for chat and text messages also have an implementation for local use. There is no trait for secrets,
-//! because only a starting Lambda function reads them.
+//! because only a starting Lambda function reads them, and none for invoking functions, because only one does it.
 //!
 //! Asynchronous methods return boxed futures, because a `dyn` trait cannot have `async fn`.
 
+mod aws_call;
 pub mod aws_http;
 pub mod chat;
 pub mod clock;
+pub mod lambda_invoke;
 pub mod random;
 pub mod secrets;
 pub mod sms;

@@ -3,28 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4;
-use aws_smithy_async::rt::sleep::TokioSleep;
-use aws_smithy_async::time::SystemTimeSource;
-use aws_smithy_runtime::client::orchestrator::operation::Operation;
-use aws_smithy_runtime::client::retries::classifiers::{HttpStatusCodeClassifier, TransientErrorClassifier};
-use aws_smithy_runtime_api::box_error::BoxError;
-use aws_smithy_runtime_api::client::behavior_version::BehaviorVersion;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
-use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
-use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
-use aws_smithy_runtime_api::client::result::SdkError;
-use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
-use aws_smithy_types::body::SdkBody;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use futures_util::future::try_join_all;
-use lambda_http::http::Request;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::clock::{Clock as _, SystemClock};
+use super::aws_call::{self, Call, ServiceError};
 use crate::config::{Aws, SECRET_VARIABLES, Secret, secret_id};
 
 /// A secret that cannot be read, and what to check.
@@ -73,91 +60,33 @@ pub async fn fetch(
     Ok(try_join_all(fetching).await?.into_iter().collect())
 }
 
-/// Calls `GetSecretValue`. The SDK's client for Secrets Manager would add a third set of generated code to every
-/// binary; this uses the parts that the clients of DynamoDB and SNS share.
+impl ServiceError for Reason {
+    /// Calls above the limit of the account have status 400.
+    fn is_throttling(&self) -> bool {
+        matches!(self, Self::Failed(code) if code == "ThrottlingException")
+    }
+}
+
+/// Calls `GetSecretValue`.
 async fn get(aws: &Aws, http: SharedHttpClient, id: &str) -> Result<String, Reason> {
-    let url = aws.secrets_endpoint.clone().unwrap_or_else(|| endpoint(&aws.region));
-    let request = {
-        let (aws, url, id) = (aws.clone(), url.clone(), id.to_owned());
-        move |()| signed(&aws, &url, &id)
+    let call = Call {
+        service: "secretsmanager",
+        operation: "GetSecretValue",
+        endpoint: aws.secrets_endpoint.clone(),
+        path: "/".to_owned(),
+        headers: vec![
+            ("content-type", "application/x-amz-json-1.1"),
+            ("x-amz-target", "secretsmanager.GetSecretValue"),
+        ],
+        body: json!({ "SecretId": id }).to_string(),
+        timeouts: TimeoutConfig::builder()
+            .operation_attempt_timeout(Duration::from_secs(2))
+            // Lambda ends a start after 10 s.
+            .operation_timeout(Duration::from_secs(7))
+            .build(),
+        retries: RetryConfig::standard().with_max_attempts(4).with_initial_backoff(Duration::from_millis(50)),
     };
-    let call = Operation::builder()
-        .service_name("Secrets Manager")
-        .operation_name("GetSecretValue")
-        .behavior_version(BehaviorVersion::latest())
-        .http_client(http)
-        .endpoint_url(&url)
-        // The serializer signs the request, with a signature that is valid for five minutes.
-        .no_auth()
-        .sleep_impl(TokioSleep::new())
-        .time_source(SystemTimeSource::new())
-        .timeout_config(
-            TimeoutConfig::builder()
-                .operation_attempt_timeout(Duration::from_secs(2))
-                // Lambda ends a start after 10 s.
-                .operation_timeout(Duration::from_secs(7))
-                .build(),
-        )
-        .retry_classifier(TransientErrorClassifier::<Reason>::new())
-        .retry_classifier(HttpStatusCodeClassifier::default())
-        .retry_classifier(Throttles)
-        .standard_retry(
-            &RetryConfig::standard().with_max_attempts(4).with_initial_backoff(Duration::from_millis(50)),
-        )
-        .serializer(request)
-        .deserializer(|response: &HttpResponse| text_of(response).map_err(OrchestratorError::operation))
-        .build();
-    call.invoke(()).await.map_err(|error| match error {
-        SdkError::ServiceError(error) => error.into_err(),
-        _ => Reason::Unreachable,
-    })
-}
-
-/// A retry classifier for calls above the limit of the account, which have status 400.
-#[derive(Debug)]
-struct Throttles;
-
-impl ClassifyRetry for Throttles {
-    fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
-        let error =
-            context.output_or_error().and_then(Result::err).and_then(|error| error.as_operation_error());
-        match error.and_then(|error| error.downcast_ref()) {
-            Some(Reason::Failed(code)) if code == "ThrottlingException" => RetryAction::throttling_error(),
-            _ => RetryAction::NoActionIndicated,
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        "throttled calls to Secrets Manager"
-    }
-}
-
-fn endpoint(region: &str) -> String {
-    let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-    format!("https://secretsmanager.{region}.{suffix}")
-}
-
-fn signed(aws: &Aws, url: &str, id: &str) -> Result<HttpRequest, BoxError> {
-    let body = json!({ "SecretId": id }).to_string();
-    let mut request = Request::post("/")
-        .header("content-type", "application/x-amz-json-1.1")
-        .header("x-amz-target", "secretsmanager.GetSecretValue")
-        .body(SdkBody::from(body.as_str()))?;
-    let identity = aws.credentials.clone().into();
-    let params = v4::SigningParams::builder()
-        .identity(&identity)
-        .region(&aws.region)
-        .name("secretsmanager")
-        .time(SystemClock.now().into())
-        .settings(SigningSettings::default())
-        .build()?
-        .into();
-    let headers =
-        request.headers().iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-    let signable = SignableRequest::new("POST", url, headers, SignableBody::Bytes(body.as_bytes()))?;
-    let (instructions, _) = sign(signable, &params)?.into_parts();
-    instructions.apply_to_request_http1x(&mut request);
-    Ok(HttpRequest::try_from(request)?)
+    aws_call::call(aws, http, call, text_of).await.map_err(|reason| reason.unwrap_or(Reason::Unreachable))
 }
 
 /// Returns the text of the secret in a response.
@@ -193,59 +122,27 @@ fn text_of(response: &HttpResponse) -> Result<String, Reason> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use aws_sdk_dynamodb::config::Credentials;
-    use aws_smithy_runtime_api::client::http::{
-        HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
-    };
-    use aws_smithy_runtime_api::client::result::ConnectorError;
-
+    use super::super::aws_call::tests::{Service, aws};
     use super::*;
 
     /// The status and the body of a response, or `None` for a broken connection.
     type Answer = Option<(u16, &'static str)>;
 
-    /// A Secrets Manager that answers with the given responses, in order, and keeps the requests.
-    #[derive(Debug, Clone)]
-    struct Manager {
-        responses: Arc<Mutex<Vec<Answer>>>,
-        requests: Arc<Mutex<Vec<HttpRequest>>>,
-    }
-
-    impl HttpConnector for Manager {
-        fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-            self.requests.lock().unwrap().push(request);
-            HttpConnectorFuture::ready(match self.responses.lock().unwrap().remove(0) {
-                None => Err(ConnectorError::io("the connection was reset".into())),
-                Some((status, body)) => {
-                    Ok(HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body)))
-                }
-            })
-        }
-    }
-
-    fn manager(responses: &[Answer]) -> Manager {
-        Manager { responses: Arc::new(Mutex::new(responses.to_vec())), requests: Arc::default() }
+    /// A Secrets Manager that answers with the given responses, in order.
+    fn manager(responses: &[Answer]) -> Service {
+        let responses: Vec<_> =
+            responses.iter().map(|response| response.map(|(status, body)| (status, None, body))).collect();
+        Service::new(&responses)
     }
 
     async fn fetch_from(
-        manager: &Manager,
+        manager: &Service,
         variables: &[(&str, &str)],
     ) -> Result<BTreeMap<&'static str, Secret>, SecretError> {
-        let aws = Aws {
-            region: "eu-west-1".into(),
-            credentials: Credentials::new("an-id", "a-key", Some("a-session".into()), None, "test"),
-            dynamodb_endpoint: None,
-            sns_endpoint: None,
-            secrets_endpoint: None,
-        };
-        let connector = SharedHttpConnector::new(manager.clone());
-        let http = SharedHttpClient::new(http_client_fn(move |_, _| connector.clone()));
         let value = |name: &str| {
             variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).into())
         };
-        fetch(&aws, &http, value).await
+        fetch(&aws(), &manager.client(), value).await
     }
 
     #[tokio::test]

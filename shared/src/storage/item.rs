@@ -14,7 +14,7 @@ use super::error::StoreError;
 pub(super) type Item = HashMap<String, AttributeValue>;
 
 /// A primary key: the partition key and the sort key.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 pub struct Key {
     pub pk: String,
     pub sk: String,

@@ -769,6 +769,12 @@ pub fn board_part(board: Board, slot: u8, part: BoardPart) -> Key {
     key(format!("board#{board}#{slot}#{part}"), "part")
 }
 
+/// Returns the key of a chunk of the rows that a worker has sorted for a build.
+#[must_use]
+pub fn board_run(board: Board, slot: u8, group: u8, chunk: u32) -> Key {
+    key(format!("board#{board}#{slot}#run#{group}#{chunk}"), "part")
+}
+
 /// Returns the key of a queue of boards that must be built again.
 #[must_use]
 pub fn queued_boards(number: u8) -> Key {

@@ -18,6 +18,7 @@ pub mod exactly_once;
 mod hour_limit;
 pub mod invite_links;
 mod item;
+mod item_cache;
 pub mod keys;
 pub mod members;
 pub mod meter;

@@ -5,7 +5,9 @@
 //!
 //! Each build of a board has a number, and the head keeps the highest one that was published: a slow build cannot replace a
 //! later one. A build writes its parts into a slot that is not in use, so that nothing must be deleted. A slot is in use by the
-//! published build, and by a build under way for as long as its process can run.
+//! published build, and by a build under way for as long as its processes can run.
+
+mod runs;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,9 +15,10 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, ReturnValue, WriteRequest};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use futures_util::FutureExt as _;
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use serde::Serialize;
+use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
+pub use runs::{Claim, RunRef};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::condition::{condition_held, item_that_failed_condition};
 use super::conflict_retry::Retry;
@@ -25,14 +28,17 @@ use super::keys::{self, BoardPart};
 use super::store::{Reads, Store};
 use super::tallies::{integer, read_counters};
 use crate::domain::UserId;
-use crate::domain::standings::table::{self, Block, Head, Index, RankedRow, Ranks, Table};
-use crate::domain::standings::{Board, Period, Place, Scope, UserTally};
+use crate::domain::standings::table::{
+    self, Block, CorruptPart, Head, Index, MadeOf, Packed, Packer, RankedRow, Ranks, Table,
+};
+use crate::domain::standings::{Board, Period, Place, Row, Scope, UserTally};
 use crate::domain::time::midnight_after;
 
 /// The number of slots for the parts of a board's builds.
 const SLOTS: u8 = 6;
 
-/// How long a build reserves its slot. Lambda ends the process after five minutes.
+/// How long a build reserves its slot. Lambda ends the process that begins a build after five minutes, and the workers stop at
+/// the same time.
 const SLOT_RESERVED: TimeDelta = TimeDelta::minutes(10);
 
 /// The number of queues of boards that must be built again. `tally` runs many times at the same time, and a partition takes
@@ -69,10 +75,12 @@ pub struct BuiltBoard {
 }
 
 /// A build of a board that has begun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     number: u64,
     slot: u8,
+    /// Until when the slot is reserved, in milliseconds since 1970.
+    until: i64,
 }
 
 /// Boards whose rows have changed since they were built.
@@ -245,6 +253,7 @@ impl Store {
             };
             let Some(slot) = (0..SLOTS).find(is_free) else { return Err(NO_FREE_SLOT) };
             let known = integer(&head, &reserved(slot)).unwrap_or(0);
+            let until = (now + SLOT_RESERVED).timestamp_millis();
             let drawn = self
                 .client
                 .update_item()
@@ -256,7 +265,7 @@ impl Store {
                      AND (attribute_not_exists(slot) OR slot <> :slot)",
                 )
                 .expression_attribute_names("#reserved", reserved(slot))
-                .expression_attribute_values(":until", number((now + SLOT_RESERVED).timestamp_millis()))
+                .expression_attribute_values(":until", number(until))
                 .expression_attribute_values(":known", number(known))
                 .expression_attribute_values(":slot", number(slot))
                 .expression_attribute_values(":one", number(1))
@@ -270,6 +279,7 @@ impl Store {
                     return Ok(Build {
                         number: number.ok_or(StoreError::Unreadable("the number of a build"))?,
                         slot,
+                        until,
                     });
                 }
                 // Another build has reserved the slot. A retry of the SDK cannot tell that it was this one, and takes
@@ -290,24 +300,42 @@ impl Store {
         table: &Table,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        let indexes = (0..)
-            .zip(table.indexes())
-            .map(|(at, part)| part_write(board, build, BoardPart::Index(at), &part));
-        let ranks =
-            (0..).zip(table.ranks()).map(|(at, part)| part_write(board, build, BoardPart::Ranks(at), &part));
+        let rows = table.rows().map(Ok);
+        let about = (table.latest(), table.made_of());
+        Ok(self.publish_rows(board, build, rows, about, now).await?.is_some())
+    }
+
+    /// Writes all parts of a build, then changes the head to it. `rows` are in the order of the board. Returns the number of
+    /// users, or `None` if a later build was published.
+    pub async fn publish_rows(
+        &self,
+        board: Board,
+        build: Build,
+        rows: impl Iterator<Item = Result<Row, CorruptPart>> + Send,
+        (latest, made_of): (u32, Option<MadeOf>),
+        now: DateTime<Utc>,
+    ) -> Result<Option<u32>, StoreError> {
+        let mut packer = Packer::default();
+        let full = rows.filter_map(|row| row.map(|row| packer.add(row)).map_err(|_| UNREADABLE).transpose());
         let blocks =
-            (0..).zip(table.blocks()).map(|(at, part)| part_write(board, build, BoardPart::Block(at), &part));
-        // A part has up to 4 KB, so a batch has up to 100 KB. The parts are made one batch after the other, because all of
-        // them can be larger than the memory.
-        let batches = stream::iter(indexes.chain(ranks).chain(blocks)).chunks(25).map(|parts| {
-            async move {
-                let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
-                self.batch_write(&self.tables.standings, parts).await
-            }
-            .boxed()
-        });
-        batches.buffer_unordered(CONCURRENT_BATCHES).try_collect::<()>().await?;
+            (0..).zip(full).map(|(at, block)| part_write(board, build, BoardPart::Block(at), &block?));
+        self.write_parts(blocks).await?;
+        let Packed { block, indexes, ranks, head } = packer.finish(latest);
+        let mut rest = Vec::new();
+        if let Some(block) = block {
+            // All blocks before the last one are full.
+            let at = (head.total as usize - 1) / table::ROWS_PER_BLOCK;
+            rest.push(part_write(board, build, BoardPart::Block(at), &block));
+        }
+        for (at, part) in indexes.iter().enumerate() {
+            rest.push(part_write(board, build, BoardPart::Index(at), part));
+        }
+        for (at, part) in ranks.iter().enumerate() {
+            rest.push(part_write(board, build, BoardPart::Ranks(at), part));
+        }
+        self.write_parts(rest.into_iter()).await?;
         self.list_open_board(board).await?;
+        let head = Head { made_of, ..head };
         let published = self
             .client
             .update_item()
@@ -322,19 +350,34 @@ impl Store {
             .expression_attribute_values(":build", number(build.number))
             .expression_attribute_values(":slot", number(build.slot))
             .expression_attribute_values(":now", number(now.timestamp_millis()))
-            .expression_attribute_values(":data", encoded(&table.head())?)
+            .expression_attribute_values(":data", encoded(&head)?)
             .send()
             .await;
         let is_published = condition_held("UpdateItem", published)?;
         // Also if it is not published: it may be published by a retry of the SDK, or by another run that has crashed.
         if let Period::Matchday(day) = board.period
             && !matches!(board.scope, Scope::Room(_))
-            && table.head().total > 0
+            && head.total > 0
             && day <= midnight_after(now.date_naive()).date_naive()
         {
             self.store_matchday(board.scope, day).await?;
         }
-        Ok(is_published)
+        Ok(is_published.then_some(head.total))
+    }
+
+    /// Writes parts of a board. A part has up to 4 KB, so a batch has up to 100 KB. The parts are made one batch after the
+    /// other, because all of them can be larger than the memory.
+    async fn write_parts(
+        &self,
+        parts: impl Iterator<Item = Result<WriteRequest, StoreError>> + Send,
+    ) -> Result<(), StoreError> {
+        stream::iter(parts)
+            .try_chunks(25)
+            .map_err(|stopped| stopped.1)
+            .map_ok(|parts| self.batch_write(&self.tables.standings, parts).boxed())
+            .try_buffer_unordered(CONCURRENT_BATCHES)
+            .try_collect()
+            .await
     }
 
     /// Stores the last matchday of a scope that has results, unless a later one is stored.
@@ -363,40 +406,49 @@ impl Store {
     /// Reads the head of a board. Returns `None` if the board was never built.
     pub async fn built_board(&self, board: Board, reads: Reads) -> Result<Option<BuiltBoard>, StoreError> {
         let found = self.get_item(&self.tables.standings, keys::board_head(board), reads).await?;
-        found.map_or(Ok(None), |item| read_head(board, &item))
+        found.as_ref().map_or(Ok(None), |head| read_head(board, head))
     }
 
     /// Reads all rows of a build, with their ranks, strongly consistent. Leaves out rows that a later build has overwritten.
     pub async fn board_rows(&self, built: &BuiltBoard) -> Result<Vec<RankedRow>, StoreError> {
+        let mut rows = Vec::new();
+        let mut found = std::pin::pin!(self.row_groups(built));
+        while let Some(group) = found.try_next().await? {
+            rows.extend(group);
+        }
+        Ok(rows)
+    }
+
+    /// Reads all rows of a build like [`Self::board_rows`], in groups of consecutive rows. All of them can be larger than the
+    /// memory.
+    pub fn row_groups<'a>(
+        &'a self,
+        built: &'a BuiltBoard,
+    ) -> impl Stream<Item = Result<Vec<RankedRow>, StoreError>> + Send + 'a {
         let blocks = (built.head.total as usize).div_ceil(table::ROWS_PER_BLOCK);
-        let numbers: Vec<usize> = (0..blocks).collect();
-        let key = |number: &usize| keys::board_part(built.board, built.slot, BoardPart::Block(*number));
-        let batches: Vec<_> = numbers
-            .chunks(25)
-            .map(|numbers| {
-                async move {
-                    let keys = numbers.iter().map(|number| key(number).into()).collect();
-                    let items = self.batch_get(&self.tables.standings, keys, Reads::Consistent).await?;
-                    let mut found: HashMap<String, Item> = items
-                        .into_iter()
-                        .filter(|item| belongs_to(item, built))
-                        .filter_map(|item| Some((item.get("pk")?.as_s().ok()?.clone(), item)))
-                        .collect();
-                    let mut rows = Vec::new();
-                    for number in numbers {
-                        if let Some(item) = found.remove(&key(number).pk) {
-                            let block: Block = decoded(&item).ok_or(UNREADABLE)?;
-                            rows.extend(block.ranked(*number));
-                        }
+        let batches = (0..blocks).step_by(25).map(move |first| {
+            async move {
+                let key = |number: usize| keys::board_part(built.board, built.slot, BoardPart::Block(number));
+                let numbers = first..blocks.min(first + 25);
+                let keys = numbers.clone().map(|number| key(number).into()).collect();
+                let items = self.batch_get(&self.tables.standings, keys, Reads::Consistent).await?;
+                let mut found: HashMap<String, Item> = items
+                    .into_iter()
+                    .filter(|item| belongs_to(item, built))
+                    .filter_map(|item| Some((item.get("pk")?.as_s().ok()?.clone(), item)))
+                    .collect();
+                let mut rows = Vec::new();
+                for number in numbers {
+                    if let Some(item) = found.remove(&key(number).pk) {
+                        let block: Block = decoded(&item).ok_or(UNREADABLE)?;
+                        rows.extend(block.ranked(number));
                     }
-                    Ok::<_, StoreError>(rows)
                 }
-                .boxed()
-            })
-            .collect();
-        let found: Vec<Vec<RankedRow>> =
-            stream::iter(batches).buffered(CONCURRENT_BATCHES).try_collect().await?;
-        Ok(found.into_iter().flatten().collect())
+                Ok::<_, StoreError>(rows)
+            }
+            .boxed()
+        });
+        stream::iter(batches).buffered(CONCURRENT_BATCHES)
     }
 
     async fn rows_of_block(
@@ -424,9 +476,22 @@ impl Store {
         Ok(Err(OtherBuild))
     }
 
-    /// Reads the head of a board. The first attempt may read an older head.
+    /// Reads the head of a board. The first attempt may return an older head.
     async fn head_for(&self, board: Board, attempt: usize) -> Result<Option<BuiltBoard>, StoreError> {
-        self.built_board(board, if attempt == 0 { Reads::Eventual } else { Reads::Consistent }).await
+        let (key, cache) = (keys::board_head(board), self.heads.as_deref());
+        if attempt == 0
+            && let Some(head) = cache.and_then(|cache| cache.get(&key))
+        {
+            return read_head(board, &head);
+        }
+        let reads = if attempt == 0 { Reads::Eventual } else { Reads::Consistent };
+        let Some(head) = self.get_item(&self.tables.standings, key.clone(), reads).await? else {
+            return Ok(None);
+        };
+        if let Some(cache) = cache {
+            cache.put(key, &head);
+        }
+        read_head(board, &head)
     }
 
     /// Returns the rank that a user with so many points has on a board: two reads. `None` if the board was never built.

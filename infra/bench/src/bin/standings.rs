@@ -1,18 +1,23 @@
-//! Measures what a leaderboard costs with 1,000, 100,000 and 10,000,000 users, and compares every rank with a full sort.
+//! Measures what a leaderboard costs with 1,000, 100,000 and 10,000,000 users, and compares every rank with a full sort. Then
+//! measures the two kinds of workers that build leaderboards of 10,000,000 users, each in a process of its own.
 //!
 //! `standings-bench [--quick] [--write | --check]`
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 #![expect(clippy::disallowed_methods, reason = "measures time")]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::process::Stdio;
 use std::time::Instant;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream::{self, StreamExt as _};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
 use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::prediction::{Confidence, Forecast, Pick, Prediction, SettledIn, Stamp};
@@ -40,13 +45,21 @@ const BOARDS: f64 = 8.0;
 const MILLION_WRITES: f64 = 0.7075;
 const MILLION_READS: f64 = 0.1415;
 
+/// The number of workers that read the statistics of 10,000,000 users.
+const GROUPS: u32 = 64;
+
+/// Seconds between two polls of the queue.
+const PAUSE: f64 = 3.0;
+
 /// The fans of a final.
 const FANS: f64 = 5_000_000.0;
 
 #[tokio::main]
 async fn main() {
-    if std::env::args().nth(1).as_deref() == Some("store") {
-        return touchline_bench::serve_store().await;
+    match std::env::args().nth(1).as_deref() {
+        Some("store") => return touchline_bench::serve_store().await,
+        Some("worker") => return work().await,
+        _ => {}
     }
     let is_quick = std::env::args().any(|argument| argument == "--quick");
     let sizes: &[u32] = if is_quick { &[1_000, 20_000] } else { &[1_000, 100_000, 10_000_000] };
@@ -54,7 +67,6 @@ async fn main() {
     report.line("| users | rank | first page | a page in the middle | around me | building one board | every rank equals a full sort |");
     report.line("|---|---|---|---|---|---|---|");
     let mut costs = Vec::new();
-    let mut last = None;
     for users in sizes {
         let figures = measure(*users).await;
         let cost = |cost: &Cost| format!("{} units, {} rounds", cost.read_units, cost.rounds);
@@ -66,7 +78,6 @@ async fn main() {
             figures.write_units / f64::from(*users)
         ));
         costs.push(reads);
-        last = Some((f64::from(*users), figures.write_units));
     }
     assert!(
         costs.iter().all(|cost| *cost == costs[0]),
@@ -80,17 +91,30 @@ async fn main() {
          took {fold} write units for all boards.",
         read_units / f64::from(size)
     ));
-    if let Some((users, write_units)) = last {
-        let writes = write_units / users * BOARDS * FANS;
-        let reads = read_units / f64::from(size) * FANS;
-        let dollars = writes / 1e6 * MILLION_WRITES + reads / 1e6 * MILLION_READS;
-        report.line(format!(
-            "\nThe leaderboards after a final with 5,000,000 predictions, calculated from these figures: {:.2} million write \
-             units and {:.2} million read units, ${dollars:.2}.",
-            writes / 1e6,
-            reads / 1e6
-        ));
-    }
+    let (share, all) = if is_quick { (2_000, 20_000) } else { (10_000_000 / GROUPS, 10_000_000) };
+    let collecting = collect(share).await;
+    let publishing = publish(all).await;
+    report.line(format!(
+        "\n| worker | users | seconds | users a second | seconds of CPU | read units | write units | peak memory, MB |\n\
+         |---|---|---|---|---|---|---|---|\n{}\n{}",
+        collecting.row("reads statistics, stores sorted rows for eight boards", share),
+        publishing.row("merges 64 runs, compares with the earlier build, publishes one board", all),
+    ));
+    report.line(format!(
+        "\nFrom the end of a settlement to exact ranks of {all} users with {GROUPS} workers and one for each board: a pause of \
+         {PAUSE:.0} s between two polls, {:.1} s and {:.1} s, together {:.1} s.",
+        collecting.seconds,
+        publishing.seconds,
+        PAUSE + collecting.seconds + publishing.seconds
+    ));
+    let of_fans = |units: f64, of: u32| units / f64::from(of) * FANS / 1e6;
+    let writes = of_fans(collecting.write_units, share) + BOARDS * of_fans(publishing.write_units, all);
+    let reads = of_fans(collecting.read_units, share) + BOARDS * of_fans(publishing.read_units, all);
+    report.line(format!(
+        "\nThe leaderboards after a final with 5,000,000 predictions, calculated from these figures: {writes:.2} million write \
+         units and {reads:.2} million read units, ${:.2}.",
+        writes * MILLION_WRITES + reads * MILLION_READS
+    ));
     report.finish();
 }
 
@@ -217,7 +241,7 @@ async fn build_all(users: u32) -> Building {
     let (_process, store, client, app) = store().await;
     let prediction = settled();
     let boards = UserTally::of(&prediction);
-    put_statistics(&client, &app.config.tables.predictions, users, &boards).await;
+    put_statistics(&client, &app.config.tables.predictions, 1..=users, &boards).await;
     let begun = Instant::now();
     let (read, cost) = meter::measure(async {
         for shard in 0..keys::STATS_SHARDS {
@@ -268,7 +292,7 @@ fn settled() -> Prediction {
 }
 
 /// Writes the statistics of users, each with the counters of eight boards.
-async fn put_statistics(client: &Client, table: &str, users: u32, boards: &UserTally) {
+async fn put_statistics(client: &Client, table: &str, users: impl Iterator<Item = u32>, boards: &UserTally) {
     let number = |value: i64| AttributeValue::N(value.to_string());
     let item = |user: u32| {
         let stats = stats(user);
@@ -291,17 +315,128 @@ async fn put_statistics(client: &Client, table: &str, users: u32, boards: &UserT
         }
         item
     };
-    let batches = (0..users.div_ceil(25)).map(|batch| {
-        let first = batch * 25 + 1;
-        let puts: Vec<WriteRequest> = (first..=users.min(first + 24))
-            .map(|user| {
-                let put = PutRequest::builder().set_item(Some(item(user))).build();
-                WriteRequest::builder().put_request(put.expect("the put is complete")).build()
-            })
-            .collect();
+    let batches = stream::iter(users).chunks(25).map(|users| {
+        let put = |user: u32| {
+            let put = PutRequest::builder().set_item(Some(item(user))).build();
+            WriteRequest::builder().put_request(put.expect("the put is complete")).build()
+        };
+        let puts: Vec<WriteRequest> = users.into_iter().map(put).collect();
         async move {
             client.batch_write_item().request_items(table, puts).send().await.expect("the write succeeds");
         }
     });
-    stream::iter(batches).buffer_unordered(CONCURRENCY).collect::<Vec<()>>().await;
+    batches.buffer_unordered(CONCURRENCY).collect::<Vec<()>>().await;
+}
+
+/// What a worker has used.
+#[derive(Debug, Serialize, Deserialize)]
+struct Used {
+    seconds: f64,
+    cpu_seconds: f64,
+    read_units: f64,
+    write_units: f64,
+    /// In MB.
+    peak_memory: f64,
+    result: Value,
+}
+
+impl Used {
+    fn row(&self, worker: &str, users: u32) -> String {
+        format!(
+            "| {worker} | {users} | {:.2} | {:.0} | {:.2} | {} | {} | {:.0} |",
+            self.seconds,
+            f64::from(users) / self.seconds,
+            self.cpu_seconds,
+            self.read_units,
+            self.write_units,
+            self.peak_memory
+        )
+    }
+}
+
+/// Carries out the task on the standard input with the store at the address in the second argument. Prints what it has used.
+async fn work() {
+    let url = std::env::args().nth(2).expect("the address of the store");
+    let task = serde_json::from_reader(std::io::stdin()).expect("a task");
+    let app = App::new(config(&url).0);
+    let begun = Instant::now();
+    let deadline = app.clock.now() + TimeDelta::hours(1);
+    let (result, cost) = meter::measure(standings::handle(app, task, deadline)).await;
+    let used = Used {
+        seconds: begun.elapsed().as_secs_f64(),
+        cpu_seconds: touchline_bench::cpu_seconds(),
+        read_units: cost.read_units,
+        write_units: cost.write_units,
+        peak_memory: touchline_bench::peak_memory(),
+        result: result.expect("the task succeeds"),
+    };
+    println!("{}", json!(used));
+}
+
+/// Runs a worker in a process of its own.
+async fn run_worker(url: &str, task: &Value) -> Used {
+    let program = std::env::current_exe().expect("the path of this program is known");
+    let mut command = Command::new(program);
+    let piped = command.args(["worker", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = piped.spawn().expect("the worker starts");
+    let mut input = process.stdin.take().expect("the input is piped");
+    input.write_all(task.to_string().as_bytes()).await.expect("the worker reads its task");
+    drop(input);
+    let output = process.wait_with_output().await.expect("the worker ends");
+    assert!(output.status.success(), "the worker failed");
+    serde_json::from_slice(&output.stdout).expect("the worker prints what it has used")
+}
+
+/// Measures a worker that collects the rows of one of 64 groups, which has so many users.
+async fn collect(users: u32) -> Used {
+    println!("collecting the rows of {users} users");
+    let (process, store, client, app) = store().await;
+    let boards = UserTally::of(&settled());
+    let partitions = [keys::stats_shard(0), keys::stats_shard(1)];
+    let group = (1..).filter(|user| partitions.contains(&keys::user_stats(UserId(*user)).pk));
+    put_statistics(&client, &app.config.tables.predictions, group.take(users as usize), &boards).await;
+    let mut builds = BTreeMap::new();
+    for (board, _) in boards.rows(UserId(1)) {
+        let build = store.begin_build(board, app.clock.now()).await.expect("the store responds");
+        builds.insert(board, build);
+    }
+    let until = app.clock.now() + TimeDelta::hours(1);
+    let group = json!({ "number": 0, "of": GROUPS });
+    let task = json!({ "collect": { "group": group, "builds": builds, "until": until } });
+    let used = run_worker(&process.url, &task).await;
+    assert_eq!(used.result["g.all"]["rows"], users, "{}", used.result);
+    used
+}
+
+/// Measures a worker that publishes a board of so many users. An earlier build is published, in which all users have other
+/// points.
+async fn publish(users: u32) -> Used {
+    println!("publishing a board of {users} users");
+    let (process, store, _, app) = store().await;
+    let now = app.clock.now();
+    let begin = async || store.begin_build(Board::GLOBAL, now).await.expect("the store responds");
+    let earlier = |user: u32| {
+        let reached = row(user).place.reached - 7_200;
+        Row::of(UserId(user), &stats(user ^ 1), reached).expect("the user has settled predictions")
+    };
+    let before = Table::new((1..=users).map(earlier).collect());
+    let published = store.publish_board(Board::GLOBAL, begin().await, &before, now).await;
+    assert!(published.expect("the earlier build is published"));
+    drop(before);
+    let build = begin().await;
+    let mut runs = Vec::new();
+    for group in 0..GROUPS {
+        let rows = Table::new((1..=users).filter(|user| user % GROUPS == group).map(row).collect());
+        let rows: Vec<Row> = rows.rows().collect();
+        let number = u8::try_from(group).expect("a small number");
+        runs.push(
+            store.put_run(Board::GLOBAL, build, number, group, &rows).await.expect("the run is stored"),
+        );
+    }
+    let until = app.clock.now() + TimeDelta::hours(1);
+    let task = json!({ "publish": { "board": Board::GLOBAL, "build": build, "runs": runs, "until": until } });
+    let used = run_worker(&process.url, &task).await;
+    assert_eq!(used.result, true);
+    compare(&store, (1..=users).map(row).collect()).await;
+    used
 }

@@ -61,6 +61,7 @@ impl Setup {
             dynamodb_endpoint: Some(direct::ENDPOINT.into()),
             sns_endpoint: None,
             secrets_endpoint: None,
+            lambda_endpoint: None,
         };
         let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
         let client = touchline::storage::connect(&aws, store.http_client());

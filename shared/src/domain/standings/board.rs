@@ -2,6 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, Datelike as _, NaiveDate, TimeDelta, Utc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::domain::month::Month;
 use crate::domain::room::RoomDigest;
@@ -152,6 +153,19 @@ impl FromStr for Board {
             _ => return Err(()),
         };
         Ok(Self { scope, period: period.parse()? })
+    }
+}
+
+impl Serialize for Board {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Board {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(|()| de::Error::custom("unknown name of a board"))
     }
 }
 

@@ -8,10 +8,11 @@
 //! - A place in the order needs the head, one [`Index`] and one [`Block`]: a tree of three levels. All blocks but the last
 //!   have the same number of rows, so the number of a block gives the position of its rows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::previous::Previous;
 use super::{Place, Row};
 use crate::domain::UserId;
 
@@ -193,68 +194,13 @@ impl Table {
 
     /// Sets what the table of a room was built from.
     #[must_use]
-    pub fn made_of(self, made_of: MadeOf) -> Self {
+    pub fn with_made_of(self, made_of: MadeOf) -> Self {
         Self { made_of: Some(made_of), ..self }
     }
 
     #[must_use]
-    pub fn head(&self) -> Head {
-        Head {
-            total: count(self.rows.len()),
-            most_points: self.rows.first().map_or(0, |row| row.place.points),
-            latest: self.latest,
-            indexes: self
-                .rows
-                .iter()
-                .step_by(ROWS_PER_BLOCK * BLOCKS_PER_INDEX)
-                .map(|row| row.place)
-                .collect(),
-            made_of: self.made_of,
-        }
-    }
-
-    pub fn indexes(&self) -> impl Iterator<Item = Index> + '_ {
-        self.rows
-            .chunks(ROWS_PER_BLOCK * BLOCKS_PER_INDEX)
-            .map(|rows| Index(rows.iter().step_by(ROWS_PER_BLOCK).map(|row| row.place).collect()))
-    }
-
-    pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
-        let mut ranked = self.ranked();
-        self.rows.chunks(ROWS_PER_BLOCK).map(move |rows| {
-            let rank = ranked.next().map_or(0, |first| first.rank);
-            // Leaves the iterator at the first row of the next block.
-            if rows.len() > 1 {
-                ranked.nth(rows.len() - 2);
-            }
-            Block { rank, rows: rows.to_vec() }
-        })
-    }
-
-    /// Returns the parts of the ranks, from 0 points on.
-    #[must_use]
-    pub fn ranks(&self) -> Vec<Ranks> {
-        let Some(most) = self.rows.first().map(|row| row.place.points) else { return Vec::new() };
-        let mut parts: Vec<Ranks> = (0..=Ranks::part_of(most))
-            .map(|_| Ranks { above: 0, users: vec![0; POINTS_PER_PART as usize] })
-            .collect();
-        for row in &self.rows {
-            let points = row.place.points;
-            let part = parts.get_mut(Ranks::part_of(points) as usize);
-            if let Some(users) = part.and_then(|part| part.users.get_mut((points % POINTS_PER_PART) as usize))
-            {
-                *users += 1;
-            }
-        }
-        let mut above = 0;
-        for part in parts.iter_mut().rev() {
-            part.above = above;
-            above += part.users.iter().sum::<u32>();
-            while part.users.last() == Some(&0) {
-                part.users.pop();
-            }
-        }
-        parts
+    pub fn made_of(&self) -> Option<MadeOf> {
+        self.made_of
     }
 
     pub fn ranked(&self) -> impl Iterator<Item = RankedRow> + '_ {
@@ -269,21 +215,115 @@ impl Table {
 
     /// Sets the rank that each user had before the last settlement. `before` are the rows of the earlier build of the board,
     /// and `latest` is its [`Head::latest`].
-    ///
-    /// If this table has no settlement that the earlier build did not have, only some points of the last settlement were
-    /// missing in the earlier build. Then the users keep the rank that they had before that settlement.
     pub fn compare_with(&mut self, before: impl Iterator<Item = RankedRow>, latest: u32) {
-        let is_new = self.latest > latest;
+        let mut previous = Previous::new(self.latest, latest);
         self.latest = self.latest.max(latest);
-        let previous: HashMap<UserId, u32> = before
-            .filter_map(|earlier| {
-                let rank = if is_new { Some(earlier.rank) } else { earlier.row.previous };
-                Some((earlier.row.place.user, rank?))
-            })
-            .collect();
-        for row in &mut self.rows {
-            row.previous = previous.get(&row.place.user).copied();
+        for earlier in before {
+            previous.add(earlier.row.place.user, earlier.rank, earlier.row.previous);
         }
+        for row in &mut self.rows {
+            row.previous = previous.rank(row.place.user);
+        }
+    }
+
+    /// Returns the rows in order.
+    pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        self.rows.iter().copied()
+    }
+
+    /// Returns the latest [`Place::reached`] of this build and all before it.
+    #[must_use]
+    pub fn latest(&self) -> u32 {
+        self.latest
+    }
+}
+
+/// Packs the rows of a board into its parts, one row after the other, without holding all of them in memory.
+#[derive(Debug, Default)]
+pub struct Packer {
+    /// The rows of the block that is not full yet, and the rank of the first of them.
+    rows: Vec<Row>,
+    first_rank: u32,
+    /// The number of rows so far, and the rank of the last one.
+    total: usize,
+    rank: u32,
+    /// The number of users for each number of points.
+    users: Vec<u32>,
+    /// The first place of each block.
+    firsts: Vec<Place>,
+}
+
+/// The parts of a board that are known after its last row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Packed {
+    /// The last block, unless the board has no rows.
+    pub block: Option<Block>,
+    pub indexes: Vec<Index>,
+    /// The parts of the ranks, from 0 points on.
+    pub ranks: Vec<Ranks>,
+    pub head: Head,
+}
+
+impl Packer {
+    /// Adds the next row in the order of the board. Returns a block that became full before it.
+    pub fn add(&mut self, row: Row) -> Option<Block> {
+        let points = row.place.points as usize;
+        if self.total == 0 {
+            // The first row has the most points.
+            self.users = vec![0; points + 1];
+        }
+        if let Some(users) = self.users.get_mut(points) {
+            // The first row with these points: all rows so far have more.
+            if *users == 0 {
+                self.rank = count(self.total) + 1;
+            }
+            *users += 1;
+        }
+        let full = if self.rows.len() == ROWS_PER_BLOCK { self.block() } else { None };
+        if self.rows.is_empty() {
+            self.first_rank = self.rank;
+            self.firsts.push(row.place);
+        }
+        self.rows.push(row);
+        self.total += 1;
+        full
+    }
+
+    fn block(&mut self) -> Option<Block> {
+        let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS_PER_BLOCK));
+        (!rows.is_empty()).then_some(Block { rank: self.first_rank, rows })
+    }
+
+    /// Returns the parts that remain. `latest` is the latest [`Place::reached`] of this build and all before it.
+    #[must_use]
+    pub fn finish(mut self, latest: u32) -> Packed {
+        let head = Head {
+            total: count(self.total),
+            most_points: count(self.users.len().saturating_sub(1)),
+            latest,
+            indexes: self.firsts.iter().step_by(BLOCKS_PER_INDEX).copied().collect(),
+            made_of: None,
+        };
+        Packed {
+            block: self.block(),
+            indexes: self.firsts.chunks(BLOCKS_PER_INDEX).map(|firsts| Index(firsts.to_vec())).collect(),
+            ranks: self.ranks(),
+            head,
+        }
+    }
+
+    fn ranks(&self) -> Vec<Ranks> {
+        let parts = self.users.chunks(POINTS_PER_PART as usize).map(<[u32]>::to_vec);
+        let mut parts: Vec<Ranks> = parts.map(|users| Ranks { above: 0, users }).collect();
+        let mut above = 0;
+        for part in parts.iter_mut().rev() {
+            part.above = above;
+            above += part.users.iter().sum::<u32>();
+            while part.users.last() == Some(&0) {
+                part.users.pop();
+            }
+        }
+        parts
     }
 }
 
@@ -297,6 +337,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::domain::UserId;
 
     fn row(user: u32, points: u32, exact: u32, reached: u32) -> Row {
         let place = Place { points, exact, reached, user: UserId(user) };
@@ -319,9 +360,9 @@ mod tests {
         let first = Table::new(vec![row(1, 4, 0, 10), row(2, 2, 0, 10)]);
         // The settlement at 20 gives user 2 and user 3 points. The first build misses those of user 3.
         let mut partial = Table::new(vec![row(1, 4, 0, 10), row(2, 5, 0, 20)]);
-        partial.compare_with(first.ranked(), first.head().latest);
+        partial.compare_with(first.ranked(), first.latest());
         let mut whole = Table::new(vec![row(1, 4, 0, 10), row(2, 5, 0, 20), row(3, 9, 0, 20)]);
-        whole.compare_with(partial.ranked(), partial.head().latest);
+        whole.compare_with(partial.ranked(), partial.latest());
         let moved: Vec<_> = whole.ranked().map(|ranked| (ranked.row.place.user.0, ranked.moved())).collect();
         assert_eq!(moved, [(3, None), (2, Some(0)), (1, Some(-2))]);
     }
@@ -351,14 +392,23 @@ mod tests {
         })
     }
 
+    /// Packs a table. Returns all blocks, and the other parts.
+    fn packed(table: &Table) -> (Vec<Block>, Packed) {
+        let mut packer = Packer::default();
+        let mut blocks: Vec<Block> = table.rows().filter_map(|row| packer.add(row)).collect();
+        let rest = packer.finish(table.latest());
+        blocks.extend(rest.block.clone());
+        (blocks, rest)
+    }
+
     proptest! {
         #[test]
         fn ranks_blocks_and_indexes_agree_with_a_full_sort(rows in tables()) {
             let table = Table::new(rows.clone());
-            let (head, ranks) = (table.head(), table.ranks());
-            let blocks: Vec<Block> = table.blocks().collect();
-            let indexes: Vec<Index> = table.indexes().collect();
+            let (blocks, Packed { indexes, ranks, head, .. }) = packed(&table);
             prop_assert_eq!(head.total as usize, rows.len());
+            prop_assert_eq!(head.most_points, rows.iter().map(|row| row.place.points).max().unwrap_or(0));
+            prop_assert!(blocks.iter().rev().skip(1).all(|block| block.rows.len() == ROWS_PER_BLOCK));
             // All blocks together are the whole table, with the same ranks.
             let unpacked: Vec<RankedRow> =
                 blocks.iter().enumerate().flat_map(|(number, block)| block.ranked(number)).collect();
@@ -378,14 +428,14 @@ mod tests {
 
         #[test]
         fn parts_are_the_same_after_they_were_encoded(rows in tables()) {
-            let table = Table::new(rows);
-            for block in table.blocks() {
+            let (blocks, Packed { ranks, head, .. }) = packed(&Table::new(rows));
+            for block in blocks {
                 prop_assert_eq!(decode(&encode(&block).unwrap()), Ok(block));
             }
-            for part in table.ranks() {
+            for part in ranks {
                 prop_assert_eq!(decode(&encode(&part).unwrap()), Ok(part));
             }
-            prop_assert_eq!(decode(&encode(&table.head()).unwrap()), Ok(table.head()));
+            prop_assert_eq!(decode(&encode(&head).unwrap()), Ok(head));
         }
     }
 }

@@ -83,6 +83,7 @@ fn keys_of_the_standings_table_keep_their_format() {
     assert_eq!(flat(&board_part(board, 3, BoardPart::Block(12))), "board#t7.m2026-11#3#block#12/part");
     assert_eq!(flat(&board_part(board, 3, BoardPart::Index(0))), "board#t7.m2026-11#3#index#0/part");
     assert_eq!(flat(&board_part(board, 3, BoardPart::Ranks(1))), "board#t7.m2026-11#3#ranks#1/part");
+    assert_eq!(flat(&board_run(board, 3, 63, 7)), "board#t7.m2026-11#3#run#63#7/part");
     assert_eq!(flat(&latest_matchday(Scope::Tournament(7))), "board#t7.all/matchday");
     assert_eq!(flat(&board_part(board, 3, BoardPart::Users(9))), "board#t7.m2026-11#3#users#9/part");
     assert_eq!(flat(&queued_boards(5)), "queue#5/5");
