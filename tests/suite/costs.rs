@@ -378,10 +378,12 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     let den = response.clone().room_id();
     all.add(create, "another one", 201, (1.0, 9.0, 3), response);
 
-    app.invoke(tally::handle, app.changes(&app.config.tables.rooms).await).await;
+    for _ in 0..2 {
+        app.invoke(tally::handle, app.changes(&app.config.tables.rooms).await).await;
+    }
     let table = "GET /api/auth/leaderboards";
     let response = alice.views_table(&room).await;
-    all.add(table, "the table of a room of one member, out of date", 200, (12.0, 8.0, 11), response);
+    all.add(table, "the table of a room of one member, out of date", 200, (12.0, 8.0, 13), response);
     let response = alice.views_table(&room).await;
     all.add(table, "the same, up to date", 200, (8.0, 0.0, 7), response);
 

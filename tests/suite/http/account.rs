@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 use touchline_testing::{Api as _, User};
 
+use super::predictions::new_match;
 use crate::store::StoreUnderTest;
 use crate::target::{HttpApi, eventually, unique_name};
 
@@ -12,13 +13,12 @@ struct Entered {
 }
 
 /// Uses what the service offers.
-async fn uses_everything(user: &User<HttpApi>, other: &User<HttpApi>) -> Entered {
+async fn uses_everything(app: &HttpApi, user: &User<HttpApi>, other: &User<HttpApi>) -> Entered {
     let entered =
         Entered { name: unique_name(), email: format!("{}@example.org", unique_name()), text: unique_name() };
     let details = user.updates_profile().name(&entered.name).email(&entered.email);
     details.date_of_birth("1987-03-29").await.expect(200);
-    let events = user.lists_events().status("scheduled").per_page(1).await.expect_data(200);
-    let event = u32::try_from(events[0]["id"].as_u64().unwrap()).unwrap();
+    let event = u32::try_from(new_match(app).await["id"].as_u64().unwrap()).unwrap();
     user.predicts(event).home().await.expect(201);
     user.claims_daily_coins().await.expect(200);
     user.creates_room(&unique_name()).about_event(event).await.expect(201);
@@ -45,7 +45,7 @@ async fn stored(store: &StoreUnderTest, texts: &[&str]) -> Vec<String> {
 async fn a_deleted_account_is_gone_from_every_table_within_a_minute() {
     let (app, store) = (HttpApi::under_test(), HttpApi::store());
     let (alice, bob) = (app.user("alice").await, app.user("bob").await);
-    let Entered { name, email, text } = uses_everything(&alice, &bob).await;
+    let Entered { name, email, text } = uses_everything(&app, &alice, &bob).await;
     let texts = [alice.phone.as_str(), &name, &email, &text, &alice.username];
     let before = stored(&store, &texts).await;
     for text in texts {
@@ -76,7 +76,7 @@ async fn a_deleted_account_is_gone_from_every_table_within_a_minute() {
 async fn an_export_has_what_the_user_entered() {
     let app = HttpApi::under_test();
     let (alice, bob) = (app.user("alice").await, app.user("bob").await);
-    let Entered { name, email, text } = uses_everything(&alice, &bob).await;
+    let Entered { name, email, text } = uses_everything(&app, &alice, &bob).await;
     let complete = |export: &Value| export["rooms"].as_array().unwrap().len() == 1;
     let export = eventually(async || alice.exports_account().await.expect_data(200), complete).await;
     let profile = &export["profile"];
