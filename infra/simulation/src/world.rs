@@ -440,7 +440,7 @@ pub fn has_due(dynamodb: &DynamoDb, table: &str) -> bool {
 
 /// Returns whether leaderboards have changed since they were built.
 fn has_queued_boards(dynamodb: &DynamoDb, table: &str) -> bool {
-    dynamodb.items(table).iter().any(|item| !item["boards"].is_null())
+    dynamodb.items(table).iter().any(|item| !item["since"].is_null())
 }
 
 /// Deploys every function of the template that the simulation uses.
