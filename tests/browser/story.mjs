@@ -148,6 +148,31 @@ try {
   assert.equal(await page.locator("#outcome .points").textContent(), "4 points");
   await screenshot("3-points");
 
+  step("the table ranks the fans, everywhere and in the room of the match");
+  await tab("Table");
+  // The local stack builds leaderboards every minute. The test does not wait for it.
+  await page.waitForFunction(async () => {
+    await fetch("/2015-03-31/functions/standings/invocations", { method: "POST", body: "{}" });
+    const token = sessionStorage.getItem("token");
+    const board = await fetch("/api/auth/leaderboards", { headers: { authorization: `Bearer ${token}` } });
+    return (await board.json()).meta.total === 13;
+  }, null, { polling: 1000, timeout: 60_000 });
+  await app.getByRole("button", { name: "Month", exact: true }).click();
+  await app.locator(".standings li").nth(12).waitFor();
+  const own = app.locator(".standings li[aria-current]");
+  assert.match(await own.textContent(), /^1corner_flag 1 of 1 right · 1 exact4 pts$/);
+  await app.getByRole("button", { name: "Around me", exact: true }).click();
+  await page.waitForFunction(() => document.querySelectorAll(".standings li").length === 6);
+  await screenshot("6-table");
+  const rooms = await app.locator("#scope optgroup[label='My rooms'] option").allTextContents();
+  assert.equal(rooms.length, 1);
+  await app.getByLabel("Who and which matches").selectOption({ label: rooms[0] });
+  await app.getByText("1 fan · as of").waitFor();
+  assert.match(await own.textContent(), /^1corner_flag 1 of 1 right · 1 exact/);
+  await tab("My picks");
+  await app.locator(".match").first().click();
+  await page.locator("#outcome").waitFor();
+
   step("a corrected result changes the points");
   const form = page.locator("form[data-do=correct]");
   await form.getByLabel("Home").fill("1");

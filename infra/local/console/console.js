@@ -23,6 +23,10 @@ const state = {
   user: JSON.parse(sessionStorage.getItem("user") ?? "null"),
   tab: "matches",
   filter: "scheduled",
+  /** What the table shows: "global", "tournament 12" or "room !abc:example.org". */
+  scope: "global",
+  period: "all",
+  isAroundMe: false,
   /** The match that was opened last. The controls change this match, even while the app shows another screen. */
   match: null,
   isMatchShown: false,
@@ -182,8 +186,8 @@ async function chooseUsername() {
 
 // The app's screens
 
-const TABS = { matches, predictions, coins, teams, me };
-const TITLES = { matches: "Matches", predictions: "My picks", coins: "Coins", teams: "Teams", me: "Profile" };
+const TABS = { matches, predictions, standings, coins, teams, me };
+const TITLES = { matches: "Matches", predictions: "My picks", standings: "Table", coins: "Coins", teams: "Teams", me: "Profile" };
 
 /** Counts navigations. A screen does not draw if the count has changed while it loaded: the user has moved on. */
 let navigations = 0;
@@ -360,6 +364,75 @@ async function predictions() {
         h("span", { class: "score" }, row.points_earned == null ? "…" : `${row.points_earned} pts`))))),
     data.length === 0 && h("p", { class: "hint" }, "No predictions yet. Open an upcoming match to make one."),
   );
+}
+
+const PERIODS = { all: "All time", season: "Season", month: "Month", matchday: "Matchday" };
+
+async function standings() {
+  const navigation = navigations;
+  const [{ data: tournaments }, { data: rooms }] = await Promise.all([
+    call("GET", "/api/auth/tournaments?per_page=50"),
+    call("GET", "/api/auth/chat-rooms?joined=true&per_page=50"),
+  ]);
+  const room = rooms.find(({ room_id }) => state.scope === `room ${room_id}`);
+  // The table of one match has no periods.
+  const hasPeriods = room?.league !== "match";
+  const [scope, id] = state.scope.split(" ");
+  const query = new URLSearchParams({ scope, period: hasPeriods ? state.period : "all" });
+  if (id) query.set("id", id);
+  if (state.isAroundMe) query.set("around", "me");
+  const page = await call("GET", `/api/auth/leaderboards?${query}`);
+  if (navigation !== navigations) return;
+  const choose = (change) => handler(() => { Object.assign(state, change); return standings(); });
+  const option = (value, text) => h("option", { value, selected: value === state.scope }, text);
+  const list = h("ol", { class: "list standings" }, page.data.map(standingsRow));
+  const { me, total, as_of } = page.meta;
+  const isAway = me && !page.data.some(({ user }) => user.id === me.user.id);
+  show(
+    h("h2", {}, "Table"),
+    h("label", { for: "scope" }, "Who and which matches"),
+    h("select", { id: "scope", onchange: handler((select) => { state.scope = select.value; return standings(); }) },
+      option("global", "All fans, all matches"),
+      tournaments.length > 0 && h("optgroup", { label: "Tournaments" }, tournaments.map(({ id, name }) => option(`tournament ${id}`, name))),
+      rooms.length > 0 && h("optgroup", { label: "My rooms" }, rooms.map(({ room_id, name }) => option(`room ${room_id}`, name)))),
+    hasPeriods && h("div", { class: "chips", role: "group", "aria-label": "Period" }, Object.entries(PERIODS).map(([name, title]) =>
+      h("button", { type: "button", "aria-pressed": String(name === state.period), onclick: choose({ period: name }) }, title))),
+    h("div", { class: "chips", role: "group", "aria-label": "Rows" },
+      h("button", { type: "button", "aria-pressed": String(!state.isAroundMe), onclick: choose({ isAroundMe: false }) }, "From the top"),
+      h("button", { type: "button", "aria-pressed": String(state.isAroundMe), onclick: choose({ isAroundMe: true }) }, "Around me")),
+    list,
+    page.meta.next_cursor && moreButton(query, list, page.meta.next_cursor),
+    isAway && h("ol", { class: "list standings", "aria-label": "Me" }, standingsRow(me)),
+    page.data.length === 0 && h("p", { class: "hint" }, state.isAroundMe && total > 0
+      ? "You are not in this table yet: none of your predictions has points."
+      : "Nobody is in this table yet. It shows a match within a minute after its points were calculated."),
+    as_of && h("p", { class: "hint" }, `${total} ${total === 1 ? "fan" : "fans"} · as of ${timeFormat.format(new Date(as_of))}`),
+  );
+}
+
+function standingsRow({ rank, user, points, correct, settled, exact, moved }) {
+  const places = Math.abs(moved ?? 0) === 1 ? "place" : "places";
+  const move = moved > 0 ? ["▲", `up ${moved} ${places}`, "up"] : moved < 0 ? ["▼", `down ${-moved} ${places}`, "down"] : null;
+  return h("li", { class: "between", "aria-current": user.id === state.user.id ? "true" : null },
+    h("b", { class: "rank" }, String(rank)),
+    h("span", { class: "fan" }, h("b", {}, user.username),
+      h("small", {}, settled ? ` ${correct} of ${settled} right · ${exact} exact` : " no results yet")),
+    move && h("span", { class: `moved ${move[2]}` }, h("span", { "aria-hidden": "true" }, `${move[0]} ${Math.abs(moved)}`), h("span", { class: "hidden" }, move[1])),
+    h("span", { class: "points" }, `${points} pts`));
+}
+
+/** A button that adds the next page of a table to its list. */
+function moreButton(query, list, cursor) {
+  return h("button", {
+    type: "button",
+    onclick: handler(async (button) => {
+      query.set("cursor", cursor);
+      const { data, meta } = await call("GET", `/api/auth/leaderboards?${query}`);
+      list.append(...data.map(standingsRow));
+      cursor = meta.next_cursor;
+      button.hidden = !cursor;
+    }),
+  }, "Show more");
 }
 
 /**
