@@ -43,7 +43,7 @@ class ApiError extends Error {
 }
 
 async function call(method, path, body, { token = state.token, headers = {} } = {}) {
-  const response = await fetch(path, {
+  const request = fetch(path, {
     method,
     headers: {
       ...headers,
@@ -51,6 +51,9 @@ async function call(method, path, body, { token = state.token, headers = {} } = 
       ...(body && { "content-type": "application/json" }),
     },
     body: body && JSON.stringify(body),
+  });
+  const response = await request.catch(() => {
+    throw new Error("The local stack does not respond. Start it again with cargo run, then retry.");
   });
   const json = await response.json();
   if (response.ok) return json;
@@ -66,11 +69,19 @@ async function invoke(name, payload) {
   return result;
 }
 
+let noticeTimer;
+
+/** Shows a message. It leaves after some seconds: errors stay longer, because they say what to do. */
 function showNotice(text, isBad = false) {
   const notice = $("#notice");
   notice.textContent = text;
   notice.classList.toggle("bad", isBad);
+  clearTimeout(noticeTimer);
+  noticeTimer = setTimeout(() => { notice.textContent = ""; }, isBad ? 12_000 : 6_000);
 }
+
+/** Returns a number with its noun: `1 request`, `2 requests`. */
+const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
 const busy = new Set();
 
@@ -89,6 +100,7 @@ const handler = (action) => async (event) => {
   } finally {
     busy.delete(element);
     button.disabled = false;
+    drawControls();
   }
 };
 
@@ -136,8 +148,18 @@ function enterCode(phone) {
         id: "code", name: "code", inputmode: "numeric", autocomplete: "one-time-code", maxlength: 6, required: true,
       }),
       h("button", { class: "primary" }, "Log in"),
+      h("div", { class: "chips" },
+        h("button", {
+          type: "button",
+          onclick: handler(async () => {
+            await call("POST", "/api/code/request", { phone });
+            showNotice("A new code is in the SMS inbox.");
+          }),
+        }, "Send a new code"),
+        h("button", { type: "button", onclick: () => location.reload() }, "Change the number")),
     ),
   );
+  drawInbox().catch(() => {});
 }
 
 async function chooseUsername() {
@@ -232,8 +254,12 @@ async function openTab(tab) {
 
 const timeFormat = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit" });
 const scoreText = (match) => match.home_score == null ? "–" : `${match.home_score} : ${match.away_score}`;
+const STATUSES = {
+  scheduled: "Kick-off", live: "Live", finished: "Full time", postponed: "Postponed", cancelled: "Cancelled", abandoned: "Abandoned",
+};
+const statusName = ({ status }) => STATUSES[status] ?? status;
 const statusText = (match) =>
-  match.status === "live" ? h("span", { class: "live" }, "● live") : `${match.status} · ${timeFormat.format(new Date(match.start_time))}`;
+  match.status === "live" ? h("span", { class: "live" }, "● Live") : `${statusName(match)} · ${timeFormat.format(new Date(match.start_time))}`;
 
 async function matches() {
   const navigation = navigations;
@@ -258,10 +284,11 @@ async function matches() {
 
 async function openMatch(id) {
   const navigation = (navigations += 1);
-  const [{ data: match }, everyone, mine] = await Promise.all([
+  const [{ data: match }, everyone, mine, { data: rooms }] = await Promise.all([
     call("GET", `/api/auth/events/${id}`),
     call("GET", `/api/auth/events/${id}/predictions?per_page=10`),
     call("GET", `/api/auth/events/${id}/predictions?user_id=${state.user.id}`),
+    call("GET", `/api/auth/chat-rooms?joined=true&event_id=${id}`),
   ]);
   if (navigation !== navigations) return;
   state.match = match;
@@ -273,27 +300,28 @@ async function openMatch(id) {
     h("div", { class: "versus" },
       h("h3", {}, match.home_team.name), h("span", { class: "score" }, scoreText(match)), h("h3", {}, match.away_team.name)),
     h("p", { class: "hint" }, match.tournament.name, " · ", statusText(match), match.venue ? ` · ${match.venue}` : ""),
-    match.status === "scheduled" ? predictForm(match, own) : predictionOutcome(own),
+    match.status === "scheduled" ? predictForm(match, own) : predictionOutcome(own, match),
     predictionShares(everyone.meta, match),
-    h("button", { type: "button", id: "join", onclick: handler(() => join(match)) }, "Join the chat room"),
+    joinButton(match, rooms.find(({ room_id }) => room_id === match.chat_room_id)),
     everyone.data.length > 0 && h("section", { class: "card", "aria-label": "Predictions" },
       h("h3", {}, "Predictions by fans"),
       h("ul", { class: "list" }, everyone.data.map((row) => h("li", { class: "between" },
-        h("span", {}, row.user.username, h("small", {}, ` ${pickText(row)} · ${row.confidence} %`)),
+        h("span", {}, row.user.username, h("small", {}, ` ${pickText(row, match)} · ${row.confidence} % sure`)),
         row.points_earned != null && h("span", { class: "points" }, `${row.points_earned} pts`))))),
   );
 }
 
-const pickText = (row) =>
-  row.prediction + (row.score_prediction ? ` ${row.score_prediction.home}:${row.score_prediction.away}` : "");
+/** Names the pick of a prediction: the team that wins, or a draw, and the score. */
+const pickText = ({ prediction, score_prediction: score }, match) =>
+  ({ home: match.home_team.name, draw: "Draw", away: match.away_team.name })[prediction] + (score ? ` ${score.home} : ${score.away}` : "");
 
-function predictionOutcome(own) {
+function predictionOutcome(own, match) {
   if (!own) return h("p", { class: "card" }, "You did not predict this match.");
   return h("section", { class: "card", id: "outcome", "aria-label": "Your prediction" },
-    h("p", {}, "You predicted ", h("b", {}, pickText(own)), ` with ${own.confidence} % confidence.`),
+    h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), ` and were ${own.confidence} % sure.`),
     own.points_earned == null
       ? h("p", { class: "hint" }, "You get your points after the match.")
-      : h("p", { class: "big points" }, `${own.points_earned} points`));
+      : h("p", { class: "big points" }, count(own.points_earned, "point")));
 }
 
 function predictForm(match, own) {
@@ -307,7 +335,8 @@ function predictForm(match, own) {
     onsubmit: handler(async (form) => {
       const { prediction, home, away, confidence } = Object.fromEntries(new FormData(form));
       const body = { event_id: match.id, prediction, confidence: Number(confidence) };
-      if (home !== "" && away !== "") body.score_prediction = { home: Number(home), away: Number(away) };
+      if ((home === "") !== (away === "")) throw new Error("Enter the goals of both teams, or of none.");
+      if (home !== "") body.score_prediction = { home: Number(home), away: Number(away) };
       const { message } = await call("POST", "/api/auth/predictions", body);
       showNotice(message);
       await openMatch(match.id);
@@ -330,13 +359,18 @@ function predictionShares(meta, match) {
   const total = meta.total_predictions;
   const names = { home: match.home_team.name, draw: "Draw", away: match.away_team.name };
   return h("section", { class: "card", "aria-labelledby": "shares" },
-    h("h3", { id: "shares" }, "What fans predict ", h("small", {}, `${total} predictions · average confidence ${Math.round(meta.average_confidence)} %`)),
+    h("h3", { id: "shares" }, "What fans predict ", h("small", {}, total ? `${count(total, "prediction")} · ${Math.round(meta.average_confidence)} % sure on average` : "Nobody has predicted yet.")),
     h("dl", { class: "bars" }, Object.entries(names).flatMap(([side, name]) => {
       const share = total ? Math.round(100 * meta.prediction_distribution[side] / total) : 0;
       const bar = h("i");
       bar.style.cssText = `width: ${share}%; --hue: var(--${side})`;
       return [h("dt", {}, name), h("dd", { class: "track", "aria-hidden": "true" }, bar), h("dd", {}, `${share} %`)];
     })));
+}
+
+function joinButton(match, joined) {
+  if (joined) return h("p", { class: "hint", id: "join" }, `You are in the chat room of this match · ${count(joined.member_count, "member")}`);
+  return h("button", { type: "button", id: "join", onclick: handler(() => join(match)) }, "Join the chat room");
 }
 
 async function join(match) {
@@ -348,7 +382,7 @@ async function join(match) {
     showNotice("You are already in the chat room.");
   }
   const { data } = await call("GET", `/api/auth/chat-rooms/${encodeURIComponent(match.chat_room_id)}/member-stats`);
-  $("#join").textContent = `Joined · ${data.total_members} ${data.total_members === 1 ? "member" : "members"}`;
+  $("#join").replaceWith(joinButton(match, { member_count: data.total_members }));
 }
 
 async function predictions() {
@@ -360,7 +394,7 @@ async function predictions() {
     h("ul", { class: "list" }, data.map((row) =>
       h("li", {}, h("button", { type: "button", class: "match", onclick: handler(() => openMatch(row.event_id)) },
         h("span", {}, h("b", {}, `${row.event.home_team.name} – ${row.event.away_team.name}`),
-          h("small", {}, `${pickText(row)} · ${row.confidence} % · `, statusText(row.event), ` ${scoreText(row.event)}`)),
+          h("small", {}, `${pickText(row, row.event)} · ${row.confidence} % sure · `, statusText(row.event), ` ${scoreText(row.event)}`)),
         h("span", { class: "score" }, row.points_earned == null ? "…" : `${row.points_earned} pts`))))),
     data.length === 0 && h("p", { class: "hint" }, "No predictions yet. Open an upcoming match to make one."),
   );
@@ -406,7 +440,7 @@ async function standings() {
     page.data.length === 0 && h("p", { class: "hint" }, state.isAroundMe && total > 0
       ? "You are not in this table yet: none of your predictions has points."
       : "Nobody is in this table yet. It shows a match within a minute after its points were calculated."),
-    as_of && h("p", { class: "hint" }, `${total} ${total === 1 ? "fan" : "fans"} · as of ${timeFormat.format(new Date(as_of))}`),
+    as_of && h("p", { class: "hint" }, `${count(total, "fan")} · as of ${timeFormat.format(new Date(as_of))}`),
   );
 }
 
@@ -441,18 +475,28 @@ function moreButton(query, list, cursor) {
  */
 const newReferenceId = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
+const REASONS = { gift: "Gift", purchase: "Purchase", bet: "Bet" };
+
+/** Names an entry of the coin history. */
+function entryText({ type, reason }) {
+  if (type === "daily") return "Daily bonus";
+  if (type === "grant") return reason ? `Received · ${reason}` : "Received";
+  return REASONS[reason] ?? reason ?? "Spent";
+}
+
 async function coins() {
   const navigation = navigations;
   const { data } = await call("GET", "/api/auth/coins");
   if (navigation !== navigations) return;
+  const isReady = Date.parse(data.next_claim_at) <= Date.now();
   show(
     h("h2", {}, "Coins"),
     h("section", { class: "card", "aria-label": "Balance" },
-      h("p", { class: "big" }, `${data.balance} coins`),
-      h("p", {}, `Streak: ${data.streak_days} ${data.streak_days === 1 ? "day" : "days"}`),
-      h("p", { class: "hint" }, `Next bonus: ${timeFormat.format(new Date(data.next_claim_at))}`)),
+      h("p", { class: "big" }, count(data.balance, "coin")),
+      h("p", {}, `Streak: ${count(data.streak_days, "day")}`),
+      h("p", { class: "hint" }, isReady ? "Today's bonus is ready." : `Next bonus: ${timeFormat.format(new Date(data.next_claim_at))}`)),
     h("button", {
-      type: "button", class: "primary",
+      type: "button", class: "primary", disabled: !isReady,
       onclick: handler(async () => {
         const { data: claimed } = await call("POST", "/api/auth/daily-coins", {});
         showNotice(`You received ${claimed.coins_awarded} coins for day ${claimed.streak_days} of your streak.`);
@@ -471,7 +515,7 @@ async function coins() {
     h("section", { class: "card", "aria-label": "History" }, h("h3", {}, "History"),
       data.entries.length === 0 && h("p", { class: "hint" }, "No entries yet."),
       h("ul", { class: "list" }, data.entries.map((entry) => h("li", { class: "between" },
-        h("span", {}, entry.type, entry.reason ? ` · ${entry.reason}` : "", h("small", {}, ` ${timeFormat.format(new Date(entry.created_at))}`)),
+        h("span", {}, entryText(entry), h("small", {}, ` ${timeFormat.format(new Date(entry.created_at))}`)),
         h("b", {}, `${entry.amount > 0 ? "+" : ""}${entry.amount}`))))),
   );
 }
@@ -488,8 +532,12 @@ async function teams() {
     const thisSearch = (latestSearch += 1);
     const { data } = await call("GET", `/api/auth/teams?per_page=30${query}`);
     if (thisSearch !== latestSearch) return;
+    if (data.length === 0) {
+      list.replaceChildren(h("li", { class: "hint" }, `No team matches “${search}”.`));
+      return;
+    }
     list.replaceChildren(...data.map((team) => h("li", { class: "card between" },
-      h("span", {}, h("b", {}, team.name), h("small", {}, ` ${team.sport.name} · ${team.country ?? ""}`)),
+      h("span", {}, h("b", {}, team.name), h("small", {}, ` ${[team.sport.name, team.country].filter(Boolean).join(" · ")}`)),
       h("span", { class: "chips" },
         h("button", {
           type: "button", "aria-pressed": String(user.primary_team?.id === team.id), "aria-label": `My team: ${team.name}`,
@@ -549,8 +597,16 @@ async function me() {
 function drawControls() {
   const match = state.match;
   $("#controls").hidden = !match;
+  // Only the next legal steps: a finished match cannot kick off again, and only its result can be corrected.
+  const legal = {
+    scheduled: ["kick-off", "fans"], live: ["home", "away", "finish"], finished: ["correct", "points"],
+  }[match?.status] ?? [];
+  for (const control of document.querySelectorAll("[data-do]")) {
+    const isLegal = legal.includes(control.dataset.do);
+    for (const button of control.tagName === "FORM" ? control.elements : [control]) button.disabled = !isLegal;
+  }
   $("#controls-match").textContent = match
-    ? `${match.home_team.name} – ${match.away_team.name}, ${match.status}, ${scoreText(match)}`
+    ? `${match.home_team.name} – ${match.away_team.name} · ${statusName(match)} · ${scoreText(match)}`
     : "Open a match in the app to control it here.";
 }
 
@@ -648,7 +704,8 @@ async function drawInbox() {
   };
   const items = data.map(({ phone, code }) => h("li", {},
     h("span", {}, h("small", {}, phone), h("br"), h("b", {}, code)),
-    h("button", { type: "button", onclick: enter(code), "aria-label": `Enter the code ${code}` }, "Use")));
+    // Only the code step of the app can use a code.
+    $("#code") && h("button", { type: "button", onclick: enter(code) }, "Use", h("span", { class: "hidden" }, ` the code ${code}`))));
   if (items.length) $("#inbox").replaceChildren(...items);
 }
 
@@ -666,9 +723,9 @@ function drawRequest({ method, path, status, ms, cost, request, response, calls 
   totals.requests += 1;
   totals.rcu += cost?.rcu ?? 0;
   totals.wcu += cost?.wcu ?? 0;
-  $("#totals").textContent = `${totals.requests} requests · ${totals.rcu} RCU · ${totals.wcu} WCU`;
-  const costText = cost ? `${cost.calls} ${cost.calls === 1 ? "call" : "calls"} · ${cost.rcu} RCU · ${cost.wcu} WCU · ${ms} ms`
-    : calls?.length ? `${calls.length} calls · ${ms} ms` : `${ms} ms`;
+  $("#totals").textContent = `${count(totals.requests, "request")} · ${totals.rcu} RCU · ${totals.wcu} WCU`;
+  const costText = cost ? `${count(cost.calls, "call")} · ${cost.rcu} RCU · ${cost.wcu} WCU · ${ms} ms`
+    : calls?.length ? `${count(calls.length, "call")} · ${ms} ms` : `${ms} ms`;
   const list = $("#traffic");
   $(".empty", list)?.remove();
   list.prepend(h("li", {}, h("details", {},
