@@ -85,7 +85,8 @@ async fn start() -> Result<App, Error> {
     let aws = Aws::from_variables(variable).map_err(|error| error.to_string())?;
     let tables = Tables::from_variables(variable).map_err(|error| error.to_string())?;
     let http = aws_http::client();
-    let store = Store::new(storage::connect(&aws, http.clone()), tables).caching_heads(|| SystemClock.now());
+    let store =
+        Store::new(storage::connect(&aws, http.clone()), tables).caching_recent_items(|| SystemClock.now());
     let (secrets, connected) = join(secrets::fetch(&aws, &http, variable), store.ping()).await;
     let secrets = secrets.map_err(|error| error.to_string())?;
     let secret = |name: &str| secrets.get(name).map(|secret| secret.reveal().to_owned());

@@ -132,7 +132,11 @@ impl Removal<'_> {
                 if self.app.clock.now() >= self.until {
                     return Ok(false);
                 }
-                let page = self.app.store.members_page(self.room, shard, after, MEMBERS_PER_STEP).await?;
+                let page = self
+                    .app
+                    .store
+                    .members_page(self.room, shard, after, MEMBERS_PER_STEP, Reads::Eventual)
+                    .await?;
                 (after, has_ended) = (page.0.last().map(|member| member.user_id), page.1);
                 self.members_removed += self.remove_page(page.0).await?;
             }

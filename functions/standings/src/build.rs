@@ -53,21 +53,36 @@ pub struct Builder<'a, W> {
 }
 
 impl<W: Workers> Builder<'_, W> {
-    /// Builds and publishes boards. Leaves out those that have closed. Returns the boards that were published.
-    pub async fn build(&self, boards: &BTreeSet<Board>) -> Result<BTreeSet<Board>, StandingsError> {
-        let builds = begin(self.app, boards).await?;
-        if builds.is_empty() {
-            return Ok(BTreeSet::new());
-        }
+    /// Builds and publishes boards. Leaves out those that have closed. Returns the boards that were published. `None` if another
+    /// run builds with workers at the moment: then the boards must stay queued.
+    pub async fn build(&self, boards: &BTreeSet<Board>) -> Result<Option<BTreeSet<Board>>, StandingsError> {
         let users = self.users().await?;
         if users <= self.limits.users_in_one_process {
-            // The number of users is that of the last build. If there are far more by now, workers do the rest.
+            let builds = begin(self.app, boards).await?;
+            if builds.is_empty() {
+                return Ok(Some(BTreeSet::new()));
+            }
+            // The number of users is that of the last build. If there are far more by now, workers build the boards.
             let limit = self.limits.users_in_one_process.saturating_mul(2);
             if let Some(rows) = collect(self.app, Group::ALL, builds.keys(), limit).await? {
-                return self.publish_here(&builds, rows).await;
+                return self.publish_here(&builds, rows).await.map(Some);
             }
         }
-        self.publish_by_workers(&builds, users).await
+        let store = &self.app.store;
+        if !store.lease_workers(self.app.clock.now(), self.deadline).await? {
+            return Ok(None);
+        }
+        let published = async {
+            let builds = begin(self.app, boards).await?;
+            if builds.is_empty() {
+                Ok(BTreeSet::new())
+            } else {
+                self.publish_by_workers(&builds, users).await
+            }
+        }
+        .await;
+        store.end_lease(self.deadline).await?;
+        published.map(Some)
     }
 
     /// Returns all boards that are open and have users.

@@ -9,6 +9,8 @@ pub enum StandingsError {
     Store(#[from] StoreError),
     #[error("the table of the room cannot be built: {0}")]
     Room(#[from] touchline::Error),
+    #[error("the room does not exist, or has too many members for a table")]
+    NoTable,
     #[error("a worker failed: {0}")]
     Worker(String),
 }

@@ -62,6 +62,9 @@ const POLLS_AFTER_SETTLEMENT: u32 = 5;
 /// A run starts no build during this time before its deadline.
 const RESERVE: TimeDelta = TimeDelta::seconds(100);
 
+/// After this time for the tables of rooms and the closing of boards, a run begins no more of them.
+const TIME_FOR_THE_REST: TimeDelta = TimeDelta::seconds(30);
+
 /// Handles one invocation in one process, however many users there are. Lambda stops it at `deadline`. A run that is stopped
 /// changes nothing that readers see.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StandingsError> {
@@ -98,14 +101,12 @@ async fn handle_with(
     }
     if let Some(room) = payload.room {
         let queued = QueuedRoom { room, period: Period::All };
-        room_table::build_queued(app, &queued).await?;
-    }
-    for board in app.store.boards_to_close(app.clock.now()).await? {
-        app.store.close_board(board).await?;
-        tracing::info!(%board, "stored the rows of a closed board by user");
+        if !room_table::build_queued(app, &queued).await? {
+            return Err(StandingsError::NoTable);
+        }
     }
     let mut built = BTreeSet::new();
-    let (mut rooms_built, mut polls_left) = (0, 0);
+    let mut polls_left = 0;
     for poll in 0..POLLS {
         if poll > 0 {
             tokio::time::sleep(PAUSE).await;
@@ -114,7 +115,6 @@ async fn handle_with(
         if now + RESERVE > deadline {
             break;
         }
-        rooms_built += rooms::build(app, deadline - RESERVE).await?;
         let (queues, is_settling) = try_join(app.store.queued_boards(), is_settling(app)).await?;
         let is_late = queues.iter().any(|queue| queue.since + LONGEST_WAIT < now);
         if is_settling {
@@ -123,7 +123,8 @@ async fn handle_with(
         if !queues.is_empty() && (!is_settling || is_late) {
             let boards: BTreeSet<Board> =
                 queues.iter().flat_map(|queue| queue.boards.iter().copied()).collect();
-            built.extend(builder.build(&boards).await?);
+            let Some(published) = builder.build(&boards).await? else { break };
+            built.extend(published);
             for queue in &queues {
                 app.store.unqueue_boards(queue).await?;
             }
@@ -136,7 +137,24 @@ async fn handle_with(
         }
         polls_left = polls_left.saturating_sub(1);
     }
+    let last_start = (app.clock.now() + TIME_FOR_THE_REST).min(deadline - RESERVE);
+    let rooms_built = rooms::build(app, last_start).await?;
+    close_boards(app, last_start).await?;
     Ok(json!({ "boards": built.iter().map(Board::to_string).collect::<Vec<_>>(), "rooms": rooms_built }))
+}
+
+/// Stores the rows of closed boards by user. A board that fails must not stop the other work: the next run closes it.
+async fn close_boards(app: &App, last_start: DateTime<Utc>) -> Result<(), StoreError> {
+    for board in app.store.boards_to_close(app.clock.now()).await? {
+        if app.clock.now() > last_start {
+            break;
+        }
+        match app.store.close_board(board).await {
+            Ok(()) => tracing::info!(%board, "stored the rows of a closed board by user"),
+            Err(error) => tracing::error!(%board, %error, "cannot store the rows of a closed board by user"),
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether a match is being settled: its settlement has begun and has not ended.

@@ -12,10 +12,12 @@ pub async fn build(app: &App, last_start: DateTime<Utc>) -> Result<usize, StoreE
         if app.clock.now() > last_start {
             break;
         }
+        if !app.store.unqueue_room(&queued).await? {
+            continue;
+        }
         // A room whose table cannot be built must not stop the others. A later reader queues it again.
-        app.store.unqueue_room(&queued).await?;
         match room_table::build_queued(app, &queued).await {
-            Ok(()) => built += 1,
+            Ok(is_built) => built += usize::from(is_built),
             Err(error) => tracing::error!(%error, "cannot build the table of a room"),
         }
     }

@@ -630,7 +630,7 @@ async fn an_older_worker_does_not_replace_the_rows_of_a_later_build() {
 async fn a_cached_head_is_used_for_two_seconds_and_read_again_when_its_parts_are_gone() {
     let app = TestApp::serving(&[]).start().await;
     let clock = app.clock.clone();
-    let cached = app.store.clone().caching_heads(move || clock.now());
+    let cached = app.store.clone().caching_recent_items(move || clock.now());
     let publish = async |points: i64| {
         let stats = UserStats { settled: 1, points, ..UserStats::default() };
         let rows = (1..=9).map(|user| Row::of(UserId(user), &stats, 0).unwrap()).collect();
@@ -757,4 +757,25 @@ async fn a_user_who_is_taken_off_the_boards_comes_back_with_the_same_points() ->
     assert_eq!(after, before);
     assert_eq!(Board { scope: Scope::Global, period: Period::All }, Board::GLOBAL);
     Ok(())
+}
+
+#[tokio::test]
+async fn only_one_build_by_workers_runs_at_a_time_and_the_boards_stay_queued() {
+    let mut league = League::new().await;
+    league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
+    league.predict(1, 1, (1, 0)).await;
+    league.settle(1, Some((1, 0))).await;
+    let (store, now) = (&league.app.store, league.app.clock.now());
+    let until = now + TimeDelta::minutes(3);
+    assert!(store.lease_workers(now, until).await.unwrap());
+    let limits = Limits { users_in_one_process: 0, users_per_worker: 1 };
+    let deadline = now + TimeDelta::minutes(5);
+    let run = async || {
+        let workers = InProcess((*league.app).clone());
+        crate::handle_with(&league.app, json!({}), deadline, workers, limits).await.unwrap()
+    };
+    assert_eq!(run().await["boards"], json!([]));
+    store.end_lease(until).await.unwrap();
+    assert_eq!(run().await["boards"].as_array().unwrap().len(), 8);
+    assert!(store.lease_workers(now, until).await.unwrap(), "the run has ended its lease");
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -12,7 +13,7 @@ use touchline::App;
 use touchline::domain::standings::Board;
 use touchline::domain::standings::run::Merged;
 use touchline::ports::aws_http::{self, SharedHttpClient};
-use touchline::ports::lambda_invoke::{self, Target};
+use touchline::ports::lambda_invoke::{self, InvokeError, Target};
 use touchline::storage::standings::{Build, Claim, RunRef};
 
 use crate::error::StandingsError;
@@ -21,6 +22,9 @@ use crate::steps;
 
 /// The number of runs that are read concurrently. A run of 160,000 rows has about five chunks.
 const CONCURRENT_RUNS: usize = 4;
+
+/// The pause after a call that was above the limit of concurrent executions.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What a worker does. This is the payload of its invocation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -94,11 +98,18 @@ impl Workers for Invocations {
         let Some(target) = &self.target else { return work(&self.app, task).await };
         let payload =
             serde_json::to_value(&task).map_err(|error| StandingsError::Worker(error.to_string()))?;
-        let timeout = (self.deadline - self.app.clock.now()).to_std().unwrap_or_default();
-        let http = self.http.get_or_init(aws_http::client).clone();
-        lambda_invoke::invoke(&self.app.config.aws, http, target, &payload, timeout)
-            .await
-            .map_err(|error| StandingsError::Worker(error.to_string()))
+        let http = self.http.get_or_init(aws_http::client);
+        loop {
+            let timeout = (self.deadline - self.app.clock.now()).to_std().unwrap_or_default();
+            let result =
+                lambda_invoke::invoke(&self.app.config.aws, http.clone(), target, &payload, timeout).await;
+            match result {
+                // Other executions use up the concurrency. All calls of a process share a small budget of retries in the SDK, so
+                // this waits outside of it.
+                Err(InvokeError::Throttled) if timeout > PAUSE => tokio::time::sleep(PAUSE).await,
+                result => return result.map_err(|error| StandingsError::Worker(error.to_string())),
+            }
+        }
     }
 }
 

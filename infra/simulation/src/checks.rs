@@ -442,7 +442,6 @@ impl Settled<'_> {
         }
     }
 
-    /// Checks that a search finds every public room by its name.
     /// Compares the table of each public room with a full sort of its members.
     async fn check_tables(
         &self,
@@ -494,6 +493,7 @@ impl Settled<'_> {
         }
     }
 
+    /// Checks that a search finds every public room by its name.
     async fn check_search(&self, rooms: &[Value], wrong: &mut Vec<String>) {
         let auditor = SignIn::new(&self.shared.gateway, "+447700999999").await;
         let persona: &Persona<_> = &auditor;

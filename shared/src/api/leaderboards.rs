@@ -26,7 +26,7 @@ endpoint! {
     ///
     /// The table of a room has all its members, also those without settled predictions. It counts the matches that the
     /// creator of the room chose with `league`. In a private room, only members can read it. A change of the members can
-    /// show some seconds later, and in rooms of more than 1,000 members some minutes later. Rooms of more than 100,000
+    /// show up to a minute later, and in rooms of more than 1,000 members some minutes later. Rooms of more than 100,000
     /// members have no table.
     Leaderboard: GET "/api/auth/leaderboards", in "leaderboards", by SignedIn, LeaderboardQuery => Standings,
         errors [RoomNotFound, NotAMember, NoCatalogue]
@@ -34,7 +34,7 @@ endpoint! {
 
 input! {
     LeaderboardQuery {
-        /// Who and which matches count: `global` for all users and matches, `tournament` for the matches of one
+        /// Which users and matches: `global` for all users and matches, `tournament` for the matches of one
         /// tournament, `room` for the members of a room. The default is `global`.
         scope: ScopeName,
         /// The id of the tournament, or the Matrix id of the room. Required with `scope=tournament` and `scope=room`.
@@ -177,8 +177,8 @@ pub struct Standings {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct StandingsMeta {
-    /// The caller's row, wherever it is; `null` if none of the caller's predictions is settled, or if the caller is not a
-    /// member of the room.
+    /// The caller's row, wherever it is; `null` if none of the caller's predictions is settled. In the table of a room, every
+    /// member has a row, and others have none.
     pub me: Option<StandingView>,
     /// How many users the leaderboard has.
     pub total: u32,

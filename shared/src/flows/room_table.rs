@@ -12,7 +12,7 @@ use crate::domain::UserId;
 use crate::domain::catalog::Match;
 use crate::domain::prediction::Prediction;
 use crate::domain::room::{League, Member, Room};
-use crate::domain::standings::table::{MadeOf, Table};
+use crate::domain::standings::table::{Changed, MadeOf, Table};
 use crate::domain::standings::{Board, Period, Row, Scope, UserTally};
 use crate::domain::tally::{RoomCounts, UserStats};
 use crate::storage::room_tables::QueuedRoom;
@@ -20,22 +20,27 @@ use crate::storage::standings::BuiltBoard;
 use crate::storage::{Reads, StoreError};
 use crate::{App, Error};
 
-/// The most members with whom a request builds the table itself: the requests to the store take about 100 ms.
+/// The largest room whose table a request builds itself, in members. The reads take about 100 ms.
 const BUILT_IN_REQUEST: i64 = 1_000;
 
 /// The most members of a room with a table.
 pub const MOST_MEMBERS: i64 = 100_000;
 
-/// After a reader has claimed a build, other readers wait this long before they claim it again.
+/// The pause between two builds of a small room's table. It grows with the number of members, like the cost of a build.
 const PAUSE: TimeDelta = TimeDelta::seconds(2);
+const PAUSE_PER_MEMBER: TimeDelta = TimeDelta::milliseconds(20);
 
-/// The pause for a large room, whose members join and leave all the time.
+/// How much longer the pause is after a change that may not show in the table: members predict and are active all the time.
+const LONGER: i32 = 10;
+
+/// The pause for a large room.
 const LONG_PAUSE: TimeDelta = TimeDelta::minutes(2);
 
 /// Which matches count in the table of a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// The leaderboard of all users over the same matches. In the table of one match, it tells when a user was suspended.
+    /// The leaderboard of all users over the same matches. For one match, this is the one of all matches: its builds show that a
+    /// user was suspended.
     pub scope: Scope,
     /// The id of the match, and the number of its shards, in the table of one match.
     event: Option<(u32, u8)>,
@@ -45,17 +50,13 @@ impl Counted {
     /// Returns which matches count in a room. `event` is the match that the room is about.
     #[must_use]
     pub fn of(room: &Room, event: Option<&Match>) -> Self {
-        match (room.league(), event) {
-            (League::Match, Some(event)) => {
-                Self { scope: Scope::Global, event: Some((event.id, event.shards)) }
-            }
-            (League::Tournament, Some(event)) => {
-                Self { scope: Scope::Tournament(event.tournament_id), event: None }
-            }
-            // The match was removed from the catalog.
-            (League::Match | League::Tournament, None) | (League::All, _) => {
-                Self { scope: Scope::Global, event: None }
-            }
+        // If the match is not in the catalog, no points count.
+        let (id, shards, tournament) =
+            event.map_or((0, 1, 0), |event| (event.id, event.shards, event.tournament_id));
+        match room.league() {
+            League::Match => Self { scope: Scope::Global, event: Some((id, shards)) },
+            League::Tournament => Self { scope: Scope::Tournament(tournament), event: None },
+            League::All => Self { scope: Scope::Global, event: None },
         }
     }
 
@@ -85,21 +86,27 @@ impl RoomTable {
         let board = Board { scope: counted.scope, period };
         let settlement = async {
             match counted.event {
-                Some((event, _)) => app.store.settlement(event).await,
+                Some((event, _)) => app.store.recent_settlement(event).await,
                 None => Ok(None),
             }
         };
-        let ((counts, members), source, settlement) = try_join3(
+        let ((counts, version), source, settlement) = try_join3(
             app.store.versioned_room_counts(&room.room_id),
-            app.store.built_board(board, Reads::Eventual),
+            app.store.recent_board(board),
             settlement,
         )
         .await?;
         let settled = settlement.filter(|settlement| settlement.is_done);
         let made_of = MadeOf {
+            tournament: match counted.scope {
+                Scope::Tournament(tournament) => Some(tournament),
+                Scope::Global | Scope::Room(_) => None,
+            },
+            event: counted.event,
             build: source.as_ref().map_or(0, |built| built.build),
             revision: settled.map_or(0, |settlement| settlement.revision),
-            members,
+            members: counts.totals.members,
+            version,
         };
         Ok(Self { room, counted, period, counts, source, made_of })
     }
@@ -120,18 +127,20 @@ impl RoomTable {
         let (board, now) = (self.board(), app.clock.now());
         let stored = app.store.room_table(board, Reads::Eventual).await?;
         let made_of = stored.built.as_ref().and_then(|built| built.head.made_of);
-        let is_current = if self.is_closed(now) {
-            // Who joins or leaves after the period has closed does not change the table. It cannot be built before the closed
-            // board has rows by user.
-            made_of.is_some_and(|made_of| made_of.build == self.made_of.build) || self.closed().is_none()
-        } else {
-            made_of == Some(self.made_of)
+        let changed = match made_of {
+            _ if !self.can_be_built(now) => Changed::Nothing,
+            // Members who join or leave after the period has closed do not change the table.
+            Some(made_of) if self.is_closed(now) && made_of.build == self.made_of.build => Changed::Nothing,
+            Some(made_of) => made_of.changed(&self.made_of),
+            None => Changed::Rows,
         };
-        if is_current || self.is_too_large() {
-            return Ok(stored.built);
-        }
         let is_small = self.counts.totals.members <= BUILT_IN_REQUEST;
-        let pause = if is_small { PAUSE } else { LONG_PAUSE };
+        let pause = match changed {
+            Changed::Nothing => return Ok(stored.built),
+            Changed::Rows | Changed::Perhaps if !is_small => LONG_PAUSE,
+            Changed::Rows => self.pause(),
+            Changed::Perhaps => self.pause() * LONGER,
+        };
         if stored.claimed_at.is_some_and(|claimed| claimed > now - pause)
             || !app.store.claim_room_build(board, now, pause).await?
         {
@@ -144,15 +153,38 @@ impl RoomTable {
         }
         match self.build(app).await {
             Ok(()) => Ok(app.store.room_table(board, Reads::Consistent).await?.built),
-            // Many builds have begun and not ended. Their slots become free after some minutes.
-            Err(StoreError::Contended { .. }) => Ok(stored.built),
+            // The next reader builds it.
+            Err(error) if stored.built.is_some() => {
+                tracing::warn!(%error, "cannot build the table of a room");
+                Ok(stored.built)
+            }
             Err(error) => Err(error),
         }
     }
 
+    fn pause(&self) -> TimeDelta {
+        PAUSE + PAUSE_PER_MEMBER * i32::try_from(self.counts.totals.members).unwrap_or(i32::MAX)
+    }
+
+    /// Returns the leaderboard of all users over the same matches.
+    fn source_board(&self) -> Board {
+        Board { scope: self.counted.scope, period: self.period }
+    }
+
     fn is_closed(&self, now: DateTime<Utc>) -> bool {
-        let source = Board { scope: self.counted.scope, period: self.period };
-        source.is_closed(now - UserTally::BUILT_AFTER_CLOSE)
+        self.source_board().is_closed(now - UserTally::BUILT_AFTER_CLOSE)
+    }
+
+    /// Returns whether there is something to build from. The counters of a closed period are removed, so its rows by user must be
+    /// stored first. Periods without results have no tables, because anybody can ask for any date.
+    fn can_be_built(&self, now: DateTime<Utc>) -> bool {
+        if self.is_too_large() {
+            false
+        } else if self.is_closed(now) {
+            self.closed().is_some()
+        } else {
+            self.source.is_some() || self.period.contains(now)
+        }
     }
 
     /// Returns the board of all users over the same matches, if it has rows by user.
@@ -185,7 +217,8 @@ impl RoomTable {
             None => Vec::new(),
         }
         .into_iter()
-        .map(|row| (row.place.user, row))
+        // The previous rank is that among all users.
+        .map(|row| (row.place.user, Row { previous: None, ..row }))
         .collect();
         let row = |(user, tally): &(UserId, UserTally)| match (&predictions, self.closed()) {
             (Some(predictions), _) => row_of_prediction(*user, predictions.get(user)),
@@ -230,8 +263,7 @@ impl RoomTable {
     }
 
     fn row_of_tally(&self, user: UserId, tally: &UserTally) -> Row {
-        let source = Board { scope: self.counted.scope, period: self.period };
-        tally.row(user, source).unwrap_or_else(|| row_without_points(user))
+        tally.row(user, self.source_board()).unwrap_or_else(|| row_without_points(user))
     }
 }
 
@@ -246,15 +278,16 @@ fn row_of_prediction(user: UserId, prediction: Option<&Prediction>) -> Row {
     Row::of_member(user, &stats, reached)
 }
 
-/// Builds a table that was queued. Does nothing if the room was removed, or has become too large.
-pub async fn build_queued(app: &App, queued: &QueuedRoom) -> Result<(), Error> {
-    let Some(room) = app.store.room(&queued.room).await? else { return Ok(()) };
+/// Builds a table that was queued. Returns false if there is nothing to build: the room was removed, or has become too large.
+pub async fn build_queued(app: &App, queued: &QueuedRoom) -> Result<bool, Error> {
+    let Some(room) = app.store.room(&queued.room).await? else { return Ok(false) };
     let counted = counted(app, &room).await?;
     let table = RoomTable::read(app, room, counted, queued.period).await?;
-    if !table.is_too_large() {
-        table.build(app).await?;
+    if !table.can_be_built(app.clock.now()) {
+        return Ok(false);
     }
-    Ok(())
+    table.build(app).await?;
+    Ok(true)
 }
 
 /// Finds out which matches count in a room.

@@ -1,7 +1,7 @@
 //! The `standings` table: the rows of closed boards by user.
 //!
-//! The counters of a board are removed from the statistics of the users after it has closed. Without them, nothing tells the
-//! place of a user on the board. So the rows of the last build are then stored a second time, by user id.
+//! After a board has closed, its counters are removed from the users' statistics. Then no other item leads from a user to the
+//! row, so the rows of the last build are stored again, by user id.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use super::keys::{self, BoardPart};
 use super::standings::{BuiltBoard, belongs_to, decoded, part_of_build};
 use super::store::{Reads, Store};
 use crate::domain::UserId;
-use crate::domain::standings::table::Users;
+use crate::domain::standings::table::{UserParts, Users};
 use crate::domain::standings::{Board, Period, Row, Scope, UserTally};
 
 /// The maximum number of concurrent batches.
@@ -56,20 +56,18 @@ impl Store {
     /// Stores the rows of a closed board by user. Idempotent. A later build of the board lists the board again.
     pub async fn close_board(&self, board: Board) -> Result<(), StoreError> {
         if let Some(built) = self.built_board(board, Reads::Consistent).await? {
-            let rows = self.board_rows(&built).await?;
-            let parts = Users::parts(rows.into_iter().map(|ranked| ranked.row));
+            let mut parts = UserParts::default();
+            let mut groups = std::pin::pin!(self.row_groups(&built));
+            while let Some(rows) = groups.try_next().await? {
+                for ranked in rows {
+                    parts.add(ranked.row);
+                }
+            }
             let build = (built.build, built.slot);
             let writes = parts
-                .into_iter()
+                .into_parts()
                 .map(move |(number, part)| part_of_build(board, build, BoardPart::Users(number), &part));
-            let batches = stream::iter(writes).chunks(25).map(|parts| {
-                async move {
-                    let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
-                    self.batch_write(&self.tables.standings, parts).await
-                }
-                .boxed()
-            });
-            batches.buffer_unordered(CONCURRENT_BATCHES).try_collect::<()>().await?;
+            self.write_parts(writes).await?;
             let stored = self
                 .client
                 .update_item()
@@ -93,7 +91,7 @@ impl Store {
         if !built.has_users {
             return Ok(None);
         }
-        // A part without rows is not stored, so it looks like one of another build.
+        // Parts without rows are not stored, so a missing part means that the user has no row.
         let part = self.read_part::<Users>(built, BoardPart::Users(Users::part_of(user))).await?;
         Ok(part.ok().and_then(|users| users.row(user)))
     }

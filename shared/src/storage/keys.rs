@@ -781,6 +781,12 @@ pub fn queued_boards(number: u8) -> Key {
     key(format!("queue#{number}"), number.to_string())
 }
 
+/// Returns the key of the lease for a build by workers.
+#[must_use]
+pub fn workers_lease() -> Key {
+    key("open".to_owned(), "lease")
+}
+
 /// Returns the key of the list of boards that are open.
 #[must_use]
 pub fn open_boards() -> Key {

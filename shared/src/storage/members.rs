@@ -394,7 +394,7 @@ impl Store {
         let query = PageQuery { shards: room.shards, used, after, limit, is_filtered: true };
         pages::page(
             query,
-            |shard, after, limit| self.members_page(room, shard, after, limit),
+            |shard, after, limit| self.members_page(room, shard, after, limit, Reads::Eventual),
             |member| member.user_id,
             |member| member.has_joined() && member.pick.is_some(),
         )
@@ -424,11 +424,12 @@ impl Store {
         shard: u8,
         after: Option<UserId>,
         limit: usize,
+        reads: Reads,
     ) -> Result<(Vec<Member>, bool), StoreError> {
         let partition = keys::room_shard(&room.room_id, shard);
         let after = after.map(keys::member_of);
         let (items, has_ended) =
-            self.partition_page(&self.tables.rooms, &partition, keys::MEMBER, after, limit).await?;
+            self.partition_page(&self.tables.rooms, &partition, keys::MEMBER, after, limit, reads).await?;
         Ok((items.into_iter().map(read_member).collect::<Result<_, _>>()?, has_ended))
     }
 

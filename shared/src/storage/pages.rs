@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 
 use super::error::StoreError;
 use super::item::{Item, text};
-use super::store::Store;
+use super::store::{Reads, Store};
 use crate::domain::UserId;
 use crate::domain::prediction::shard;
 
@@ -106,6 +106,7 @@ impl Store {
         prefix: &str,
         after: Option<String>,
         limit: usize,
+        reads: Reads,
     ) -> Result<(Vec<Item>, bool), StoreError> {
         // A prefix is followed by a number. A space sorts before all digits, so no key is between `after` and `from_key`. `~` sorts
         // after all digits. The range excludes the markers of recounts, which are in the same partition.
@@ -122,6 +123,7 @@ impl Store {
                 .expression_attribute_values(":partition", text(partition))
                 .expression_attribute_values(":from", text(&from_key))
                 .expression_attribute_values(":to", text(&to_key))
+                .consistent_read(reads == Reads::Consistent)
                 .set_exclusive_start_key(from.take())
                 .limit(i32::try_from(missing).unwrap_or(i32::MAX))
                 .send()

@@ -246,8 +246,16 @@ impl Store {
     ) -> Result<(Vec<Prediction>, bool), StoreError> {
         let partition = keys::event_shard(event, shard);
         let after = after.map(keys::predictor);
-        let (items, has_ended) =
-            self.partition_page(&self.tables.predictions, &partition, keys::PREDICTOR, after, limit).await?;
+        let (items, has_ended) = self
+            .partition_page(
+                &self.tables.predictions,
+                &partition,
+                keys::PREDICTOR,
+                after,
+                limit,
+                Reads::Eventual,
+            )
+            .await?;
         Ok((items.into_iter().map(read).collect::<Result<_, _>>()?, has_ended))
     }
 

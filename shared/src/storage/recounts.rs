@@ -438,8 +438,9 @@ impl Store {
         after: Option<String>,
     ) -> Result<(Vec<CopiedMember>, Option<String>), StoreError> {
         let partition = keys::room_shard(room, shard);
-        let (items, is_last) =
-            self.partition_page(&self.tables.rooms, &partition, keys::MEMBER, after, 100).await?;
+        let (items, is_last) = self
+            .partition_page(&self.tables.rooms, &partition, keys::MEMBER, after, 100, Reads::Eventual)
+            .await?;
         let last = items.last().and_then(|item| item.get("sk")?.as_s().ok().cloned());
         Ok((readable(items), last.filter(|_| !is_last)))
     }

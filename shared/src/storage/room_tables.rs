@@ -1,10 +1,11 @@
 //! The `standings` table: the tables of rooms.
 //!
-//! The table of a room is a board ([`super::standings`]) with the members of the room. It is built when somebody reads it
+//! The table of a room is a board ([`super::standings`]) with the members of the room. It is built when a user reads it
 //! and it is out of date, because most rooms are not read after most matches.
 
 use std::collections::{BTreeSet, HashMap};
 
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::FutureExt as _;
@@ -12,7 +13,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::condition::condition_held;
 use super::error::StoreError;
-use super::item::{Item, number};
+use super::item::{Item, number, text};
 use super::keys;
 use super::predictions;
 use super::standings::{BuiltBoard, read_head, read_ranked};
@@ -97,25 +98,33 @@ impl Store {
 
     /// Queues the table of a room, to be built by the Lambda function `standings`.
     pub async fn queue_room(&self, queued: &QueuedRoom) -> Result<(), StoreError> {
-        self.change_room_queue(queued, "ADD rooms :rooms").await
-    }
-
-    /// Removes the table of a room from its queue. If the table is not built after that, a later reader queues it again.
-    pub async fn unqueue_room(&self, queued: &QueuedRoom) -> Result<(), StoreError> {
-        self.change_room_queue(queued, "DELETE rooms :rooms").await
-    }
-
-    async fn change_room_queue(&self, queued: &QueuedRoom, update: &str) -> Result<(), StoreError> {
-        self.client
-            .update_item()
-            .table_name(&self.tables.standings)
-            .set_key(Some(keys::queued_rooms(queued.queue()).into()))
-            .update_expression(update)
-            .expression_attribute_values(":rooms", AttributeValue::Ss(vec![queued.to_text()]))
+        self.room_queue_update(queued)
+            .update_expression("ADD rooms :rooms")
             .send()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         Ok(())
+    }
+
+    /// Removes the table of a room from its queue. If the table is not built after that, a later reader queues it again. Returns
+    /// false if another run has removed it.
+    pub async fn unqueue_room(&self, queued: &QueuedRoom) -> Result<bool, StoreError> {
+        let removed = self
+            .room_queue_update(queued)
+            .update_expression("DELETE rooms :rooms")
+            .condition_expression("contains(rooms, :room)")
+            .expression_attribute_values(":room", text(queued.to_text()))
+            .send()
+            .await;
+        condition_held("UpdateItem", removed)
+    }
+
+    fn room_queue_update(&self, queued: &QueuedRoom) -> UpdateItemFluentBuilder {
+        self.client
+            .update_item()
+            .table_name(&self.tables.standings)
+            .set_key(Some(keys::queued_rooms(queued.queue()).into()))
+            .expression_attribute_values(":rooms", AttributeValue::Ss(vec![queued.to_text()]))
     }
 
     /// Reads which tables of rooms must be built.
@@ -139,7 +148,8 @@ impl Store {
         let shards = stream::iter(used).map(|shard| {
             stream::try_unfold(Some(None), move |after| async move {
                 let Some(after) = after else { return Ok::<_, StoreError>(None) };
-                let (members, is_last) = self.members_page(room, shard, after, PAGE).await?;
+                let (members, is_last) =
+                    self.members_page(room, shard, after, PAGE, Reads::Consistent).await?;
                 let next = members.last().filter(|_| !is_last).map(|last| Some(last.user_id));
                 Ok(Some((members, next)))
             })
@@ -152,12 +162,12 @@ impl Store {
     /// Reads the counters that put users on boards, strongly consistent. Leaves out users whom an operator has taken off the
     /// boards, but not users without counters.
     pub async fn ranked_tallies(&self, users: &[UserId]) -> Result<Vec<(UserId, UserTally)>, StoreError> {
-        let items = self.items_of_users(users, keys::user_stats).await?;
-        let mut found: HashMap<i64, Item> =
-            items.into_iter().filter_map(|item| Some((integer(&item, "user_id")?, item))).collect();
-        let tally = |user: &UserId| match found.remove(&i64::from(user.0)) {
-            Some(item) => read_ranked(&item).map(|tally| (*user, tally)),
-            None => Some((*user, UserTally::default())),
+        let read = |item: Item| Ok((integer(&item, "user_id"), read_ranked(&item)));
+        let found = self.items_of_users(users, keys::user_stats, read).await?;
+        let mut found: HashMap<Option<i64>, Option<UserTally>> = found.into_iter().collect();
+        let tally = |user: &UserId| {
+            let tally = found.remove(&Some(i64::from(user.0))).unwrap_or_else(|| Some(UserTally::default()));
+            tally.map(|tally| (*user, tally))
         };
         Ok(users.iter().filter_map(tally).collect())
     }
@@ -169,19 +179,19 @@ impl Store {
         shards: u8,
         users: &[UserId],
     ) -> Result<HashMap<UserId, Prediction>, StoreError> {
-        let items = self.items_of_users(users, |user| keys::prediction(event, shards, user)).await?;
-        items
-            .into_iter()
-            .map(|item| predictions::read(item).map(|prediction| (prediction.user_id, prediction)))
-            .collect()
+        let read = |item| predictions::read(item).map(|prediction| (prediction.user_id, prediction));
+        let found = self.items_of_users(users, |user| keys::prediction(event, shards, user), read).await?;
+        Ok(found.into_iter().collect())
     }
 
-    /// Reads an item of the table `predictions` for each user, strongly consistent. Missing items are left out.
-    async fn items_of_users(
+    /// Reads an item of the table `predictions` for each user, strongly consistent. Missing items are left out. Items are much
+    /// larger than what `read` takes from them, so they are not all kept in memory.
+    async fn items_of_users<T: Send>(
         &self,
         users: &[UserId],
         key: impl Fn(UserId) -> keys::Key,
-    ) -> Result<Vec<Item>, StoreError> {
+        read: impl Fn(Item) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
         let batches: Vec<_> = users
             .chunks(100)
             .map(|users| {
@@ -189,7 +199,13 @@ impl Store {
                 self.batch_get(&self.tables.predictions, keys, Reads::Consistent).boxed()
             })
             .collect();
-        let found: Vec<Vec<Item>> = stream::iter(batches).buffered(CONCURRENT).try_collect().await?;
-        Ok(found.into_iter().flatten().collect())
+        let mut batches = stream::iter(batches).buffered(CONCURRENT);
+        let mut found = Vec::with_capacity(users.len());
+        while let Some(items) = batches.try_next().await? {
+            for item in items {
+                found.push(read(item)?);
+            }
+        }
+        Ok(found)
     }
 }

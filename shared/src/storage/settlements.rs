@@ -243,6 +243,13 @@ impl Store {
         found.as_ref().map(Settlement::read).transpose()
     }
 
+    /// Reads the progress of a match's settlement. It may be some seconds old: all members of all rooms of a match read the same
+    /// item.
+    pub async fn recent_settlement(&self, event: u32) -> Result<Option<Settlement>, StoreError> {
+        let found = self.recent_item(&self.tables.predictions, keys::settlement(event)).await?;
+        found.as_ref().map(Settlement::read).transpose()
+    }
+
     /// Stores the progress of a shard. Returns false if the settlement of a later revision has begun.
     pub async fn save_progress(
         &self,

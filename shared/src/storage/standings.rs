@@ -11,6 +11,7 @@ mod runs;
 
 use std::collections::{BTreeSet, HashMap};
 
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, ReturnValue, WriteRequest};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
@@ -239,6 +240,40 @@ impl Store {
         condition_held("UpdateItem", removed).map(|_| ())
     }
 
+    /// Takes the lease for a build by workers, so that only one such build runs at a time. Two of them would take executions
+    /// and throughput from each other. Returns false if another run has the lease.
+    pub async fn lease_workers(&self, now: DateTime<Utc>, until: DateTime<Utc>) -> Result<bool, StoreError> {
+        let leased = self
+            .lease_update()
+            .update_expression("SET #until = :until")
+            .condition_expression("attribute_not_exists(#until) OR #until <= :now OR #until = :until")
+            .expression_attribute_values(":until", number(until.timestamp_millis()))
+            .expression_attribute_values(":now", number(now.timestamp_millis()))
+            .send()
+            .await;
+        condition_held("UpdateItem", leased)
+    }
+
+    /// Ends a lease. Without that, it ends at `until`.
+    pub async fn end_lease(&self, until: DateTime<Utc>) -> Result<(), StoreError> {
+        let ended = self
+            .lease_update()
+            .update_expression("REMOVE #until")
+            .condition_expression("#until = :until")
+            .expression_attribute_values(":until", number(until.timestamp_millis()))
+            .send()
+            .await;
+        condition_held("UpdateItem", ended).map(|_| ())
+    }
+
+    fn lease_update(&self) -> UpdateItemFluentBuilder {
+        self.client
+            .update_item()
+            .table_name(&self.tables.standings)
+            .set_key(Some(keys::workers_lease().into()))
+            .expression_attribute_names("#until", "until")
+    }
+
     /// Draws the number of the next build of a board, and reserves a slot for it. The build must read the statistics after
     /// that.
     pub async fn begin_build(&self, board: Board, now: DateTime<Utc>) -> Result<Build, StoreError> {
@@ -367,7 +402,7 @@ impl Store {
 
     /// Writes parts of a board. A part has up to 4 KB, so a batch has up to 100 KB. The parts are made one batch after the
     /// other, because all of them can be larger than the memory.
-    async fn write_parts(
+    pub(super) async fn write_parts(
         &self,
         parts: impl Iterator<Item = Result<WriteRequest, StoreError>> + Send,
     ) -> Result<(), StoreError> {
@@ -460,7 +495,7 @@ impl Store {
         Ok(block.map(|block| block.ranked(at).collect()))
     }
 
-    /// Reads a part of a board, eventually consistent. If an older copy answers, reads it again, strongly consistent.
+    /// Reads a part of a board, eventually consistent. If the read is stale, repeats it strongly consistent.
     pub(super) async fn read_part<T: DeserializeOwned>(
         &self,
         built: &BuiltBoard,
@@ -476,22 +511,20 @@ impl Store {
         Ok(Err(OtherBuild))
     }
 
+    /// Reads the head of a board. It may be some seconds old.
+    pub async fn recent_board(&self, board: Board) -> Result<Option<BuiltBoard>, StoreError> {
+        self.head_for(board, 0).await
+    }
+
     /// Reads the head of a board. The first attempt may return an older head.
     async fn head_for(&self, board: Board, attempt: usize) -> Result<Option<BuiltBoard>, StoreError> {
-        let (key, cache) = (keys::board_head(board), self.heads.as_deref());
-        if attempt == 0
-            && let Some(head) = cache.and_then(|cache| cache.get(&key))
-        {
-            return read_head(board, &head);
-        }
-        let reads = if attempt == 0 { Reads::Eventual } else { Reads::Consistent };
-        let Some(head) = self.get_item(&self.tables.standings, key.clone(), reads).await? else {
-            return Ok(None);
+        let (table, key) = (&self.tables.standings, keys::board_head(board));
+        let found = if attempt == 0 {
+            self.recent_item(table, key).await?
+        } else {
+            self.current_item(table, key).await?
         };
-        if let Some(cache) = cache {
-            cache.put(key, &head);
-        }
-        read_head(board, &head)
+        found.map_or(Ok(None), |head| read_head(board, &head))
     }
 
     /// Returns the rank that a user with so many points has on a board: two reads. `None` if the board was never built.

@@ -18,8 +18,8 @@ use crate::config::Tables;
 pub struct Store {
     pub(super) client: Client,
     pub(super) tables: Tables,
-    /// `None` if the heads of boards are not cached.
-    pub(super) heads: Option<Arc<ItemCache>>,
+    /// `None` if nothing is cached.
+    recent: Option<Arc<ItemCache>>,
 }
 
 /// The consistency of a read.
@@ -35,16 +35,38 @@ impl Store {
     /// Creates a store that reads and writes `tables` through `client`.
     #[must_use]
     pub fn new(client: Client, tables: Tables) -> Self {
-        Self { client, tables, heads: None }
+        Self { client, tables, recent: None }
     }
 
-    /// Caches the heads of boards. Then a leaderboard can be two seconds older than the last build.
+    /// Caches items that many requests read: the heads of boards and settlements. Then a leaderboard can be two seconds older than
+    /// the last build.
     ///
     /// Each request for a board reads its head first, so all readers of a popular board would read the same item. A partition
     /// of DynamoDB takes 3,000 read units a second.
     #[must_use]
-    pub fn caching_heads(self, now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static) -> Self {
-        Self { heads: Some(Arc::new(ItemCache::new(now))), ..self }
+    pub fn caching_recent_items(self, now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static) -> Self {
+        Self { recent: Some(Arc::new(ItemCache::new(now))), ..self }
+    }
+
+    /// Reads an item, eventually consistent. It may be two seconds old.
+    pub(super) async fn recent_item(&self, table: &str, key: Key) -> Result<Option<Item>, StoreError> {
+        if let Some(item) = self.recent.as_deref().and_then(|cache| cache.get(&key)) {
+            return Ok(Some(item));
+        }
+        let found = self.get_item(table, key.clone(), Reads::Eventual).await?;
+        if let Some((cache, item)) = self.recent.as_deref().zip(found.as_ref()) {
+            cache.put(key, item);
+        }
+        Ok(found)
+    }
+
+    /// Reads an item, strongly consistent, and caches it.
+    pub(super) async fn current_item(&self, table: &str, key: Key) -> Result<Option<Item>, StoreError> {
+        let found = self.get_item(table, key.clone(), Reads::Consistent).await?;
+        if let Some((cache, item)) = self.recent.as_deref().zip(found.as_ref()) {
+            cache.put(key, item);
+        }
+        Ok(found)
     }
 
     /// Reads a key that does not exist, to open the connection and to check that the `users` table responds.

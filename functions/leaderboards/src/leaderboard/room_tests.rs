@@ -16,7 +16,7 @@ async fn count_members(app: &TestApp) {
         let report = app.invoke(tally::handle, app.changes(&app.config.tables.rooms).await).await;
         assert_eq!(report["batchItemFailures"], json!([]));
     }
-    app.clock.advance(TimeDelta::seconds(3));
+    app.clock.advance(TimeDelta::minutes(1));
 }
 
 /// Registers users who are members of a room and predict match 1 with the score `n`:0, where `n` counts them from 1.
@@ -151,7 +151,7 @@ async fn a_suspended_member_leaves_the_table() {
     let order = json!({ "user_id": friends[0].id, "operator": "olivia", "reason": "spam" });
     app.invoke(moderation::handle, json!({ "suspend": order })).await;
     count(&app).await;
-    app.clock.advance(TimeDelta::seconds(3));
+    app.clock.advance(TimeDelta::minutes(1));
     let body = alice.views_table(&room).await.expect(200);
     assert_eq!(ranks(&body), [(1, "friend2"), (2, "alice")]);
     assert_eq!(body["meta"]["total"], 2);
@@ -315,4 +315,43 @@ async fn a_closed_period_keeps_the_callers_row_and_the_tables_of_rooms() {
     let first = on_matchday(friends[2].views_table(&unread)).await.expect(200);
     assert_eq!(ranks(&first), ranks(&table));
     assert_eq!(first["meta"]["me"]["points"], table["meta"]["me"]["points"]);
+    // The rank before is that among all users, so it says nothing about the room.
+    assert_eq!(first["meta"]["me"]["moved"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_request_for_a_period_without_results_builds_nothing() {
+    let app = app().await;
+    let alice = app.user("alice").await;
+    let room = alice.creates_room("Kop").await.room_id();
+    count_members(&app).await;
+    for (date, is_built) in
+        [("2026-11-15", true), ("2026-11-14", false), ("2031-01-01", false), ("9999-12-31", false)]
+    {
+        let request = alice.views_table(&room).query("period", "matchday").query("date", date);
+        let total = request.await.expect(200)["meta"]["total"].clone();
+        assert_eq!(total, u32::from(is_built), "{date}");
+    }
+}
+
+#[tokio::test]
+async fn activity_in_a_room_builds_its_table_less_often_than_a_new_member() {
+    let app = app().await;
+    let (alice, bob) = (app.user("alice").await, app.user("bob").await);
+    let room = alice.creates_room("Kop").about_event(1).await.room_id();
+    count_members(&app).await;
+    let as_of = async || alice.views_table(&room).await.expect(200)["meta"]["as_of"].clone();
+    let first = as_of().await;
+    // A prediction changes the counters of the room.
+    alice.predicts(1).home().await.expect(201);
+    for table in [&app.config.tables.predictions, &app.config.tables.rooms, &app.config.tables.rooms] {
+        app.invoke(tally::handle, app.changes(table).await).await;
+    }
+    app.clock.advance(TimeDelta::seconds(10));
+    assert_eq!(as_of().await, first);
+    bob.joins(&room).await.expect(200);
+    for _ in 0..2 {
+        app.invoke(tally::handle, app.changes(&app.config.tables.rooms).await).await;
+    }
+    assert_ne!(as_of().await, first);
 }

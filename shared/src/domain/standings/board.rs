@@ -60,6 +60,12 @@ impl Period {
         }
     }
 
+    /// Returns whether a time is in the period.
+    #[must_use]
+    pub fn contains(self, at: DateTime<Utc>) -> bool {
+        Span::EVERY.into_iter().any(|span| Self::of(span, at) == self)
+    }
+
     /// Returns the first time after the period. `None` if it never ends.
     #[must_use]
     pub fn end(self) -> Option<DateTime<Utc>> {
@@ -243,6 +249,7 @@ mod tests {
                 prop_assert_eq!(board.to_string().parse(), Ok(board));
                 if let Some(end) = board.period.end() {
                     prop_assert!(kick_off < end);
+                    prop_assert!(board.period.contains(kick_off) && !board.period.contains(end));
                     // The instant before the end is in the period, and the end is in the next one.
                     let span = match board.period {
                         Period::All => Span::All,

@@ -1,7 +1,7 @@
 //! Sorted rows of some of the users on a board.
 //!
 //! A run is stored in chunks, and merged with the runs of the other users while its rows are decoded. The rows of a run are
-//! stored as differences, because neighbours have about the same points: 12 bytes for a row instead of 32 in memory.
+//! stored as differences, because neighbours have about the same points: 10 bytes for a row instead of 32 in memory.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

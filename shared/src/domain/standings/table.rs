@@ -56,15 +56,51 @@ pub struct Head {
     pub made_of: Option<MadeOf>,
 }
 
-/// What the table of a room was built from. If one of these numbers has changed, the table may be out of date.
+/// What the table of a room was built from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeOf {
-    /// The build of the board over the same matches.
+    /// The tournament whose matches count, and the match and its number of shards if only one counts.
+    pub tournament: Option<u32>,
+    pub event: Option<(u32, u8)>,
+    /// The build of the leaderboard over the same matches.
     pub build: u64,
-    /// The revision of the result of the room's match that is settled.
+    /// The revision of the match's result that is settled.
     pub revision: u32,
-    /// The version of the room's members.
+    /// The number of members.
     pub members: i64,
+    /// The version of the room's counters. It also grows when a member predicts, is active or chooses a team.
+    pub version: i64,
+}
+
+/// How much of what a table was built from has changed since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    Nothing,
+    /// Perhaps nothing that the table shows: other members, or a suspended one.
+    Perhaps,
+    Rows,
+}
+
+impl MadeOf {
+    /// Compares with what a table that is built now would be made of. A lower number comes from a stale read.
+    #[must_use]
+    pub fn changed(&self, now: &Self) -> Changed {
+        let is_same = (self.tournament, self.event) == (now.tournament, now.event);
+        // The leaderboard of all users tells only about suspended users if one match counts.
+        let has_new_build = now.build > self.build;
+        let is_newer = now.version > self.version;
+        if !is_same
+            || now.revision > self.revision
+            || (has_new_build && now.event.is_none())
+            || (is_newer && now.members != self.members)
+        {
+            Changed::Rows
+        } else if has_new_build || is_newer {
+            Changed::Perhaps
+        } else {
+            Changed::Nothing
+        }
+    }
 }
 
 /// The first place of each block, of some consecutive blocks.
@@ -134,16 +170,6 @@ impl Users {
         user.0 / IDS_PER_PART
     }
 
-    /// Returns all parts that have rows, with their numbers.
-    #[must_use]
-    pub fn parts(rows: impl Iterator<Item = Row>) -> BTreeMap<u32, Self> {
-        let mut parts = BTreeMap::<u32, Self>::new();
-        for row in rows {
-            parts.entry(Self::part_of(row.place.user)).or_default().0.push(row);
-        }
-        parts
-    }
-
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         self.0.iter().copied()
     }
@@ -151,6 +177,21 @@ impl Users {
     #[must_use]
     pub fn row(&self, user: UserId) -> Option<Row> {
         self.rows().find(|row| row.place.user == user)
+    }
+}
+
+/// The rows of a board by user: 32 bytes for each.
+#[derive(Debug, Clone, Default)]
+pub struct UserParts(BTreeMap<u32, Users>);
+
+impl UserParts {
+    pub fn add(&mut self, row: Row) {
+        self.0.entry(Users::part_of(row.place.user)).or_default().0.push(row);
+    }
+
+    /// Returns all parts that have rows, with their numbers.
+    pub fn into_parts(self) -> impl Iterator<Item = (u32, Users)> {
+        self.0.into_iter()
     }
 }
 

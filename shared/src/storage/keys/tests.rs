@@ -89,6 +89,7 @@ fn keys_of_the_standings_table_keep_their_format() {
     assert_eq!(flat(&queued_boards(5)), "queue#5/5");
     assert_eq!(flat(&queued_rooms(5)), "queue#rooms#5/5");
     assert_eq!(flat(&open_boards()), "open/boards");
+    assert_eq!(flat(&workers_lease()), "open/lease");
     assert_eq!(stats_owner("stats#23", "stats#7"), Some(UserId(7)));
     assert_eq!(stats_owner("user#7", "stats"), None);
 }
