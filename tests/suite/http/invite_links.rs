@@ -60,6 +60,8 @@ async fn a_league_of_fifty_friends_by_link() {
     }
     let stranger = app.user("stranger").await;
     stranger.views_table(&room).await.expect_error(403, "not_a_member");
+    let total = async || alice.views_table(&room).await.expect(200)["meta"]["total"].clone();
+    eventually(total, |total| *total == FRIENDS + 1).await;
 
     finish(&app, &event, 2, 0).await;
     app.invoke("points", &json!({ "event_id": id })).await;
