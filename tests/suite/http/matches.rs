@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 use touchline_testing::Response;
 
-use crate::target::HttpApi;
+use super::predictions::new_match;
+use crate::target::{HttpApi, eventually};
 
 #[track_caller]
 fn rows(response: Response) -> Vec<Value> {
@@ -70,16 +71,20 @@ async fn the_event_list_can_be_filtered_and_paged() {
 
 #[tokio::test]
 async fn matches_can_include_the_callers_prediction_and_the_picks_of_all() {
-    let alice = HttpApi::under_test().user("alice").await;
-    let first = rows(alice.lists_events().status("scheduled").per_page(1).await).remove(0);
-    let id = u32::try_from(first["id"].as_u64().unwrap()).unwrap();
+    let app = HttpApi::under_test();
+    let alice = app.user("alice").await;
+    let id = u32::try_from(new_match(&app).await["id"].as_u64().unwrap()).unwrap();
     alice.predicts(id).draw().confidence(60).await.expect(201);
     let include = "picks,my_prediction";
     let listed = rows(alice.lists_events().status("scheduled").include(include).per_page(1).await).remove(0);
-    let own = &listed["my_prediction"];
+    assert!(listed.get("picks").is_some() && listed.get("my_prediction").is_some(), "{listed}");
+    // The picks are counted some seconds later.
+    let read = async || alice.views_event(id).query("include", include).await.expect_data(200);
+    let shown = eventually(read, |shown| shown["picks"].is_object()).await;
+    let own = &shown["my_prediction"];
     assert_eq!((&own["prediction"], &own["confidence"]), (&json!("draw"), &json!(60)));
-    let percent = |pick: &str| listed["picks"][pick].as_u64().unwrap();
-    assert_eq!(percent("home") + percent("draw") + percent("away"), 100, "{listed}");
+    let percent = |pick: &str| shown["picks"][pick].as_u64().unwrap();
+    assert_eq!((percent("home"), percent("draw"), percent("away")), (0, 100, 0), "{shown}");
     let bob = HttpApi::under_test().user("bob").await;
     let one = bob.views_event(id).query("include", "my_prediction").await.expect_data(200);
     assert_eq!(one.get("my_prediction"), Some(&Value::Null));
