@@ -1,20 +1,24 @@
 //! The pages of the local stack: the matchday console with its live traffic, and the API explorer.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::HeaderValue;
+use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use futures_util::{StreamExt as _, stream};
+use serde_json::{Value, json};
 use swagger_ui_dist::{ApiDefinition, OpenApiSource, generate_routes};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use touchline::api::Endpoint as _;
 use touchline::api::meta::Description;
 
+use crate::play::Player;
 use crate::traffic::Traffic;
 
 /// The content security policy. Pages load nothing from other origins and send nothing to other origins.
@@ -28,6 +32,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 /// Returns the routes of the pages, but not those of the API.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
     traffic: Traffic,
+    player: Arc<Player>,
     stopped: watch::Receiver<bool>,
 ) -> Router<S> {
     let page =
@@ -46,14 +51,19 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
         .route("/docs", page(HTML, explorer))
         .route("/docs/", page(HTML, explorer))
         .route("/docs/explorer.js", page(SCRIPT, include_str!("../console/explorer.js")))
+        .route(
+            "/_console/matches/{id}/play",
+            post(async move |Path(id): Path<String>, body: Bytes| play(&player, &id, &body).await),
+        )
         .route("/_console/traffic", get(async move || traffic_events(&traffic, stopped)))
         .merge(generate_routes(ui).with_state(()))
 }
 
-/// Streams each API request to the page as a server-sent event, until the page disconnects or the stack
+/// Streams each API request and each match that is being played to the page as server-sent events, until the page disconnects or the stack
 /// stops.
 fn traffic_events(traffic: &Traffic, stopped: watch::Receiver<bool>) -> Response {
-    let events = stream::unfold((traffic.subscribe(), stopped), async |(mut events, mut stopped)| {
+    let (events, matches) = traffic.subscribe();
+    let events = stream::unfold((events, stopped), async |(mut events, mut stopped)| {
         loop {
             let event = tokio::select! {
                 event = events.recv() => event,
@@ -68,8 +78,26 @@ fn traffic_events(traffic: &Traffic, stopped: watch::Receiver<bool>) -> Response
         }
     });
     // The first line is sent immediately, so that the page knows that it is connected.
-    let hello = stream::once(async { Ok(Bytes::from_static(b": watching\n\n")) });
-    response("text/event-stream", Body::from_stream(hello.chain(events)))
+    let hello = [Bytes::from_static(b": watching\n\n")].into_iter().chain(matches);
+    response("text/event-stream", Body::from_stream(stream::iter(hello).map(Ok).chain(events)))
+}
+
+/// Starts a match that plays itself.
+async fn play(player: &Arc<Player>, id: &str, body: &[u8]) -> Response {
+    let started = match id.parse() {
+        Ok(event) => player.play(event, body).await.map(|seconds| (event, seconds)),
+        Err(_) => Err((StatusCode::NOT_FOUND, format!("There is no match {id}."))),
+    };
+    match started {
+        Ok((event, seconds)) => json(StatusCode::ACCEPTED, &json!({ "event_id": event, "seconds": seconds })),
+        Err((status, message)) => json(status, &json!({ "message": message })),
+    }
+}
+
+fn json(status: StatusCode, body: &Value) -> Response {
+    let mut response = response("application/json", body.to_string());
+    *response.status_mut() = status;
+    response
 }
 
 fn response(content_type: &'static str, body: impl Into<Body>) -> Response {

@@ -13,6 +13,8 @@ mod schedules;
 mod console;
 mod streams;
 
+mod play;
+
 mod data_folder;
 mod functions;
 mod settings;

@@ -28,9 +28,11 @@ use crate::error::StartError;
 use crate::gateway::Gateway;
 use crate::host::Host;
 use crate::options::Options;
+use crate::play::Player;
 use crate::registration::Registration;
 use crate::schedules::Schedules;
 use crate::streams::Streams;
+use crate::traffic::Traffic;
 use crate::{demo, functions, settings};
 
 /// A running stack.
@@ -98,17 +100,20 @@ impl LocalStack {
             .map_err(StartError::Streams)?;
         let schedules = Schedules::new(&stack, Arc::clone(&host))?;
         let access = Access::new(options.host, &options.allowed_hosts);
-        let gateway = Gateway::new(&stack, access, Arc::clone(&host), options.quiet);
+        let traffic = Traffic::default();
+        let gateway = Gateway::new(&stack, access, Arc::clone(&host), traffic.clone(), options.quiet);
         let (stop, stopped) = watch::channel(false);
+        let store = Store::new(client, tables);
+        let player = Player::new(Arc::clone(&host), store.clone(), traffic, stopped.clone());
         let tasks = vec![
             tokio::spawn(schedules.run(stopped.clone())),
-            tokio::spawn(gateway.serve(listener, stopped)),
+            tokio::spawn(gateway.serve(listener, Arc::new(player), stopped)),
         ];
         let (stop_streams, stopped) = watch::channel(false);
         let streams = tokio::spawn(Arc::new(streams).run(stopped));
         // The demo league is imported in the background, so that the first requests do not wait for the import.
         let demo = (!options.no_demo && host.contains("feed"))
-            .then(|| tokio::spawn(import_demo_league(host, Store::new(client, tables))));
+            .then(|| tokio::spawn(import_demo_league(host, store)));
 
         Ok(Self {
             api,

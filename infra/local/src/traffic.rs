@@ -1,8 +1,13 @@
 //! Publishes every request and its response to the open console pages.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
 use axum::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
+
+const LOCK: &str = "no holder of the lock panics";
 
 /// How many requests a page can fall behind before it misses requests.
 const CAPACITY: usize = 256;
@@ -10,9 +15,14 @@ const CAPACITY: usize = 256;
 /// How many characters of a body the console shows.
 const SHOWN_CHARACTERS: usize = 16 * 1024;
 
-/// The channel from the gateway to the console pages.
+/// The channel from the stack to the console pages. Each message is a server-sent event.
 #[derive(Debug, Clone)]
-pub(crate) struct Traffic(broadcast::Sender<Bytes>);
+pub(crate) struct Traffic {
+    sender: broadcast::Sender<Bytes>,
+    /// The last message about each match that is being played. Locked while a message about a match is sent, so that a page
+    /// that connects meanwhile neither misses a message nor gets an older one after a newer one.
+    matches: Arc<Mutex<BTreeMap<u32, Bytes>>>,
+}
 
 /// A request with its response.
 #[derive(Debug)]
@@ -31,13 +41,13 @@ pub(crate) struct Exchange<'a> {
 
 impl Default for Traffic {
     fn default() -> Self {
-        Self(broadcast::channel(CAPACITY).0)
+        Self { sender: broadcast::channel(CAPACITY).0, matches: Arc::default() }
     }
 }
 
 impl Traffic {
     pub(crate) fn has_subscribers(&self) -> bool {
-        self.0.receiver_count() > 0
+        self.sender.receiver_count() > 0
     }
 
     pub(crate) fn publish(&self, exchange: &Exchange<'_>) {
@@ -52,13 +62,33 @@ impl Traffic {
             "calls": exchange.calls,
         });
         // Sending fails when the last page has just closed. Then the event is not needed.
-        let _ = self.0.send(format!("data: {event}\n\n").into());
+        let _ = self.sender.send(format!("data: {event}\n\n").into());
     }
 
-    /// Subscribes to all later exchanges. Each exchange is one server-sent event.
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Bytes> {
-        self.0.subscribe()
+    /// Publishes what happens in a match that is being played.
+    pub(crate) fn publish_match(&self, event: u32, message: &Value) {
+        let message = match_event(message);
+        let mut matches = self.matches.lock().expect(LOCK);
+        matches.insert(event, message.clone());
+        let _ = self.sender.send(message);
     }
+
+    /// Publishes the last message about a match.
+    pub(crate) fn publish_last_of_match(&self, event: u32, message: &Value) {
+        let mut matches = self.matches.lock().expect(LOCK);
+        matches.remove(&event);
+        let _ = self.sender.send(match_event(message));
+    }
+
+    /// Subscribes to all later messages. Also returns the last message about each match that is being played.
+    pub(crate) fn subscribe(&self) -> (broadcast::Receiver<Bytes>, Vec<Bytes>) {
+        let matches = self.matches.lock().expect(LOCK);
+        (self.sender.subscribe(), matches.values().cloned().collect())
+    }
+}
+
+fn match_event(message: &Value) -> Bytes {
+    format!("event: match\ndata: {message}\n\n").into()
 }
 
 /// Converts `calls=1 rcu=0.5` to `{"calls": 1, "rcu": 0.5}`.

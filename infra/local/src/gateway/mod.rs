@@ -31,6 +31,7 @@ use crate::calls::{self, Observed};
 use crate::console;
 use crate::host::Host;
 use crate::output;
+use crate::play::Player;
 use crate::traffic::{Exchange, Traffic};
 use body::BodyError;
 use routes::{Routes, Target};
@@ -49,7 +50,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    pub(crate) fn new(stack: &Stack, access: Access, host: Arc<Host>, quiet: bool) -> Self {
+    pub(crate) fn new(stack: &Stack, access: Access, host: Arc<Host>, traffic: Traffic, quiet: bool) -> Self {
         Self {
             routes: Routes::new(stack),
             access,
@@ -57,13 +58,18 @@ impl Gateway {
             host,
             clock: SystemClock,
             random: SystemRandom,
-            traffic: Traffic::default(),
+            traffic,
             quiet,
         }
     }
 
-    pub(crate) async fn serve(self, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
-        let pages = console::routes(self.traffic.clone(), stopped.clone());
+    pub(crate) async fn serve(
+        self,
+        listener: TcpListener,
+        player: Arc<Player>,
+        mut stopped: watch::Receiver<bool>,
+    ) {
+        let pages = console::routes(self.traffic.clone(), Arc::clone(&player), stopped.clone());
         let gateway = Arc::new(self);
         // The API handles every path that has no page, and every method that a page does not serve.
         let router = pages
@@ -84,6 +90,7 @@ impl Gateway {
         if let Err(error) = served {
             tracing::error!(%error, "the API stopped");
         }
+        player.finish().await;
     }
 
     /// Returns the CORS settings if pages of the origin can send requests to the path. They can use the API, but neither

@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod kill;
+mod match_play;
 mod running;
 mod web_pages;
 
