@@ -47,6 +47,8 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
         .route("/", page(HTML, include_str!("../console/index.html")))
         .route("/console.css", page("text/css; charset=utf-8", include_str!("../console/console.css")))
         .route("/console.js", page(SCRIPT, include_str!("../console/console.js")))
+        .route("/app.js", page(SCRIPT, include_str!("../console/app.js")))
+        .route("/tools.js", page(SCRIPT, include_str!("../console/tools.js")))
         .route("/favicon.ico", page("image/svg+xml", include_str!("../console/icon.svg")))
         .route("/docs", page(HTML, explorer))
         .route("/docs/", page(HTML, explorer))

@@ -1,0 +1,1037 @@
+// The app as a fan sees it: login, matches, picks, tables, rooms, coins and the account.
+
+import {
+  $, button, call, clockFormat, count, countUp, countdown, crest, dateFormat, dayName, endSession, get, h, handler, hasMotion,
+  icon, pickText, pointsFor, post, saveLogin, saveUser, scoreText, showNotice, state, statusName, timeFormat,
+} from "./console.js";
+
+// Navigation: the part of the address after # names the screen, so that Back, reload and links work.
+
+const TABS = { matches: "Matches", picks: "Picks", table: "Table", rooms: "Rooms", coins: "Coins", me: "Me" };
+const SCREENS = { matches, picks, table, rooms, coins, me, match, room, fan, teams, account };
+/** The tab that is marked while a screen without a tab is shown. */
+const TAB_OF = { match: "matches", room: "rooms", fan: "table", teams: "me", account: "me" };
+
+const address = () => {
+  const [name, ...rest] = decodeURIComponent(location.hash.slice(1)).split("/");
+  return SCREENS[name] ? [name, rest.join("/")] : ["matches", ""];
+};
+
+/** Counts navigations. A screen does not draw if the count has changed while it loaded: the user has moved on. */
+let navigations = 0;
+
+/** Loads the screen of the address and shows it. */
+export async function render() {
+  if (!state.token) return;
+  const [name, id] = address();
+  const navigation = (navigations += 1);
+  drawTabs(TAB_OF[name] ?? name);
+  const children = await SCREENS[name](id);
+  if (navigation === navigations && children) show(...children);
+}
+
+/** Opens a screen: `go("match/7")`. */
+function go(to) {
+  if (location.hash === `#${to}`) return render();
+  location.hash = to;
+  return null;
+}
+
+const renderSafely = () => render().catch((error) => showNotice(error.message, true));
+addEventListener("hashchange", () => {
+  // An error belongs to the screen that was left. Other notices also say what led to the new one.
+  if ($("#notice").classList.contains("bad")) showNotice("");
+  renderSafely();
+});
+
+function drawTabs(current) {
+  const tabs = $("#tabs");
+  tabs.hidden = false;
+  tabs.replaceChildren(...Object.entries(TABS).map(([name, title]) =>
+    h("a", { href: `#${name}`, "aria-current": name === current ? "page" : null }, icon(name), title)));
+}
+
+/**
+ * Shows a screen. A new screen starts at the top and takes the focus. An updated screen keeps its scroll position
+ * and focus.
+ */
+function show(...children) {
+  const screen = $("#screen");
+  const label = (element) => element.id || element.getAttribute("aria-label") || element.textContent;
+  const focused = screen.contains(document.activeElement) && label(document.activeElement);
+  const [name] = address();
+  const before = { ...screen.dataset };
+  screen.dataset.shown = `${location.hash} ${children[0]?.id}`;
+  // A match that kicks off or ends is news: it shows from the top.
+  screen.dataset.phase = name === "match" ? state.match?.status : "";
+  const scrollTop = screen.scrollTop;
+  screen.replaceChildren(...children.filter(Boolean));
+  if (before.shown === screen.dataset.shown && before.phase === screen.dataset.phase) screen.scrollTop = scrollTop;
+  else toTop();
+  document.dispatchEvent(new Event("shown"));
+  if (before.shown === screen.dataset.shown) {
+    if (focused) [...screen.querySelectorAll("a, button, input, select")].find((control) => label(control) === focused)?.focus({ preventScroll: true });
+    return;
+  }
+  const title = $("h2", screen);
+  const first = $("form.welcome input", screen) ?? title ?? $("#app");
+  if (first === title) title.tabIndex = -1;
+  first.focus({ preventScroll: true });
+}
+
+/** On a phone the page scrolls, elsewhere the screen. */
+function toTop() {
+  $("#screen").scrollTop = 0;
+  if (matchMedia("(max-width: 860px)").matches) scrollTo(0, 0);
+}
+
+/** Replaces the texts of countdowns every second, without drawing the screen again. */
+setInterval(() => {
+  for (const element of document.querySelectorAll("[data-until]")) element.textContent = countdown(new Date(Number(element.dataset.until)));
+}, 1000);
+const countdownTo = (time) => h("span", { "data-until": time.getTime() }, countdown(time));
+
+const STEPS = ["Log in", "Predict a match", "Play it", "Get points"];
+
+/** Marks the next step on the way from the login to the first points. */
+function guideTo(step) {
+  const reached = Math.max(step, Number(sessionStorage.getItem("guide") ?? 0));
+  sessionStorage.setItem("guide", reached);
+  $("#guide").hidden = reached >= STEPS.length;
+  $("#guide").replaceChildren(...STEPS.map((text, index) =>
+    h("li", { class: index < reached ? "done" : "", "aria-current": index === reached ? "step" : null }, text)));
+}
+
+// Login
+
+const DEVICE = "Matchday console";
+
+function prepareLogin() {
+  const form = $("#login");
+  form.addEventListener("submit", handler(async () => {
+    const phone = form.phone.value;
+    await post("/api/code/request", { phone });
+    showNotice("Your code is in the SMS inbox.");
+    enterCode(phone);
+  }));
+}
+
+const codeInput = () => h("input", {
+  id: "code", name: "code", inputmode: "numeric", autocomplete: "one-time-code", maxlength: 6, required: true,
+});
+
+function enterCode(phone) {
+  show(
+    h("form", {
+      class: "welcome", id: "enter-code",
+      onsubmit: handler(async (form) => {
+        const { data, message } = await post("/api/code/verify", { phone, code: form.code.value, device_name: DEVICE });
+        saveLogin(data);
+        showNotice(message ?? `Welcome, ${data.user.username}.`);
+        guideTo(1);
+        const isNew = Date.now() - Date.parse(data.user.created_at) < 60_000;
+        await (isNew ? chooseUsername() : render());
+      }),
+    },
+      h("h2", {}, "Enter the code"),
+      h("p", {}, `Sent to ${phone}. It is in the SMS inbox of this page.`),
+      h("label", { for: "code" }, "Code"),
+      codeInput(),
+      h("button", { class: "primary" }, "Log in"),
+      h("div", { class: "chips" },
+        button("Send a new code", async () => {
+          await post("/api/code/request", { phone });
+          showNotice("A new code is in the SMS inbox.");
+        }),
+        button("Change the number", () => location.reload())),
+    ),
+  );
+}
+
+async function chooseUsername() {
+  const { suggestions } = await post("/api/auth/username/generate", { base: state.user.username });
+  const availability = h("p", { class: "hint", role: "status", id: "availability" }, "3 to 30 characters: letters, digits, _ and .");
+  const input = h("input", {
+    id: "username", name: "username", value: state.user.username, autocomplete: "username",
+    "aria-describedby": "availability", required: true,
+  });
+  let timer;
+  const check = () => {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
+      const result = await post("/api/auth/username/check", { username: input.value }).catch((error) => error);
+      availability.textContent = result.message;
+    }, 250);
+  };
+  input.addEventListener("input", check);
+  show(
+    h("form", {
+      class: "welcome", id: "choose-username",
+      onsubmit: handler(async () => {
+        if (input.value !== state.user.username) {
+          await post("/api/auth/update-user-info", { username: input.value });
+          saveUser((await get("/api/auth/me")).data);
+        }
+        showNotice(`Your username is ${state.user.username}.`);
+        await go("matches");
+      }),
+    },
+      h("h2", {}, "Choose a username"),
+      h("label", { for: "username" }, "Username"),
+      input,
+      availability,
+      h("div", { class: "chips", role: "group", "aria-label": "Suggestions" }, suggestions.map((name) =>
+        h("button", { type: "button", onclick: () => { input.value = name; check(); } }, name))),
+      h("button", { class: "primary" }, "Save username"),
+    ),
+  );
+}
+
+// Matches
+
+let filter = "scheduled";
+let tournament = "";
+const FILTERS = { live: "Live", scheduled: "Upcoming", finished: "Finished" };
+
+async function matches() {
+  const [{ data }, { data: tournaments }] = await Promise.all([
+    get("/api/auth/events", { status: filter, tournament_id: tournament, per_page: 24, include: "my_prediction,picks" }),
+    get("/api/auth/tournaments", { per_page: 50 }),
+  ]);
+  const days = Map.groupBy?.(data, ({ start_time }) => dayName(new Date(start_time))) ?? groupByDay(data);
+  return [
+    h("h2", {}, "Matches"),
+    chips("Status of the matches", FILTERS, filter, (name) => { filter = name; return render(); }),
+    h("select", { "aria-label": "Tournament", onchange: handler((select) => { tournament = select.value; return render(); }) },
+      h("option", { value: "" }, "All tournaments"),
+      tournaments.map(({ id, name }) => h("option", { value: id, selected: String(id) === tournament }, name))),
+    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then let it play, in a minute."),
+    [...days].map(([day, list]) => h("section", { class: "day", "aria-label": day },
+      h("h3", {}, day),
+      h("ul", { class: "list" }, list.map((match) => h("li", {}, matchCard(match)))))),
+    data.length === 0 && h("p", { class: "hint" }, `No ${FILTERS[filter].toLowerCase()} matches.`),
+  ].flat();
+}
+
+/** For browsers without `Map.groupBy`. */
+function groupByDay(list) {
+  const days = new Map();
+  for (const match of list) {
+    const day = dayName(new Date(match.start_time));
+    days.set(day, [...(days.get(day) ?? []), match]);
+  }
+  return days;
+}
+
+function matchCard(match) {
+  const { id, home_team, away_team, my_prediction: own, picks: shares } = match;
+  return h("a", { class: "card match", href: `#match/${id}`, "data-match": id },
+    h("span", { class: "teams" },
+      h("span", {}, crest(home_team, 24), h("b", {}, home_team.name)),
+      h("span", {}, crest(away_team, 24), h("b", {}, away_team.name))),
+    h("span", { class: "score" }, match.status === "scheduled" ? clockFormat.format(new Date(match.start_time)) : goalsInRows(match)),
+    shares && shareBar(shares, match),
+    h("small", { class: "foot" },
+      h("span", {}, match.tournament.name),
+      own ? h("span", { class: "own" }, own.points_earned == null ? `You: ${shortPick(own)}` : `You: ${shortPick(own)} · +${own.points_earned}`)
+        : match.status === "scheduled" ? countdownTo(new Date(match.start_time)) : statusText(match)));
+}
+
+const goalsInRows = ({ home_score, away_score }) => [h("span", {}, String(home_score ?? "–")), h("span", {}, String(away_score ?? "–"))];
+const shortPick = ({ prediction, score_prediction: score }) =>
+  score ? `${score.home} : ${score.away}` : { home: "home win", draw: "draw", away: "away win" }[prediction];
+const statusText = (match) => match.status === "live" ? h("span", { class: "live" }, "● Live") : statusName(match);
+const sideNames = (match) => ({ home: match.home_team.name, draw: "Draw", away: match.away_team.name });
+
+/** One bar of three parts: how many fans pick home, draw and away. */
+function shareBar(shares, match) {
+  const text = Object.entries(sideNames(match)).map(([side, name]) => `${name} ${shares[side]} %`).join(", ");
+  return h("span", { class: "shares", title: text },
+    h("span", { class: "hidden" }, `Fans pick: ${text}`),
+    Object.keys(sideNames(match)).map((side) => h("i", { style: `flex: ${shares[side]}; --hue: var(--${side})`, "aria-hidden": "true" },
+      shares[side] >= 12 ? `${shares[side]} %` : "")));
+}
+
+/** A row of buttons of which one is pressed. */
+function chips(label, names, current, choose) {
+  return h("div", { class: "chips", role: "group", "aria-label": label }, Object.entries(names).map(([name, title]) =>
+    button(title, () => choose(name), { "aria-pressed": String(name === current) })));
+}
+
+// One match
+
+/** The latest news of the matches that play themselves, by id. */
+const plays = new Map();
+const isPlaying = (id) => ["kick-off", "playing", "half-time", "full-time"].includes(plays.get(id)?.phase);
+
+const BACK = {
+  matches: "← Matches", picks: "← Picks", rooms: "← Rooms", table: "← Table", me: "← Me",
+};
+const back = (tab) => h("a", { class: "back", href: `#${tab}` }, BACK[tab]);
+
+async function match(text) {
+  const id = Number(text);
+  const [{ data: match }, everyone, mine, { data: joined }] = await Promise.all([
+    get(`/api/auth/events/${id}`),
+    get(`/api/auth/events/${id}/predictions`, { per_page: 100 }),
+    get(`/api/auth/events/${id}/predictions`, { user_id: state.user.id }),
+    get("/api/auth/chat-rooms", { joined: true, event_id: id }),
+  ]);
+  const own = mine.data[0];
+  const isSettled = match.status === "finished" && everyone.data.some(({ points_earned }) => points_earned != null);
+  const crowd = isSettled ? await wholeCrowd(id, everyone) : everyone.data;
+  state.match = { ...match, own };
+  document.dispatchEvent(new Event("match-opened"));
+  if (own) guideTo(own.points_earned == null ? 2 : 4);
+  return [
+    back("matches"),
+    h("section", { class: "versus", "aria-label": "Score" },
+      h("h2", { class: "hidden" }, `${match.home_team.name} – ${match.away_team.name}`),
+      h("div", {}, crest(match.home_team, 56), h("b", {}, match.home_team.name)),
+      h("div", {}, h("p", { class: "score", id: "score" }, match.status === "scheduled" ? clockFormat.format(new Date(match.start_time)) : scoreText(match)), h("p", { class: "clock", id: "clock" }, clockText(match))),
+      h("div", {}, crest(match.away_team, 56), h("b", {}, match.away_team.name)),
+      h("progress", { id: "minutes", max: 90, value: plays.get(id)?.minute ?? 0, "aria-label": "Minutes played", hidden: !isPlaying(id) })),
+    h("p", { class: "hint centre" }, [match.tournament.name, match.venue, dayName(new Date(match.start_time))].filter(Boolean).join(" · ")),
+    match.status === "scheduled" && predictForm(match, own, everyone.meta),
+    match.status === "live" && asItStands(match, own),
+    match.status === "finished" && (own?.points_earned != null ? await payOff(match, own, crowd, everyone.meta) : waitsForPoints(own, match)),
+    match.status !== "finished" && !isPlaying(id) && playForm(match, own),
+    match.status !== "scheduled" && sharesCard(everyone.meta, match),
+    crowd.length > 0 && crowdCard(crowd, match, isSettled),
+    roomLink(match, joined.find(({ room_id }) => room_id === match.chat_room_id)),
+  ];
+}
+
+/** All predictions for a match with points, up to 1,000. */
+async function wholeCrowd(id, first) {
+  const rows = [...first.data];
+  let cursor = first.meta.next_cursor;
+  while (cursor && rows.length < 1000) {
+    const { data, meta } = await get(`/api/auth/events/${id}/predictions`, { per_page: 100, cursor });
+    rows.push(...data);
+    cursor = meta.next_cursor;
+  }
+  return rows;
+}
+
+function clockText(match) {
+  const play = plays.get(match.id);
+  if (match.status === "scheduled") return countdownTo(new Date(match.start_time));
+  if (match.status === "live" && isPlaying(match.id)) return play.phase === "half-time" ? "Half time" : `${play.minute}'`;
+  return statusText(match);
+}
+
+const OUTCOMES = { home: "home win", draw: "draw", away: "away win" };
+const winnerOf = (home, away) => home > away ? "home" : home < away ? "away" : "draw";
+
+function predictForm(match, own, meta) {
+  const names = sideNames(match);
+  const sum = meta.prediction_distribution.home + meta.prediction_distribution.draw + meta.prediction_distribution.away;
+  const share = (side) => sum > 0 && `${Math.round(100 * meta.prediction_distribution[side] / sum)} %`;
+  const pick = (side) => h("label", {},
+    h("input", { type: "radio", name: "prediction", value: side, required: true, checked: own?.prediction === side }),
+    h("b", {}, side === "draw" ? "Draw" : names[side]), share(side) && h("small", {}, `${share(side)} of fans`));
+  const form = h("form", {
+    class: "card", id: "predict",
+    onsubmit: handler(async () => {
+      const { prediction, home, away, confidence } = Object.fromEntries(new FormData(form));
+      const body = { event_id: match.id, prediction, confidence: Number(confidence) };
+      if (home !== "") body.score_prediction = { home: Number(home), away: Number(away) };
+      const { message } = await post("/api/auth/predictions", body);
+      showNotice(message);
+      await render();
+      $("#play")?.scrollIntoView({ block: "end" });
+    }),
+  },
+    h("fieldset", {}, h("legend", {}, "Who wins?"), h("div", { class: "picks" }, Object.keys(names).map(pick))),
+    h("fieldset", {}, h("legend", {}, "Which score? ", h("small", {}, "Exact: 4 points. Right goal difference: 3. Right winner: 2.")),
+      scoreSteppers(match, own?.score_prediction, (home, away) => { form.elements.prediction.value = winnerOf(home, away); })),
+    h("div", { class: "between" }, h("label", { for: "confidence" }, "How sure are you?"), h("output", { for: "confidence", id: "sure" }, `${own?.confidence ?? 50} %`)),
+    h("input", {
+      id: "confidence", name: "confidence", type: "range", min: 0, max: 100, step: 5, value: own?.confidence ?? 50,
+      oninput: (event) => { $("#sure").textContent = `${event.target.value} %`; },
+    }),
+    h("p", { class: "hint" }, "Fans see it beside your pick. It does not change your points."),
+    h("button", { class: own ? "" : "primary" }, own ? "Change my prediction" : "Predict"),
+  );
+  // A score that contradicts the new pick would be rejected.
+  form.addEventListener("change", ({ target }) => {
+    const { home, away } = form.elements;
+    if (target.name === "prediction" && home.value !== "" && winnerOf(Number(home.value), Number(away.value)) !== target.value) home.value = away.value = "";
+  });
+  return form;
+}
+
+/** Two goals inputs with steppers. A score always has both numbers or none. */
+function scoreSteppers(match, score, onscore = () => {}) {
+  const inputs = {};
+  const changed = () => {
+    const { home, away } = inputs;
+    if (home.value === "" && away.value === "") return;
+    for (const input of [home, away]) input.value = Math.min(99, Math.max(0, Math.trunc(Number(input.value))));
+    onscore(Number(home.value), Number(away.value));
+  };
+  const stepper = (side, team) => {
+    const step = (by) => () => { inputs[side].value = Math.max(0, Number(inputs[side].value) + by); changed(); };
+    inputs[side] = h("input", { type: "number", name: side, min: 0, max: 99, inputmode: "numeric", value: score?.[side] ?? "", placeholder: "–", onchange: changed, "aria-label": `Goals of ${team.name}` });
+    return h("div", { class: "stepper" }, h("span", {}, team.name),
+      h("button", { type: "button", onclick: step(-1), "aria-label": `One goal less for ${team.name}` }, "−"),
+      inputs[side],
+      h("button", { type: "button", onclick: step(1), "aria-label": `One goal more for ${team.name}` }, "+"));
+  };
+  return h("div", { class: "steppers" }, stepper("home", match.home_team), stepper("away", match.away_team));
+}
+
+const RUNGS = [[4, "Exact score"], [3, "Winner and goal difference"], [2, "Winner, or the draw"], [0, "Nothing right"]];
+
+/** The ladder of points, with one rung lit. */
+const ladder = (points) => h("ol", { class: "ladder", id: "ladder" }, RUNGS.map(([worth, what]) =>
+  h("li", { class: worth === points ? "lit" : "", "aria-current": worth === points ? "true" : null }, h("b", {}, String(worth)), what)));
+
+function asItStands(match, own) {
+  if (!own) return h("p", { class: "card" }, "You did not predict this match.");
+  const points = pointsFor(own, match.home_score ?? 0, match.away_score ?? 0);
+  return h("section", { class: "card", id: "outcome", "aria-label": "As it stands" },
+    h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), "."),
+    h("p", { class: "standing", id: "standing" }, `As it stands: ${count(points, "point")}`),
+    ladder(points));
+}
+
+const waitsForPoints = (own, match) => own
+  ? h("section", { class: "card", id: "outcome", "aria-label": "Your prediction" },
+    h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), "."),
+    h("p", { class: "hint" }, isPlaying(match.id) ? "Full time. Your points are being calculated …"
+      : "Full time. Points are calculated within two minutes. To calculate them now, use the match controls."))
+  : h("p", { class: "card" }, "You did not predict this match.");
+
+const TITLES = { 4: "Exact score!", 3: "Winner and difference!", 2: "Right winner!", 0: "Not this time." };
+
+/** What the match brought: points, the fans who did as well, and places won in the table. */
+async function payOff(match, own, crowd, { total_predictions: total }) {
+  const { meta } = await get("/api/auth/leaderboards", { per_page: 1 });
+  const points = own.points_earned;
+  const exact = crowd.filter((row) => row.points_earned === 4).length;
+  const better = crowd.filter((row) => row.points_earned > points).length;
+  const isDraw = own.prediction === "draw";
+  const title = points === 2 && isDraw ? "A draw, as you said!" : TITLES[points] ?? count(points, "point");
+  const company = total === 1 ? "Nobody else predicted this match." : points === 4 ? (exact === 1 ? `Only 1 of ${total} called it.` : `${exact} of ${total} called it.`)
+    : better === 0 ? `Nobody of ${total} did better.` : `${better} of ${total} did better.`;
+  const isNew = !sessionStorage.getItem(`celebrated ${match.id} ${points}`);
+  sessionStorage.setItem(`celebrated ${match.id} ${points}`, "yes");
+  const card = h("section", { class: "card payoff", id: "outcome", "aria-label": "Your points" },
+    h("p", { class: "verdict" }, title),
+    h("p", { class: points > 0 ? "big points" : "big" }, isNew ? countUp(points, (value) => `+${value}`) : `+${points}`),
+    h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), "."),
+    h("p", {}, company),
+    ladder(points),
+    meta.me && h("p", { class: "between" }, h("a", { href: "#table" }, `Place ${meta.me.rank.toLocaleString()} of ${meta.total.toLocaleString()}`), movedBadge(meta.me.moved)));
+  if (isNew && points > 0) celebrate(card, points);
+  return card;
+}
+
+/** Lets confetti fall on an element, unless the user wants less motion. */
+function celebrate(element, points) {
+  if (!hasMotion()) return;
+  const pieces = Array.from({ length: 12 * points }, (_, piece) => h("i", {
+    style: `left: ${Math.random() * 100}%; --hue: var(--${["home", "draw", "away"][piece % 3]}); animation-delay: ${Math.random() * 400}ms; --turn: ${Math.random() * 720}deg`,
+  }));
+  const confetti = h("div", { class: "confetti", "aria-hidden": "true" }, pieces);
+  element.append(confetti);
+  setTimeout(() => confetti.remove(), 2600);
+}
+
+const SECONDS = { 10: "10 seconds", 60: "60 seconds", 180: "3 minutes" };
+
+/** The form that lets the local stack play the match. */
+function playForm(match, own) {
+  const score = own?.score_prediction;
+  const [home, away] = [match.home_score ?? 0, match.away_score ?? 0];
+  const hint = score ? "It ends as you predicted. Change the score to see what a miss looks like."
+    : own ? "Without a score, the match makes its own." : "Predict first, so that you can get points. Then let it play.";
+  return h("form", {
+    class: "card", id: "play",
+    onsubmit: handler(async (form) => {
+      const { home: homeGoals, away: awayGoals, seconds } = Object.fromEntries(new FormData(form));
+      const body = { seconds: Number(seconds) };
+      if (homeGoals !== "") Object.assign(body, { home_score: Number(homeGoals), away_score: Number(awayGoals) });
+      await call("POST", `/_console/matches/${match.id}/play`, body, { token: null });
+      guideTo(2);
+    }),
+  },
+    h("h3", {}, match.status === "live" ? "Play the rest of this match" : "Play this match"),
+    h("p", { class: "hint" }, hint),
+    h("fieldset", {}, h("legend", {}, "Final score"), scoreSteppers(match, score && score.home >= home && score.away >= away ? score : null)),
+    h("label", { class: "between" }, "How long does it take?", h("select", { name: "seconds" },
+      Object.entries(SECONDS).map(([value, text]) => h("option", { value, selected: value === "60" }, text)))),
+    h("button", { class: own ? "primary" : "" }, "▶ Play this match"));
+}
+
+/** What fans predict. Hidden totals are not shown as zeros. */
+function sharesCard(meta, match) {
+  const total = meta.total_predictions;
+  const { home, draw, away } = meta.prediction_distribution;
+  const sum = home + draw + away;
+  return h("section", { class: "card", "aria-labelledby": "shares" },
+    h("h3", { id: "shares" }, "What fans predicted"),
+    h("p", { class: "hint" }, total === 0 ? "Nobody predicted this match."
+      : sum === 0 ? `${count(total, "prediction")}. The shares are hidden while there are few.`
+        : `${count(total, "prediction")} · ${Math.round(meta.average_confidence)} % sure on average`),
+    sum > 0 && h("dl", { class: "bars" }, Object.entries(sideNames(match)).flatMap(([side, name]) => {
+      const share = Math.round(100 * meta.prediction_distribution[side] / sum);
+      return [h("dt", {}, name), h("dd", { class: "track", "aria-hidden": "true" }, h("i", { style: `width: ${share}%; --hue: var(--${side})` })), h("dd", {}, `${share} %`)];
+    })));
+}
+
+const SHOWN_FANS = 10;
+
+function crowdCard(crowd, match, isSettled) {
+  const sorted = isSettled ? crowd.toSorted((a, b) => (b.points_earned ?? -1) - (a.points_earned ?? -1)) : crowd;
+  const shown = sorted.slice(0, SHOWN_FANS);
+  const own = sorted.find(({ user }) => user.id === state.user.id);
+  if (own && !shown.includes(own)) shown.push(own);
+  return h("section", { class: "card", "aria-labelledby": "crowd" },
+    h("h3", { id: "crowd" }, isSettled ? "The crowd, best first" : "Picks of fans"),
+    h("ul", { class: "list rows" }, shown.map((row) => h("li", { class: "between", "aria-current": row === own ? "true" : null },
+      h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, match)} · ${row.confidence} % sure`)),
+      row.points_earned != null && h("span", { class: "points" }, `+${row.points_earned}`)))),
+    crowd.length > SHOWN_FANS && h("p", { class: "hint" }, `${SHOWN_FANS} of ${count(crowd.length, "fan")}${crowd.length === 100 ? " or more" : ""}`));
+}
+
+const fanLink = ({ id, username }) => h("a", { class: "fan", href: `#fan/${id}` }, username);
+
+function roomLink(match, joined) {
+  const to = `room/${match.chat_room_id}`;
+  if (joined) return h("a", { class: "button", id: "join", href: `#${encodeURI(to)}` }, `Open the room of this match · ${count(joined.member_count, "member")}`);
+  return button("Join the room of this match", async () => {
+    await joinRoom(match.chat_room_id);
+    await go(encodeURI(to));
+  }, { id: "join" });
+}
+
+/** News of a match that plays itself: shows the clock and the goals, and loads the screen again at its turns. */
+document.addEventListener("play", ({ detail: play }) => {
+  const before = plays.get(play.event_id);
+  plays.set(play.event_id, play);
+  const [name, id] = address();
+  const isShown = name === "match" && Number(id) === play.event_id;
+  if (play.phase === "failed") showNotice(`The match stopped: ${play.message}`, true);
+  if (play.scorer && state.match?.id === play.event_id) {
+    const team = state.match[`${play.scorer}_team`].name;
+    showNotice(`Goal! ${team}. ${play.home_score} : ${play.away_score}`);
+  }
+  const isTurn = play.phase !== "playing" || before?.phase !== "playing";
+  if (isShown && !(isTurn && play.phase !== before?.phase)) drawPlay(play);
+  else if (isShown || (name === "matches" && play.phase !== before?.phase)) renderSafely();
+  else if (name === "matches") drawGoals(play);
+});
+
+function drawPlay(play) {
+  const score = $("#score");
+  if (!score) return;
+  $("#clock").textContent = play.phase === "half-time" ? "Half time" : `${play.minute}'`;
+  Object.assign($("#minutes"), { value: play.minute, hidden: false });
+  if (!play.scorer) return;
+  Object.assign(state.match, { home_score: play.home_score, away_score: play.away_score });
+  score.textContent = scoreText(play);
+  score.classList.remove("goal");
+  // Reading the width starts the animation again.
+  void score.offsetWidth;
+  score.classList.add("goal");
+  const { own } = state.match;
+  if (!own || !$("#standing")) return;
+  const points = pointsFor(own, play.home_score, play.away_score);
+  $("#standing").textContent = `As it stands: ${count(points, "point")}`;
+  $("#ladder").replaceWith(ladder(points));
+}
+
+function drawGoals(play) {
+  $(`[data-match="${play.event_id}"] .score`)?.replaceChildren(...goalsInRows(play));
+}
+
+// Picks
+
+const WHY = {
+  exact: "exact score", difference: "winner and difference", outcome: "right winner", miss: "nothing right",
+  void: "the match does not count", late: "changed after kick-off",
+};
+
+async function picks() {
+  const { data } = await get("/api/auth/predictions");
+  return [
+    h("h2", {}, "My picks"),
+    h("ul", { class: "list" }, data.map((row) => h("li", {},
+      h("a", { class: "card match", href: `#match/${row.event_id}` },
+        h("span", { class: "teams" },
+          h("span", {}, crest(row.event.home_team, 24), h("b", {}, row.event.home_team.name)),
+          h("span", {}, crest(row.event.away_team, 24), h("b", {}, row.event.away_team.name))),
+        h("span", { class: "score" }, row.event.home_score == null ? clockFormat.format(new Date(row.event.start_time)) : goalsInRows(row.event)),
+        h("small", { class: "foot" },
+          h("span", {}, `${pickText(row, row.event)} · ${row.confidence} % sure`),
+          h("span", { class: row.points_earned ? "points" : "" }, row.points_earned == null ? row.event.status === "scheduled" ? dayName(new Date(row.event.start_time)) : statusText(row.event)
+            : `+${row.points_earned}${WHY[row.reason] ? ` · ${WHY[row.reason]}` : ""}`)))))),
+    data.length === 0 && h("p", { class: "hint" }, "No predictions yet. ", h("a", { href: "#matches" }, "Open an upcoming match"), " to make one."),
+  ];
+}
+
+// Tables
+
+const PERIODS = { all: "All time", season: "Season", month: "Month", matchday: "Matchday" };
+/** `scope` is "global", "tournament 12" or "room !abc:example.org". */
+const shownTable = { scope: "global", period: "all", isAroundMe: false };
+
+async function table() {
+  const [{ data: tournaments }, { data: rooms }] = await Promise.all([
+    get("/api/auth/tournaments", { per_page: 50 }),
+    get("/api/auth/chat-rooms", { joined: true, per_page: 50 }),
+  ]);
+  const room = rooms.find(({ room_id }) => shownTable.scope === `room ${room_id}`);
+  // The table of one match has no periods.
+  const hasPeriods = room?.league !== "match";
+  const [scope, id] = shownTable.scope.split(" ");
+  const query = { scope, id, period: hasPeriods ? shownTable.period : "all", around: shownTable.isAroundMe ? "me" : null };
+  const page = await get("/api/auth/leaderboards", query);
+  const choose = (change) => { Object.assign(shownTable, change); return render(); };
+  const option = (value, text) => h("option", { value, selected: value === shownTable.scope }, text);
+  const list = h("ol", { class: "list standings" }, page.data.map(standingsRow));
+  const { me, total, as_of } = page.meta;
+  const isAway = me && !page.data.some(({ user }) => user.id === me.user.id);
+  return [
+    h("h2", {}, "Table"),
+    h("label", { for: "scope" }, "Who and which matches"),
+    h("select", { id: "scope", onchange: handler((select) => choose({ scope: select.value })) },
+      option("global", "All fans, all matches"),
+      tournaments.length > 0 && h("optgroup", { label: "Tournaments" }, tournaments.map(({ id, name }) => option(`tournament ${id}`, name))),
+      rooms.length > 0 && h("optgroup", { label: "My rooms" }, rooms.map(({ room_id, name }) => option(`room ${room_id}`, name)))),
+    hasPeriods && chips("Period", PERIODS, shownTable.period, (period) => choose({ period })),
+    chips("Rows", { top: "From the top", around: "Around me" }, shownTable.isAroundMe ? "around" : "top", (rows) => choose({ isAroundMe: rows === "around" })),
+    list,
+    page.meta.next_cursor && moreButton(query, list, page.meta.next_cursor),
+    isAway && h("ol", { class: "list standings apart", "aria-label": "Me" }, standingsRow(me)),
+    page.data.length === 0 && h("p", { class: "hint" }, shownTable.isAroundMe && total > 0
+      ? "You are not in this table yet: none of your predictions has points."
+      : "Nobody is in this table yet. It shows a match within a minute after its points were calculated."),
+    as_of && h("p", { class: "hint" }, `${count(total, "fan")} · as of ${timeFormat.format(new Date(as_of))}`),
+  ];
+}
+
+function movedBadge(moved) {
+  if (!moved) return null;
+  const places = Math.abs(moved) === 1 ? "place" : "places";
+  return h("span", { class: `moved ${moved > 0 ? "up" : "down"}` },
+    h("span", { "aria-hidden": "true" }, `${moved > 0 ? "▲" : "▼"} ${Math.abs(moved)}`),
+    h("span", { class: "hidden" }, `${moved > 0 ? "up" : "down"} ${Math.abs(moved)} ${places}`));
+}
+
+const standingsRow = ({ rank, user, points, correct, settled, exact, moved }) =>
+  h("li", { class: "between", "aria-current": user.id === state.user.id ? "true" : null },
+    h("b", { class: "rank" }, rank.toLocaleString()),
+    h("span", { class: "grow" }, fanLink(user),
+      h("small", {}, settled ? ` ${correct} of ${settled} right · ${exact} exact` : " no results yet")),
+    movedBadge(moved),
+    h("span", { class: "points" }, `${points} pts`));
+
+/** A button that adds the next page of a table to its list. */
+function moreButton(query, list, cursor) {
+  return button("Show more", async (element) => {
+    const { data, meta } = await get("/api/auth/leaderboards", { ...query, cursor });
+    list.append(...data.map(standingsRow));
+    cursor = meta.next_cursor;
+    element.hidden = !cursor;
+  });
+}
+
+const FORM = { exact: "E", difference: "D", outcome: "W", miss: "–", void: "·", late: "·" };
+
+async function fan(id) {
+  const [{ data }, { data: blocks }] = await Promise.all([get(`/api/auth/users/${id}`), get("/api/auth/blocks", { per_page: 100 })]);
+  const isBlocked = blocks.some(({ user }) => user.id === data.id);
+  return [
+    back("table"),
+    h("h2", {}, data.username),
+    profileCard(data),
+    data.id !== state.user.id && button(isBlocked ? "Unblock this fan" : "Block this fan", async () => {
+      const { message } = await post(`/api/auth/users/${data.id}/${isBlocked ? "unblock" : "block"}`);
+      showNotice(message);
+      await render();
+    }),
+  ];
+}
+
+/** What everybody can see of a fan. */
+function profileCard({ name, primary_team: team, record, form, ranks, member_since }) {
+  const rank = (place) => place == null ? "–" : place.toLocaleString();
+  return h("section", { class: "card", "aria-label": "Public profile" },
+    h("p", { class: "between" }, h("span", {}, name && h("b", {}, `${name} `), h("small", {}, `A fan since ${dateFormat.format(new Date(member_since))}`)),
+      team && h("span", { class: "team" }, crest(team, 24), team.name)),
+    h("dl", { class: "figures" },
+      [["Points", record.points], ["Right", record.settled ? `${record.correct} of ${record.settled}` : "–"],
+        ["Place, all time", rank(ranks.all)], ["Season", rank(ranks.season)], ["Month", rank(ranks.month)]]
+        .map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value.toLocaleString())))),
+    form.length > 0 && h("p", {}, "Last five: ", form.map((reason) => h("span", { class: `form ${reason}`, title: WHY[reason] },
+      h("span", { "aria-hidden": "true" }, FORM[reason]), h("span", { class: "hidden" }, `${WHY[reason]}, `)))));
+}
+
+// Rooms
+
+const LEAGUES = { all: "all matches", match: "one match", tournament: "one tournament" };
+const roomPath = (id) => `/api/auth/chat-rooms/${encodeURIComponent(id)}`;
+
+async function joinRoom(id) {
+  try {
+    await post(`${roomPath(id)}/join`);
+    showNotice("You joined the room.");
+  } catch (error) {
+    if (error.code !== "already_a_member") throw error;
+  }
+}
+
+async function rooms() {
+  const [{ data: joined }, { data: open }] = await Promise.all([
+    get("/api/auth/chat-rooms", { joined: true, per_page: 50 }), get("/api/auth/chat-rooms", { per_page: 50 }),
+  ]);
+  const found = h("ul", { class: "list" });
+  const showFound = (list, search) => found.replaceChildren(...(list.length > 0 ? list.toSorted((a, b) => b.member_count - a.member_count).map(roomRow)
+    : [h("li", { class: "hint" }, search ? `No room matches “${search}”.` : "No other rooms yet.")]));
+  showFound(open.filter(({ is_joined }) => !is_joined));
+  return [
+    h("h2", {}, "Rooms"),
+    h("section", { class: "day" }, h("h3", {}, "My rooms"),
+      joined.length > 0 ? h("ul", { class: "list" }, joined.map(roomRow)) : h("p", { class: "hint" }, "You are in no room yet. A room is a league: its members have a table of their own.")),
+    h("form", {
+      class: "inline",
+      onsubmit: handler(async (form) => {
+        const { data, message } = await post(`/api/auth/invite-links/${encodeURIComponent(form.invite.value.trim())}/accept`);
+        showNotice(message);
+        await go(encodeURI(`room/${data.room_id}`));
+      }),
+    }, h("label", { for: "invite" }, "Code of an invite link"), h("input", { id: "invite", name: "invite", required: true, autocomplete: "off" }), h("button", {}, "Join by code")),
+    newRoomForm(),
+    h("section", { class: "day" }, h("h3", {}, "Find rooms"),
+      searchInput("room-search", "Name of a room", async (search) => {
+        const { data } = await get("/api/auth/chat-rooms", { per_page: 50, search });
+        return () => showFound(data.filter(({ is_joined }) => search || !is_joined), search);
+      }),
+      found),
+  ];
+}
+
+/** A search field. `load` gets the text and returns a function that shows what it found. */
+function searchInput(id, label, load) {
+  let timer;
+  let latest = 0;
+  const search = async (text) => {
+    const current = (latest += 1);
+    const draw = await load(text);
+    if (current === latest) draw();
+  };
+  return [h("label", { for: id }, label), h("input", {
+    id, type: "search",
+    oninput: ({ target }) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => search(target.value.trim()).catch((error) => showNotice(error.message, true)), 200);
+    },
+  })];
+}
+
+const roomRow = (room) => h("li", {}, h("a", { class: "card room", href: `#${encodeURI(`room/${room.room_id}`)}` },
+  h("b", {}, room.name),
+  h("small", {}, [count(room.member_count, "member"), `table over ${LEAGUES[room.league]}`, room.topic].filter(Boolean).join(" · "))));
+
+function newRoomForm() {
+  const { match } = state;
+  return h("details", { class: "card" }, h("summary", {}, "Make a room"),
+    h("form", {
+      onsubmit: handler(async (form) => {
+        const [league, event] = form.league.value.split(" ");
+        const { data, message } = await post("/api/auth/chat-room", {
+          name: form.name.value, league, is_private: form.private.checked, ...(event && { event_id: Number(event) }),
+        });
+        showNotice(message);
+        await go(encodeURI(`room/${data.room_id}`));
+      }),
+    },
+      h("label", { for: "room-name" }, "Name"), h("input", { id: "room-name", name: "name", required: true, maxlength: 100 }),
+      h("label", { for: "league" }, "Which matches count in its table?"),
+      h("select", { id: "league", name: "league" },
+        h("option", { value: "all" }, "All matches"),
+        match && h("option", { value: `tournament ${match.id}` }, `All matches of ${match.tournament.name}`),
+        match && h("option", { value: `match ${match.id}` }, `Only ${match.home_team.name} – ${match.away_team.name}`)),
+      h("label", { class: "check" }, h("input", { type: "checkbox", name: "private" }), "Private: only invited fans can join"),
+      h("button", { class: "primary" }, "Make the room")));
+}
+
+async function findRoom(id) {
+  for (const joined of [true, null]) {
+    const { data } = await get("/api/auth/chat-rooms", { joined, per_page: 100 });
+    const found = data.find(({ room_id }) => room_id === id);
+    if (found) return found;
+  }
+  return null;
+}
+
+async function room(id) {
+  const found = await findRoom(id);
+  if (!found) throw new Error("There is no such room, or only its members can see it.");
+  const query = { scope: "room", id, period: "all" };
+  const [{ data: stats }, { data: rows, meta }, picked] = await Promise.all([
+    get(`${roomPath(id)}/member-stats`),
+    get("/api/auth/leaderboards", { ...query, per_page: 10 }),
+    found.event ? get(`${roomPath(id)}/predictions`, { per_page: 10 }) : null,
+  ]);
+  const event = found.event && await get(`/api/auth/events/${found.event.id}`).then(({ data }) => data, () => null);
+  const list = h("ol", { class: "list standings" }, rows.map(standingsRow));
+  const teams = Object.entries(stats.team_distribution ?? {}).sort(([, a], [, b]) => b - a).slice(0, 4);
+  return [
+    back("rooms"),
+    h("h2", {}, found.name),
+    h("p", { class: "hint" }, [count(stats.total_members, "member"), `table over ${LEAGUES[found.league]}`, found.topic].filter(Boolean).join(" · ")),
+    event && h("a", { class: "card match", href: `#match/${event.id}` }, h("b", {}, `${event.home_team.name} – ${event.away_team.name}`), h("span", { class: "score" }, scoreText(event))),
+    found.is_joined ? chatCard(found) : button("Join this room", async () => { await joinRoom(id); await render(); }, { class: "primary" }),
+    h("section", { class: "card", "aria-labelledby": "room-table" }, h("h3", { id: "room-table" }, "Table of the room"),
+      rows.length > 0 ? list : h("p", { class: "hint" }, "The table is being built. Look again in a minute."),
+      meta.next_cursor && moreButton({ ...query, per_page: 50 }, list, meta.next_cursor)),
+    picked && event && h("section", { class: "card", "aria-labelledby": "room-picks" }, h("h3", { id: "room-picks" }, "Who picked what"),
+      picked.data.length > 0 ? h("ul", { class: "list rows" }, picked.data.map((row) => h("li", { class: "between" },
+        h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, event)} · ${row.confidence} % sure`)),
+        row.points_earned != null && h("span", { class: "points" }, `+${row.points_earned}`))))
+        : h("p", { class: "hint" }, "No member has predicted this match yet.")),
+    teams.length > 0 && h("p", { class: "hint" }, `Teams of the members: ${teams.map(([name, number]) => `${name} (${number})`).join(", ")}`),
+    found.is_joined && inviteCard(id),
+    found.is_joined && button("Leave this room", async () => {
+      const { message } = await post(`${roomPath(id)}/leave`);
+      showNotice(message ?? "You left the room.");
+      await go("rooms");
+    }),
+  ];
+}
+
+function inviteCard(id) {
+  const shown = h("div", { role: "status" });
+  return h("section", { class: "card", "aria-labelledby": "invites" }, h("h3", { id: "invites" }, "Invite friends"),
+    h("p", { class: "hint" }, "Everybody who enters the code under Rooms joins this room."),
+    h("div", { class: "chips" },
+      button("Get a code", async () => {
+        const { data } = await post(`${roomPath(id)}/invite-link`);
+        shown.replaceChildren(h("p", { class: "big", id: "invite-code" }, data.code), h("p", { class: "hint" }, `Valid until ${timeFormat.format(new Date(data.expires_at))}`));
+      }),
+      button("Revoke the code", async () => {
+        const { message } = await call("DELETE", `${roomPath(id)}/invite-link`);
+        shown.replaceChildren();
+        showNotice(message);
+      })),
+    shown);
+}
+
+// Chat: the app talks to the homeserver itself, as the fan. Touchline only tells it where.
+
+async function matrix(method, path, body, signal) {
+  const { homeserver_url, access_token } = state.chat;
+  const response = await fetch(`${homeserver_url.replace(/\/$/, "")}/_matrix/client/v3/${path}`, {
+    method, signal, body: body && JSON.stringify(body), headers: { authorization: `Bearer ${access_token}` },
+  });
+  const json = await response.json();
+  if (!response.ok) throw new Error(`The homeserver rejected the request: ${json.error}`);
+  return json;
+}
+
+function chatCard(room) {
+  const card = (...children) => h("section", { class: "card", "aria-labelledby": "chat" }, h("h3", { id: "chat" }, "Messages"), ...children);
+  if (!state.chat) {
+    return card(h("p", { class: "hint" }, "This stack has no homeserver, so rooms carry no messages. To connect one, start the stack with ",
+      h("code", {}, "--homeserver URL --registration FILE"), "; docs/chat.md shows each step."));
+  }
+  if (room.is_encrypted) return card(h("p", { class: "hint" }, "Messages in private rooms are end-to-end encrypted. Read them with a Matrix client."));
+  const list = h("ol", { class: "list messages", "aria-live": "polite", tabindex: 0 }, h("li", { class: "hint" }, "No messages yet."));
+  const navigation = navigations;
+  watchMessages(room.room_id, list, () => navigation === navigations).catch((error) => showNotice(error.message, true));
+  return card(list, h("form", {
+    class: "inline",
+    onsubmit: handler(async (form) => {
+      const path = `rooms/${encodeURIComponent(room.room_id)}/send/m.room.message/${newReferenceId()}`;
+      await matrix("PUT", path, { msgtype: "m.text", body: form.message.value });
+      form.reset();
+    }),
+  }, h("label", { for: "message" }, "Message"), h("input", { id: "message", name: "message", required: true, autocomplete: "off" }), h("button", {}, "Send")));
+}
+
+/** Shows the messages of a room, and waits for new ones while its screen is shown. */
+async function watchMessages(id, list, isShown) {
+  const filter = JSON.stringify({ room: { rooms: [id], timeline: { limit: 30, types: ["m.room.message"] } }, presence: { types: [] } });
+  const stop = new AbortController();
+  addEventListener("hashchange", () => stop.abort(), { once: true });
+  let since;
+  while (isShown()) {
+    const query = new URLSearchParams({ filter, timeout: since ? 25_000 : 0, ...(since && { since }) });
+    const sync = await matrix("GET", `sync?${query}`, null, stop.signal).catch((error) => { if (!stop.signal.aborted) throw error; });
+    if (!sync) return;
+    since = sync.next_batch;
+    const messages = (sync.rooms?.join?.[id]?.timeline?.events ?? []).filter(({ content }) => content?.body);
+    if (messages.length > 0) $(".hint", list)?.remove();
+    list.append(...messages.map(({ sender, content, origin_server_ts }) => h("li", {},
+      h("small", {}, `${sender.replace(/^@|:.*$/g, "")} · ${clockFormat.format(new Date(origin_server_ts))}`), h("br"), content.body)));
+    list.scrollTop = list.scrollHeight;
+  }
+}
+
+// Coins
+
+/**
+ * Returns a unique reference for a deduction. Does not use `crypto.randomUUID`, because that needs HTTPS or
+ * localhost, and a phone opens this page by IP address over HTTP.
+ */
+const newReferenceId = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+const REASONS = { gift: "Gift", purchase: "Purchase", bet: "Bet" };
+
+/** Names an entry of the coin history. */
+function entryText({ type, reason }) {
+  if (type === "daily") return "Daily bonus";
+  if (type === "grant") return reason ? `Received · ${reason}` : "Received";
+  return REASONS[reason] ?? reason ?? "Spent";
+}
+
+/** The balance and the streak that the screen showed last. A higher one counts up from there. */
+let shownCoins = { balance: 0, streak_days: 0 };
+
+async function coins() {
+  const { data } = await get("/api/auth/coins");
+  const before = shownCoins;
+  shownCoins = data;
+  const isReady = Date.parse(data.next_claim_at) <= Date.now();
+  return [
+    h("h2", {}, "Coins"),
+    h("section", { class: "card", "aria-label": "Balance" },
+      h("p", { class: "big" }, countUp(data.balance, (value) => count(value, "coin"), before.balance)),
+      h("p", {}, countUp(data.streak_days, (value) => `Streak: ${count(value, "day")}`, before.streak_days)),
+      h("ol", { class: "streak", "aria-hidden": "true" }, Array.from({ length: 7 }, (_, day) =>
+        h("li", { class: day < (data.streak_days % 7 || Math.min(data.streak_days, 7)) ? "done" : "" }))),
+      h("p", { class: "hint" }, isReady ? "Today's bonus is ready." : ["Next bonus ", countdownTo(new Date(data.next_claim_at))])),
+    button("Claim today's coins", async () => {
+      const { data: claimed } = await post("/api/auth/daily-coins");
+      showNotice(`You received ${claimed.coins_awarded} coins for day ${claimed.streak_days} of your streak.`);
+      await render();
+    }, { class: "primary", disabled: !isReady }),
+    button("Give away 5 coins", async () => {
+      const { data: spent } = await post("/api/auth/coins/deduct", { amount: 5, reason: "gift", reference_id: newReferenceId() });
+      showNotice(`You gave away 5 coins. ${spent.new_balance} left.`);
+      await render();
+    }),
+    h("section", { class: "card", "aria-label": "History" }, h("h3", {}, "History"),
+      data.entries.length === 0 && h("p", { class: "hint" }, "No entries yet."),
+      h("ul", { class: "list rows" }, data.entries.map((entry) => h("li", { class: "between" },
+        h("span", {}, entryText(entry), h("small", {}, ` ${timeFormat.format(new Date(entry.created_at))}`)),
+        h("b", {}, `${entry.amount > 0 ? "+" : ""}${entry.amount}`))))),
+  ];
+}
+
+// The fan's own profile, teams and account
+
+async function me() {
+  const [{ data }, { data: profile }] = await Promise.all([get("/api/auth/me"), get(`/api/auth/users/${state.user.id}`)]);
+  return [
+    h("h2", {}, data.username),
+    profileCard(profile),
+    h("section", { class: "card", "aria-label": "Teams" },
+      h("h3", {}, "Teams"),
+      h("p", {}, data.primary_team ? [crest(data.primary_team, 24), ` My team: ${data.primary_team.name}`] : "No team yet."),
+      h("p", {}, data.other_teams.length ? `Follows ${data.other_teams.map((team) => team.name).join(", ")}` : "Follows no other teams."),
+      h("a", { class: "button", href: "#teams" }, "Choose teams")),
+    h("section", { class: "card", "aria-label": "Only you see this" },
+      h("h3", {}, "Only you see this"),
+      h("p", {}, data.phone), h("p", {}, data.email ?? "No e-mail address."),
+      h("a", { class: "button", href: "#account" }, "Account and privacy")),
+    button("Change my username", chooseUsername),
+    button("Log out", async () => { await post("/api/auth/logout"); endSession(); }),
+  ];
+}
+
+async function teams() {
+  const [{ data: user }, { data: first }] = await Promise.all([get("/api/auth/me"), get("/api/auth/teams", { per_page: 30 })]);
+  const others = new Set(user.other_teams.map(({ id }) => id));
+  const list = h("ul", { class: "list" });
+  const draw = (found, search) => {
+    const again = () => draw(found, search);
+    list.replaceChildren(...(found.length > 0 ? found.map((team) => teamRow(team, again)) : [h("li", { class: "hint" }, `No team matches “${search}”.`)]));
+  };
+  const teamRow = (team, again) => h("li", { class: "card between" },
+    h("span", { class: "team" }, crest(team, 30), h("span", {}, h("b", {}, team.name), h("small", {}, [team.sport.name, team.country].filter(Boolean).join(" · ")))),
+    h("span", { class: "chips" },
+      button(["My team", h("span", { class: "hidden" }, `: ${team.name}`)], async () => {
+        const { message } = await post("/api/auth/teams/primary", { team_id: team.id });
+        user.primary_team = team;
+        showNotice(message);
+        again();
+      }, { "aria-pressed": String(user.primary_team?.id === team.id) }),
+      button(["Follow", h("span", { class: "hidden" }, ` ${team.name}`)], async () => {
+        const chosen = new Set(others);
+        if (!chosen.delete(team.id)) chosen.add(team.id);
+        const { message } = await post("/api/auth/teams/other", { team_ids: [...chosen] });
+        others.clear();
+        chosen.forEach((id) => others.add(id));
+        showNotice(message);
+        again();
+      }, { "aria-pressed": String(others.has(team.id)) })));
+  draw(first);
+  return [
+    back("me"),
+    h("h2", {}, "Teams"),
+    searchInput("search", "Search", async (search) => {
+      const { data } = await get("/api/auth/teams", { per_page: 30, search });
+      return () => draw(data, search);
+    }),
+    list,
+  ].flat();
+}
+
+async function account() {
+  const [{ data: sessions }, { data: blocks }] = await Promise.all([get("/api/auth/sessions"), get("/api/auth/blocks", { per_page: 100 })]);
+  return [
+    back("me"),
+    h("h2", {}, "Account and privacy"),
+    h("section", { class: "card", "aria-labelledby": "sessions" }, h("h3", { id: "sessions" }, "Where you are logged in"),
+      h("ul", { class: "list rows" }, sessions.map((session) => h("li", { class: "between" },
+        h("span", {}, session.device_name ?? "Unnamed device", h("small", {}, ` since ${timeFormat.format(new Date(session.created_at))}`)),
+        session.current ? h("small", {}, "this page") : button("Log out there", async () => {
+          const { message } = await post(`/api/auth/sessions/${session.id}/revoke`);
+          showNotice(message ?? "That session has ended.");
+          await render();
+        }))))),
+    h("section", { class: "card", "aria-labelledby": "blocks" }, h("h3", { id: "blocks" }, "Blocked fans"),
+      blocks.length === 0 && h("p", { class: "hint" }, "You have blocked nobody. To block a fan, open their profile from a table."),
+      h("ul", { class: "list rows" }, blocks.map(({ user }) => h("li", { class: "between" }, user.username,
+        button(["Unblock", h("span", { class: "hidden" }, ` ${user.username}`)], async () => {
+          const { message } = await post(`/api/auth/users/${user.id}/unblock`);
+          showNotice(message);
+          await render();
+        }))))),
+    h("section", { class: "card", "aria-labelledby": "data" }, h("h3", { id: "data" }, "Your data"),
+      h("p", { class: "hint" }, "Everything that Touchline stores about you, as one JSON file."),
+      button("Download my data", async () => {
+        const file = new Blob([JSON.stringify(await get("/api/auth/account/export"), null, 2)], { type: "application/json" });
+        const link = h("a", { href: URL.createObjectURL(file), download: `touchline-${state.user.username}.json` });
+        link.click();
+        URL.revokeObjectURL(link.href);
+        showNotice("Your data is in your downloads.");
+      })),
+    h("section", { class: "card", "aria-labelledby": "deletion" }, h("h3", { id: "deletion" }, "Delete my account"),
+      h("p", { class: "hint" }, "Deletes your profile, picks, coins and messages for good. A code by SMS confirms it."),
+      button("Send me the code", async (element) => {
+        const { message } = await post("/api/auth/account/delete");
+        showNotice(message);
+        element.replaceWith(deletionForm());
+        $("#code").focus();
+        document.dispatchEvent(new Event("shown"));
+      }, { class: "danger" })),
+  ];
+}
+
+const deletionForm = () => h("form", {
+  onsubmit: handler(async (form) => {
+    await post("/api/auth/account/delete/confirm", { code: form.code.value });
+    endSession();
+  }),
+}, h("label", { for: "code" }, "Code"), codeInput(), h("button", { class: "danger primary" }, "Delete my account for good"));
+
+prepareLogin();
+guideTo(state.token ? 1 : 0);
+if (state.token) renderSafely();

@@ -1,0 +1,234 @@
+// The developer tools of the matchday console: SMS inbox, match controls and traffic.
+
+import { $, call, count, h, handler, invoke, scoreText, showNotice, smsLog, state, statusName } from "./console.js";
+import { render } from "./app.js";
+
+// The SMS inbox
+
+let messages = [];
+
+function drawInbox() {
+  const enter = (code) => () => {
+    const input = $("#code");
+    input.value = code;
+    input.form.requestSubmit($("button.primary", input.form));
+  };
+  const items = messages.map(({ phone, code }) => h("li", {},
+    h("span", {}, h("small", {}, phone), h("br"), h("b", {}, code)),
+    // Only a screen that asks for a code can use one.
+    $("#code") && h("button", { type: "button", onclick: enter(code) }, "Use", h("span", { class: "hidden" }, ` the code ${code}`))));
+  if (items.length) $("#inbox").replaceChildren(...items);
+}
+
+async function loadInbox() {
+  messages = (await smsLog("?per_page=5")).data;
+  drawInbox();
+}
+// The inbox is loaded again with the next code.
+const loadInboxSafely = () => loadInbox().catch(() => {});
+
+// The match controls
+
+/** The steps that a match allows: a finished match cannot kick off again, and only its result can be corrected. */
+const LEGAL = { scheduled: ["kick-off", "fans"], live: ["home", "away", "finish"], finished: ["correct", "points"] };
+
+function drawControls() {
+  const { match } = state;
+  $("#controls").hidden = !match;
+  const legal = LEGAL[match?.status] ?? [];
+  for (const control of document.querySelectorAll("[data-do]")) {
+    const isLegal = legal.includes(control.dataset.do);
+    for (const element of control.tagName === "FORM" ? control.elements : [control]) element.disabled = !isLegal;
+  }
+  $("#controls-match").textContent = match
+    ? `${match.home_team.name} – ${match.away_team.name} · ${statusName(match)} · ${scoreText(match)}`
+    : "Open a match in the app to control it here.";
+}
+
+/** Loads the match and the screen that the app shows again. */
+async function refresh() {
+  const { own, id } = state.match;
+  state.match = { ...(await call("GET", `/api/auth/events/${id}`)).data, own };
+  drawControls();
+  return render();
+}
+
+/** Sends a change of the match to `feed`, as a results service would. */
+async function report(change) {
+  const { id, tournament_id, home_team, away_team, start_time, status, home_score, away_score } = state.match;
+  const event = {
+    id, tournament_id, home_team_id: home_team.id, away_team_id: away_team.id, start_time, status,
+    ...(home_score != null && { home_score, away_score }), ...change,
+  };
+  const result = await invoke("feed", { format: "touchline", events: [event] });
+  if (result.rejected) throw new Error(`feed rejected the change: ${result.reasons.map((reason) => reason.reason ?? JSON.stringify(reason)).join("; ")}`);
+  await refresh();
+}
+
+const addGoal = (side) => {
+  const { home_score, away_score } = state.match;
+  const next = { home_score: home_score ?? 0, away_score: away_score ?? 0, status: "live" };
+  next[`${side}_score`] += 1;
+  return next;
+};
+/** The start time, or now if the match has not started: a match cannot be live before its start. */
+const startTime = () => {
+  const now = new Date().toISOString().replace(/\.\d+Z$/, "Z");
+  return state.match.start_time > now ? now : state.match.start_time;
+};
+
+const CONTROLS = {
+  "kick-off": async () => { await report({ status: "live", start_time: startTime(), home_score: 0, away_score: 0 }); showNotice("Kick-off. Predictions are closed."); },
+  home: () => report({ ...addGoal("home"), start_time: startTime() }),
+  away: () => report({ ...addGoal("away"), start_time: startTime() }),
+  finish: async () => {
+    const { home_score, away_score } = state.match;
+    await report({ status: "finished", start_time: startTime(), home_score: home_score ?? 0, away_score: away_score ?? 0 });
+    showNotice("Full time.");
+  },
+  correct: async (form) => {
+    const result = { home_score: Number(form.home.value), away_score: Number(form.away.value) };
+    await report({ status: "finished", start_time: startTime(), ...result });
+    showNotice(`Result corrected to ${result.home_score} : ${result.away_score}. Calculate the points again.`);
+  },
+  points: async () => {
+    const { matches: [settled] } = await invoke("points", { event_id: state.match.id });
+    await refresh();
+    showNotice(`Points calculated for ${count(settled.scored, "prediction")}.`);
+  },
+  fans: async () => {
+    const { id } = state.match;
+    const picks = ["home", "home", "home", "draw", "away", "away"];
+    for (let fan = 0; fan < 12; fan += 1) {
+      const phone = `+4479${String(Math.floor(Math.random() * 1e8)).padStart(8, "0")}`;
+      await call("POST", "/api/code/request", { phone }, { token: null });
+      const { data: [sms] } = await smsLog(`?phone=${encodeURIComponent(phone)}`);
+      const { data } = await call("POST", "/api/code/verify", { phone, code: sms.code }, { token: null });
+      const body = { event_id: id, prediction: picks[fan % picks.length], confidence: 30 + 5 * fan };
+      await call("POST", "/api/auth/predictions", body, { token: data.token });
+      showNotice(`${fan + 1} of 12 fans added.`);
+    }
+    await refresh();
+  },
+};
+for (const element of document.querySelectorAll("[data-do]")) {
+  element.addEventListener(element.tagName === "FORM" ? "submit" : "click", handler(async (control) => {
+    // Only one control runs at a time, because each control starts from the score that the previous control set.
+    $("#controls").inert = true;
+    try {
+      await CONTROLS[control.dataset.do](control);
+    } finally {
+      $("#controls").inert = false;
+    }
+  }));
+}
+
+// The traffic
+
+const SHOWN_REQUESTS = 200;
+/** Sums over all requests since the page was opened. `fan` is the price of the logged-in fan's own requests. */
+const totals = { requests: 0, rcu: 0, wcu: 0, fan: 0 };
+let isPaused = false;
+/** The requests that arrived while the list was paused. */
+let waiting = [];
+
+const pretty = (text) => {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+};
+const milliseconds = (us) => `${(us / 1000).toFixed(us < 10_000 ? 1 : 0)} ms`;
+/** A price with two significant digits: `$0.0000021`. */
+const dollars = (usd) => `$${usd === 0 ? "0" : usd.toFixed(Math.max(2, 1 - Math.floor(Math.log10(usd))))}`;
+const units = ({ rcu, wcu }) => [rcu && `${rcu} RCU`, wcu && `${wcu} WCU`].filter(Boolean).join(" · ");
+
+/** One bar for each part of a request, below each other in the order of their beginnings. */
+function timeline(spans) {
+  const end = Math.max(...spans.map((span) => span.start_us + span.us), 1);
+  const percent = (us) => `${(100 * us / end).toFixed(2)}%`;
+  return h("ol", { class: "timeline", "aria-label": "Timeline" }, spans.toSorted((a, b) => a.start_us - b.start_us).map((span) =>
+    h("li", {},
+      h("span", { class: "what" }, span.name),
+      h("span", { class: "lane", "aria-hidden": "true" }, h("i", { class: span.kind, style: `left: ${percent(span.start_us)}; width: max(2px, ${percent(span.us)})` })),
+      h("span", { class: "cost" }, [milliseconds(span.us), units(span)].filter(Boolean).join(" · ")))));
+}
+
+function drawRequest({ method, path, status, ms, cost, usd, request, response, calls, spans }) {
+  const kind = status < 400 ? "ok" : status < 500 ? "rejected" : "failed";
+  const costText = cost ? `${count(cost.calls, "call")} · ${cost.rcu} RCU · ${cost.wcu} WCU · ${ms} ms`
+    : calls?.length ? `${count(calls.length, "call")} · ${ms} ms` : `${ms} ms`;
+  const list = $("#traffic");
+  $(".empty", list)?.remove();
+  const details = h("details", {},
+    h("summary", {}, h("span", { class: kind }, String(status)), h("b", {}, method), h("code", {}, path), h("span", { class: "cost" }, costText)));
+  // The details are built when they are opened, so that much traffic stays cheap.
+  details.addEventListener("toggle", () => details.append(...[
+    spans?.length && timeline(spans),
+    usd != null && h("p", { class: "hint" }, `This request costs ${dollars(usd)} on AWS.`),
+    request && h("pre", { "aria-label": "Request", tabindex: 0 }, pretty(request)),
+    h("pre", { "aria-label": "Response", tabindex: 0 }, pretty(response)),
+  ].filter(Boolean)), { once: true });
+  const item = h("li", { "data-text": `${status} ${method} ${path}`.toLowerCase() }, details);
+  item.hidden = !matchesFilter(item);
+  list.prepend(item);
+  while (list.children.length > SHOWN_REQUESTS) list.lastChild.remove();
+}
+
+const matchesFilter = (item) => item.dataset.text.includes($("#traffic-filter").value.trim().toLowerCase());
+
+function addRequest(entry) {
+  totals.requests += 1;
+  totals.rcu += entry.cost?.rcu ?? 0;
+  totals.wcu += entry.cost?.wcu ?? 0;
+  if (entry.usd && state.user && entry.user_id === state.user.id) totals.fan += entry.usd;
+  $("#totals").textContent = `${count(totals.requests, "request")} · ${totals.rcu.toLocaleString()} RCU · ${totals.wcu.toLocaleString()} WCU`;
+  if (totals.fan > 0) $("#evening").textContent = `This fan's evening cost ${dollars(totals.fan)} on AWS.`;
+  if (!isPaused) return drawRequest(entry);
+  waiting = [...waiting, entry].slice(-SHOWN_REQUESTS);
+  $("#traffic-pause").textContent = `Continue (${waiting.length} new)`;
+}
+
+$("#traffic-filter").addEventListener("input", () => {
+  for (const item of $("#traffic").querySelectorAll("[data-text]")) item.hidden = !matchesFilter(item);
+});
+$("#traffic-pause").addEventListener("click", () => {
+  isPaused = !isPaused;
+  $("#traffic-pause").textContent = isPaused ? "Continue" : "Pause";
+  waiting.splice(0).forEach(drawRequest);
+});
+
+function watchTraffic() {
+  const traffic = new EventSource("/_console/traffic");
+  const title = $("#traffic-title");
+  traffic.onopen = () => { title.removeAttribute("data-offline"); loadInboxSafely(); };
+  traffic.onerror = () => title.setAttribute("data-offline", "");
+  traffic.onmessage = ({ data }) => {
+    const entry = JSON.parse(data);
+    addRequest(entry);
+    if (entry.method === "POST" && /code|verify-phone|account\/delete/.test(entry.path)) loadInboxSafely();
+  };
+  traffic.addEventListener("match", ({ data }) => document.dispatchEvent(new CustomEvent("play", { detail: JSON.parse(data) })));
+}
+
+// The page
+
+for (const view of document.querySelectorAll(".views button")) {
+  view.addEventListener("click", () => {
+    $("#panels").dataset.view = view.dataset.view;
+    for (const other of document.querySelectorAll(".views button")) other.setAttribute("aria-pressed", String(other === view));
+  });
+}
+document.documentElement.dataset.theme = localStorage.getItem("theme") ?? "";
+$("#theme").addEventListener("click", () => {
+  const chosen = document.documentElement.dataset.theme;
+  const isDark = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const next = isDark ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  localStorage.setItem("theme", next);
+});
+
+for (const event of ["handled", "match-opened"]) document.addEventListener(event, drawControls);
+document.addEventListener("shown", drawInbox);
+watchTraffic();
