@@ -566,7 +566,7 @@ async function picks() {
           h("span", {}, crest(row.event.away_team, 24), h("b", {}, row.event.away_team.name))),
         h("span", { class: "score" }, row.event.home_score == null ? clockFormat.format(new Date(row.event.start_time)) : goalsInRows(row.event)),
         h("small", { class: "foot" },
-          h("span", {}, `${pickText(row, row.event)} · ${row.confidence} % sure`),
+          h("span", {}, `${shortPick(row)} · ${row.confidence} % sure`),
           h("span", { class: row.points_earned ? "points" : "" }, row.points_earned == null ? row.event.status === "scheduled" ? dayName(new Date(row.event.start_time)) : statusText(row.event)
             : `+${row.points_earned}${WHY[row.reason] ? ` · ${WHY[row.reason]}` : ""}`)))))),
     data.length === 0 && h("p", { class: "hint" }, "No predictions yet. ", h("a", { href: "#matches" }, "Open an upcoming match"), " to make one."),
