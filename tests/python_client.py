@@ -183,7 +183,7 @@ settled = alice.wait_for_points(match["id"])
 equal((settled["reason"], settled["points_earned"]), ("exact", 4))
 equal(rejected(lambda: alice.predict(match["id"], "away")).code, "event_started")
 
-step("the user sees the rows around the own row of the leaderboard")
+step("the user sees the rows around their own row of the leaderboard")
 while True:
     assert time.monotonic() < DEADLINE, "the leaderboard does not have the user"
     invoke("standings", {})

@@ -9,7 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-TIMEOUT = 15  # Seconds. The service responds within 10.
+TIMEOUT = 15  # Seconds. The service gives up a request after 8.
 ATTEMPTS = 4
 LONGEST_WAIT = 10  # Seconds. If the service asks for more, the user should know and decide.
 
@@ -54,7 +54,7 @@ class Touchline:
 
     def wait_for_points(self, event_id, every=30):
         """Returns the caller's prediction when it is settled. A void match is settled without points."""
-        while not (prediction := self.match(event_id)["my_prediction"])["reason"]:
+        while (prediction := self.match(event_id)["my_prediction"]) and not prediction["reason"]:
             time.sleep(every)
         return prediction
 
