@@ -2,7 +2,7 @@
 
 import {
   $, button, call, clockFormat, count, countUp, countdown, crest, dateFormat, dayName, endSession, get, h, handler, hasMotion,
-  icon, pickText, pointsFor, post, saveLogin, saveUser, scoreText, showNotice, state, statusName, timeFormat,
+  icon, pickText, pointsFor, post, saveChat, saveLogin, saveUser, scoreText, showNotice, state, statusName, timeFormat,
 } from "./console.js";
 
 // Navigation: the part of the address after # names the screen, so that Back, reload and links work.
@@ -171,6 +171,8 @@ async function chooseUsername() {
         if (input.value !== state.user.username) {
           await post("/api/auth/update-user-info", { username: input.value });
           saveUser((await get("/api/auth/me")).data);
+          // The homeserver knows fans by their usernames, so the new name needs a new login there.
+          if (state.chat) saveChat((await post("/api/auth/chat/credentials")).data);
         }
         showNotice(`Your username is ${state.user.username}.`);
         await go("matches");

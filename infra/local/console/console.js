@@ -38,10 +38,15 @@ export const state = {
 };
 
 export function saveLogin({ token, user, matrix_credentials: chat }) {
-  Object.assign(state, { token, user, chat: chat?.homeserver_url ? chat : null });
+  state.token = token;
   sessionStorage.setItem("token", token);
-  sessionStorage.setItem("chat", JSON.stringify(state.chat));
   saveUser(user);
+  saveChat(chat);
+}
+
+export function saveChat(chat) {
+  state.chat = chat?.homeserver_url ? chat : null;
+  sessionStorage.setItem("chat", JSON.stringify(state.chat));
 }
 
 export function saveUser(user) {
