@@ -16,8 +16,8 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub host: IpAddr,
 
-    /// Accept requests for this host name, which other devices use for this machine. Can be repeated. IP addresses
-    /// and localhost need no flag.
+    /// Accept requests for this host name, which other devices use for this machine. Can be repeated.
+    /// localhost and the address of --host need no flag; with --host 0.0.0.0, no IP address does.
     #[arg(long = "allow-host", value_name = "NAME", value_parser = host_name)]
     pub allowed_hosts: Vec<String>,
 

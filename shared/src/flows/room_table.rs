@@ -39,8 +39,8 @@ const LONG_PAUSE: TimeDelta = TimeDelta::minutes(2);
 /// Which matches count in the table of a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// The leaderboard of all users over the same matches. For one match, this is the one of all matches: its builds show that a
-    /// user was suspended.
+    /// The leaderboard of all users over the same matches. One match has no leaderboard. Its room uses the leaderboard over
+    /// all matches, whose builds show that a user was suspended.
     pub scope: Scope,
     /// The id of the match, and the number of its shards, in the table of one match.
     event: Option<(u32, u8)>,
@@ -50,7 +50,7 @@ impl Counted {
     /// Returns which matches count in a room. `event` is the match that the room is about.
     #[must_use]
     pub fn of(room: &Room, event: Option<&Match>) -> Self {
-        // If the match is not in the catalog, no points count.
+        // If the match is not in the catalog, nobody has points in the table.
         let (id, shards, tournament) =
             event.map_or((0, 1, 0), |event| (event.id, event.shards, event.tournament_id));
         match room.league() {
@@ -81,7 +81,7 @@ pub struct RoomTable {
 }
 
 impl RoomTable {
-    /// Reads what is needed to tell whether the table is out of date.
+    /// Reads the versions from which the table would be built now. They show whether a stored table is out of date.
     pub async fn read(app: &App, room: Room, counted: Counted, period: Period) -> Result<Self, StoreError> {
         let board = Board { scope: counted.scope, period };
         let settlement = async {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::aws_call::{self, Call, ServiceError};
 use crate::config::Aws;
 
-/// Why an invocation failed.
+/// Why a function could not be invoked, or failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvokeError {
     #[error("the function failed: {0}")]

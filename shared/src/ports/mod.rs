@@ -1,6 +1,7 @@
 //! Ports: what the service needs from the outside world. Each port is a trait with a real implementation. The
-//! ports for chat and text messages also have an implementation for local use. There is no trait for secrets,
-//! because only a starting Lambda function reads them, and none for invoking functions, because only one does it.
+//! ports for chat and text messages also have an implementation for local use. Secrets have no
+//! trait, because only a starting Lambda function reads them. Invocations of functions have no trait, because only `standings`
+//! invokes one.
 //!
 //! Asynchronous methods return boxed futures, because a `dyn` trait cannot have `async fn`.
 
