@@ -786,7 +786,7 @@ async function room(id) {
   return [
     back("rooms"),
     h("h2", {}, found.name),
-    h("p", { class: "hint" }, [count(stats.total_members, "member"), `table over ${LEAGUES[found.league]}`, found.topic].filter(Boolean).join(" · ")),
+    h("p", { class: "hint" }, [count(stats.total_members, "member"), `table over ${found.league === "tournament" && event ? event.tournament.name : LEAGUES[found.league]}`, found.topic].filter(Boolean).join(" · ")),
     event && h("a", { class: "card match", href: `#match/${event.id}` }, h("b", {}, `${event.home_team.name} – ${event.away_team.name}`),
       h("span", { class: "score" }, event.status === "scheduled" ? clockFormat.format(new Date(event.start_time)) : scoreText(event))),
     found.is_joined ? chatCard(found) : button("Join this room", async () => { await joinRoom(id); await render(); }, { class: "primary" }),
