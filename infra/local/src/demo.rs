@@ -64,6 +64,10 @@ const LEAGUES: [League; 3] = [
 
 /// A match kicks off every two hours and ends when the next match kicks off.
 const MATCHES_PER_DAY: i64 = 12;
+pub(crate) const LENGTH: TimeDelta = TimeDelta::hours(2);
+
+/// How many days before today the demo league begins.
+pub(crate) const PAST_DAYS: u64 = 2;
 
 /// All ids of the demo league are higher than this number. `feed` assigns lower ids to the rows of other
 /// imports.
@@ -75,7 +79,7 @@ const FIRST_DAY: NaiveDate = NaiveDate::from_ymd_opt(2026, 1, 1).expect("a valid
 /// Returns a payload for `feed`: the demo league at `now`, with the matches from two days ago to a week
 /// ahead. Older matches whose ids are in `unfinished` are included too, because their results are due by now.
 pub fn league(now: DateTime<Utc>, unfinished: impl IntoIterator<Item = u32>) -> Value {
-    let first = (now.date_naive() - Days::new(2) - FIRST_DAY).num_days() * MATCHES_PER_DAY;
+    let first = (now.date_naive() - Days::new(PAST_DAYS) - FIRST_DAY).num_days() * MATCHES_PER_DAY;
     let numbers: BTreeSet<i64> = unfinished
         .into_iter()
         .map(|id| i64::from(id) - ID_OFFSET - 1)
@@ -103,6 +107,37 @@ pub fn league(now: DateTime<Utc>, unfinished: impl IntoIterator<Item = u32>) -> 
     })
 }
 
+/// Returns a payload for `feed` with these matches. Their teams are in [`league`].
+pub(crate) fn matches(numbers: &[i64], now: DateTime<Utc>) -> Value {
+    let events: Vec<Value> = numbers.iter().map(|number| event(*number, now)).collect();
+    json!({ "format": "touchline", "events": events })
+}
+
+/// Returns the numbers of the matches of the featured league on a day.
+pub(crate) fn featured_on(day: NaiveDate) -> impl Iterator<Item = i64> {
+    let first = (day - FIRST_DAY).num_days() * MATCHES_PER_DAY;
+    (first..first + MATCHES_PER_DAY).filter(|number| number % 3 == 0)
+}
+
+/// Returns the id of a match.
+pub(crate) fn id(number: i64) -> u32 {
+    u32::try_from(ID_OFFSET + number + 1).unwrap_or_default()
+}
+
+/// Returns the id of a team, given its number in the list of all leagues.
+pub(crate) fn team_id(number: u32) -> u32 {
+    id(number.into())
+}
+
+/// Returns the id of the tournament of a league, from 0.
+pub(crate) fn tournament_id(league: u32) -> u32 {
+    id(league.into())
+}
+
+pub(crate) fn kick_off(number: i64) -> DateTime<Utc> {
+    FIRST_DAY.and_time(NaiveTime::MIN).and_utc() + TimeDelta::hours(number * 24 / MATCHES_PER_DAY)
+}
+
 fn event(number: i64, now: DateTime<Utc>) -> Value {
     // Consecutive matches belong to different leagues. Within a league, the eight teams take turns to play
     // at home, and a team's next home match has a different opponent.
@@ -110,11 +145,10 @@ fn event(number: i64, now: DateTime<Utc>) -> Value {
     let round = number / 3;
     let home = round.rem_euclid(8);
     let away = (home + 1 + (round / 8).rem_euclid(7)).rem_euclid(8);
-    let start =
-        FIRST_DAY.and_time(NaiveTime::MIN).and_utc() + TimeDelta::hours(number * 24 / MATCHES_PER_DAY);
+    let start = kick_off(number);
     let status = match now - start {
         age if age < TimeDelta::zero() => "scheduled",
-        age if age < TimeDelta::hours(2) => "live",
+        age if age < LENGTH => "live",
         _ => "finished",
     };
     // The score is derived from the match number and lies in the typical range of the sport.

@@ -37,6 +37,8 @@ pub enum StartError {
     UnknownFunction(String),
     #[error("the demo league could not be imported ({0}); start with --no-demo to skip it")]
     Demo(String),
+    #[error("the fans of the demo league could not be added ({0}); start with --no-crowd to leave them out")]
+    Crowd(String),
     #[error("the DynamoDB streams cannot be read: {0}")]
     Streams(String),
 }

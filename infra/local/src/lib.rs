@@ -13,6 +13,7 @@ mod schedules;
 mod console;
 mod streams;
 
+mod crowd;
 mod play;
 
 mod data_folder;
@@ -27,10 +28,12 @@ mod calls;
 
 mod delivery;
 mod demo;
+mod draw;
 mod options;
 pub mod output;
 mod registration;
 
+pub use crowd::Crowd;
 pub use demo::league as demo_league;
 pub use error::StartError;
 pub use functions::{HTTP_FUNCTIONS, HttpFunction};

@@ -7,7 +7,7 @@ use clap::Parser as _;
 use touchline::api::{Endpoint as _, sms_logs::ListSmsLogs};
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::SystemRandom;
-use touchline_local::{Command, DemoLeague, LocalStack, Options, demo_league, output, registration};
+use touchline_local::{Command, Crowd, DemoLeague, LocalStack, Options, demo_league, output, registration};
 
 /// The SDK makes many small allocations, from many threads. In an optimised build, this allocator serves a quarter more
 /// predictions per second than the one of the C library (docs/architecture.md). A debug build spends its time elsewhere.
@@ -120,7 +120,7 @@ fn print_banner(stack: &LocalStack, options: &Options) {
     output::line("");
 }
 
-/// Prints the progress of the import that runs in the background.
+/// Prints the progress of the work that runs in the background.
 async fn report_demo_league(stack: &mut LocalStack) {
     if !stack.imports_demo_league() {
         return;
@@ -129,6 +129,16 @@ async fn report_demo_league(stack: &mut LocalStack) {
     match stack.demo_league().await {
         Ok(Some(DemoLeague { teams, matches })) => {
             output::line(format_args!("The demo league is ready: {teams} teams, {matches} matches."));
+        }
+        Ok(None) => {}
+        Err(error) => {
+            eprintln!("touchline: {error}");
+            return;
+        }
+    }
+    match stack.crowd().await {
+        Ok(Some(Crowd { fans, rooms })) => {
+            output::line(format_args!("The fans are ready: {fans} fans, {rooms} rooms."));
         }
         Ok(None) => {}
         Err(error) => eprintln!("touchline: {error}"),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 /// Runs Touchline on this machine: the API, all functions and a DynamoDB. Nothing else has to be installed.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[derive(Debug, Clone, Parser)]
 #[command(name = "touchline", version, args_conflicts_with_subcommands = true)]
 pub struct Options {
@@ -70,9 +71,13 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
 
-    /// Do not import the demo league.
+    /// Do not import the demo league and its fans.
     #[arg(long)]
     pub no_demo: bool,
+
+    /// Import the demo league without its fans: no users, predictions or rooms but yours.
+    #[arg(long)]
+    pub no_crowd: bool,
 
     /// Append the DynamoDB calls of each function to this file. Repeated calls are written once.
     #[arg(long = "note-calls", value_name = "FILE")]

@@ -1,17 +1,19 @@
 //! Starts and stops the local stack.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::SharedHttpClient;
+use chrono::TimeDelta;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use touchline::App;
 use touchline::config::{Aws, Config, Tables};
 use touchline::domain::catalog::ShownStatus;
-use touchline::ports::clock::{Clock as _, SystemClock};
+use touchline::ports::clock::{Clock, SystemClock};
 use touchline::storage::Store;
 use touchline_stack::access::Access;
 use touchline_stack::direct;
@@ -22,6 +24,7 @@ use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack};
 
 use crate::calls::{self, CallObserver};
+use crate::crowd::{self, Apps, Crowd, TallyClock};
 use crate::data_folder::DataFolder;
 use crate::delivery::Inboxes;
 use crate::error::StartError;
@@ -35,6 +38,9 @@ use crate::streams::Streams;
 use crate::traffic::Traffic;
 use crate::{demo, functions, settings};
 
+/// The time that the import of the demo league gets.
+const IMPORT_TIMEOUT: TimeDelta = TimeDelta::minutes(5);
+
 /// A running stack.
 #[derive(Debug)]
 pub struct LocalStack {
@@ -43,6 +49,7 @@ pub struct LocalStack {
     pub tables: Vec<String>,
     pub functions: Vec<String>,
     demo: Option<JoinHandle<Result<DemoLeague, StartError>>>,
+    crowd: Option<JoinHandle<Result<Crowd, StartError>>>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
     stop_streams: watch::Sender<bool>,
@@ -64,12 +71,16 @@ impl LocalStack {
         let StoreAccess { folder, embedded, url, http } = open_store(options).await?;
 
         let inboxes = Inboxes::new(&stack);
-        let HostedFunctions { host, stores, aws, tables } = host_functions(
+        let gathers_crowd = !options.no_demo && !options.no_crowd;
+        let tally_clock = gathers_crowd.then(|| Arc::new(TallyClock::slow()));
+        let observer = CallObserver::new(inboxes.clone(), options.record_calls.clone());
+        let HostedFunctions { host, apps, aws, tables } = host_functions(
             &stack,
             options,
+            tally_clock.as_ref(),
             registration.as_ref(),
             if embedded.is_some() { direct::ENDPOINT } else { &url },
-            &CallObserver::new(inboxes.clone(), options.record_calls.clone()),
+            &observer,
             &http,
         )?;
         let client = touchline::storage::connect(&aws, http.clone());
@@ -78,10 +89,10 @@ impl LocalStack {
             error => error.into(),
         })?;
         if options.record_calls.is_some() {
-            for store in stores {
+            for app in apps.0.values() {
                 // In Lambda, every function pings its store during init, so the recorded calls must contain
                 // the ping.
-                let _ = store.ping().await;
+                let _ = app.store.ping().await;
             }
         }
 
@@ -93,6 +104,7 @@ impl LocalStack {
         }
 
         let host = Arc::new(host);
+        let crowd_client = touchline::storage::connect(&aws, observer.client("crowd", http.clone()));
         let reader = stream_reader(embedded.as_ref(), &aws, http);
         let checkpoints = folder.as_ref().map(DataFolder::stream_checkpoints);
         let streams = Streams::open(&inboxes, reader, &client, Arc::clone(&host), checkpoints)
@@ -112,8 +124,18 @@ impl LocalStack {
         let (stop_streams, stopped) = watch::channel(false);
         let streams = tokio::spawn(Arc::new(streams).run(stopped));
         // The demo league is imported in the background, so that the first requests do not wait for the import.
-        let demo = (!options.no_demo && host.contains("feed"))
-            .then(|| tokio::spawn(import_demo_league(host, store)));
+        let (imported, is_imported) = oneshot::channel();
+        let feed = apps.0.get("feed").filter(|_| !options.no_demo);
+        let feed = feed.map(|feed| if gathers_crowd { crowd::for_few_fans(feed) } else { feed.clone() });
+        let demo = feed.map(|feed| {
+            tokio::spawn(async move {
+                let league = import_demo_league(feed, store).await?;
+                let _ = imported.send(());
+                Ok(league)
+            })
+        });
+        let crowd =
+            tally_clock.map(|clock| tokio::spawn(gather_crowd(apps, crowd_client, clock, is_imported)));
 
         Ok(Self {
             api,
@@ -121,6 +143,7 @@ impl LocalStack {
             tables: stack.tables.iter().map(|table| table.name.clone()).collect(),
             functions: stack.functions.iter().map(|function| function.name.clone()).collect(),
             demo,
+            crowd,
             stop,
             tasks,
             stop_streams,
@@ -144,11 +167,24 @@ impl LocalStack {
         imported.map(Some)
     }
 
+    /// Waits until the fans of the demo league are there. Returns `None` if this stack has none, or if an earlier call returned
+    /// them.
+    pub async fn crowd(&mut self) -> Result<Option<Crowd>, StartError> {
+        let Some(crowd) = &mut self.crowd else { return Ok(None) };
+        let gathered = crowd.await.unwrap_or_else(|error| Err(StartError::Crowd(error.to_string())));
+        self.crowd = None;
+        gathered.map(Some)
+    }
+
     /// Waits for the requests, scheduled invocations and stream deliveries in progress, then closes the
     /// store.
     pub async fn stop(self) {
         if let Some(import) = &self.demo {
             import.abort();
+        }
+        if let Some(crowd) = &self.crowd {
+            // The next start continues.
+            crowd.abort();
         }
         let _ = self.stop.send(true);
         for task in self.tasks {
@@ -205,8 +241,8 @@ fn stream_reader(embedded: Option<&EmbeddedStore>, aws: &Aws, http: SharedHttpCl
 
 struct HostedFunctions {
     host: Host,
-    /// The store of each function, which records the calls of that function.
-    stores: Vec<Store>,
+    /// The app of each function. Its store records the calls of that function.
+    apps: Apps,
     /// The AWS settings, which all functions share.
     aws: Aws,
     /// The table names, which all functions share.
@@ -217,6 +253,7 @@ struct HostedFunctions {
 fn host_functions(
     stack: &Stack,
     options: &Options,
+    tally_clock: Option<&Arc<TallyClock>>,
     registration: Option<&Registration>,
     dynamodb: &str,
     observer: &CallObserver,
@@ -224,22 +261,39 @@ fn host_functions(
 ) -> Result<HostedFunctions, StartError> {
     let network = touchline::ports::aws_http::client();
     let mut host = Host::default();
-    let mut stores = Vec::new();
+    let mut apps = BTreeMap::new();
     let mut shared = None;
     for function in &stack.functions {
         let variables = settings::environment(&function.environment, dynamodb, options, registration);
         let config = Config::read(|name| variables.get(name).cloned())?;
         shared = Some((config.aws.clone(), config.tables.clone()));
         let dynamodb = observer.client(&function.name, http.clone());
-        let app = App::with_http_clients(config, dynamodb, network.clone());
-        stores.push(app.store.clone());
+        let mut app = App::with_http_clients(config, dynamodb, network.clone());
+        apps.insert(function.name.clone(), app.clone());
+        if let Some(clock) = tally_clock.filter(|_| function.name == "tally") {
+            app.clock = Arc::clone(clock) as Arc<dyn Clock>;
+        }
         let timeout = Duration::from_secs(function.timeout_seconds);
         let handler = functions::handler(&function.name, timeout, app)
             .ok_or_else(|| StartError::UnknownFunction(function.name.clone()))?;
         host.add(&function.name, timeout, handler);
     }
     let (aws, tables) = shared.ok_or_else(|| TemplateError::Missing("any functions".into()))?;
-    Ok(HostedFunctions { host, stores, aws, tables })
+    Ok(HostedFunctions { host, apps: Apps(apps), aws, tables })
+}
+
+/// Brings the fans of the demo league up to date, after the league is imported.
+async fn gather_crowd(
+    apps: Apps,
+    client: aws_sdk_dynamodb::Client,
+    tally_clock: Arc<TallyClock>,
+    is_imported: oneshot::Receiver<()>,
+) -> Result<Crowd, StartError> {
+    if is_imported.await.is_err() {
+        tally_clock.set();
+        return Err(StartError::Crowd("the demo league is missing".into()));
+    }
+    crowd::gather(&apps, &client, &tally_clock).await.map_err(StartError::Crowd)
 }
 
 /// The imported demo league.
@@ -251,7 +305,7 @@ pub struct DemoLeague {
 
 /// Imports the demo league. Includes older matches that are still unfinished in the store, so that they get
 /// their results.
-async fn import_demo_league(host: Arc<Host>, store: Store) -> Result<DemoLeague, StartError> {
+async fn import_demo_league(feed: App, store: Store) -> Result<DemoLeague, StartError> {
     // Ignore a read error: the import rebuilds an unreadable catalog.
     let loaded = touchline::storage::catalog::load_latest(&store, None).await.ok().flatten();
     let unfinished: Vec<u32> = loaded
@@ -260,13 +314,14 @@ async fn import_demo_league(host: Arc<Host>, store: Store) -> Result<DemoLeague,
         .filter(|event| event.status.shown() != ShownStatus::Finished)
         .map(|event| event.id)
         .collect();
-    let league = demo::league(SystemClock.now(), unfinished);
+    let now = SystemClock.now();
+    let league = demo::league(now, unfinished);
     let count = |list: &str| league[list].as_array().map_or(0, Vec::len);
     let imported = DemoLeague { teams: count("teams"), matches: count("events") };
-    let (outcome, observed) = calls::observe(false, host.invoke("feed", league)).await;
-    if let Some(Err(error)) = outcome {
-        return Err(StartError::Demo(error.to_string()));
-    }
+    // In a debug build, the future of the function is too large for the stack of a thread.
+    let import = Box::pin(feed::handle(feed, league, now + IMPORT_TIMEOUT));
+    let (outcome, observed) = calls::observe(false, import).await;
+    outcome.map_err(|error| StartError::Demo(error.to_string()))?;
     observed.tickets.delivered().await;
     Ok(imported)
 }

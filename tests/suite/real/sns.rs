@@ -13,6 +13,7 @@ async fn stack_with_sns(url: &str) -> LocalStack {
         "touchline",
         "--quiet",
         "--memory",
+        "--no-crowd",
         "--port",
         "0",
         "--dynamodb-port",

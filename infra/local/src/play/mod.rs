@@ -18,9 +18,10 @@ use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::storage::{Store, catalog};
 
 use crate::calls;
+use crate::draw::draw;
 use crate::host::Host;
 use crate::traffic::Traffic;
-use script::{Course, FULL_TIME, Phase, Side, Step, draw};
+use script::{Course, FULL_TIME, Phase, Side, Step};
 
 const LOCK: &str = "no holder of the lock panics";
 

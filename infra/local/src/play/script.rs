@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use touchline::domain::catalog::Score;
 
+use crate::draw::draw;
+
 /// The minutes of a match.
 pub(crate) const FULL_TIME: u32 = 90;
 const HALF_TIME: u32 = 45;
@@ -108,15 +110,6 @@ impl Course {
         let away = std::iter::repeat_n(Side::Away, count(self.from.away, self.to.away));
         home.chain(away).zip(minutes.iter().cycle()).map(|(side, minute)| (*minute, side)).collect()
     }
-}
-
-/// Returns a number that depends on a match and a salt, and looks random.
-pub(crate) fn draw(event: u32, salt: u32) -> u32 {
-    // The finaliser of SplitMix64.
-    let mut mixed = (u64::from(event) << 32 | u64::from(salt)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or_default()
 }
 
 /// Returns the time of a minute since the kick-off, with the break, in minutes.

@@ -1,5 +1,6 @@
 //! The local stack as a process: it starts, keeps its data after a crash, stops, and reports why it cannot start.
 
+mod crowd;
 #[cfg(unix)]
 mod kill;
 mod match_play;

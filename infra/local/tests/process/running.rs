@@ -23,8 +23,19 @@ impl Running {
         Self::start_with(data, &[])
     }
 
-    /// Starts a local stack with more flags.
+    /// Starts a local stack with more flags. It has no fans, so that it has few users and is ready at once.
     pub fn start_with(data: &Path, flags: &[&str]) -> Self {
+        let (running, lines) = Self::start_and_read(data, &[&["--no-crowd"], flags].concat());
+        // Without a reader, the process blocks when the pipe is full.
+        std::thread::spawn(move || lines.for_each(drop));
+        running
+    }
+
+    /// Starts a local stack. Also returns the lines that it prints after the banner.
+    pub fn start_and_read(
+        data: &Path,
+        flags: &[&str],
+    ) -> (Self, impl Iterator<Item = String> + Send + use<>) {
         let mut process = touchline()
             .args(["--port", "0", "--dynamodb-port", "0", "--data"])
             .arg(data)
@@ -41,9 +52,7 @@ impl Running {
                 .expect("the banner contains the address")
         };
         let (api, dynamodb) = (address("API"), address("DynamoDB"));
-        // Without a reader, the process blocks when the pipe is full.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, api, dynamodb, client: Client::new() }
+        (Self { process, api, dynamodb, client: Client::new() }, lines.map_while(Result::ok))
     }
 
     pub fn post(&self, path: &str, token: &str, body: &Value) -> (u16, Value) {

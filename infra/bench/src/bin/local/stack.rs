@@ -42,7 +42,7 @@ impl Stack {
         };
         let started = Instant::now();
         let mut process = command
-            .args(["--quiet", "--port", "0", "--dynamodb-port", "0"])
+            .args(["--quiet", "--no-crowd", "--port", "0", "--dynamodb-port", "0"])
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()

@@ -1,0 +1,141 @@
+//! The fans of the demo league.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::running::Running;
+
+const PHONE: &str = "+447700900123";
+const READY: &str = "The fans are ready: 200 fans, 6 rooms.";
+
+/// Starts a stack and waits for its fans.
+fn with_fans(folder: &Path) -> Running {
+    let (running, mut lines) = Running::start_and_read(folder, &[]);
+    assert!(lines.any(|line| line == READY), "the fans come");
+    std::thread::spawn(move || lines.for_each(drop));
+    running
+}
+
+/// Returns all rows of a leaderboard and the time of the leaderboard.
+fn leaderboard(running: &Running, token: &str, query: &str) -> (Vec<Value>, String) {
+    let (mut rows, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/api/auth/leaderboards?{query}&per_page=100{cursor}");
+        let (status, page) = running.get(&path, token);
+        assert_eq!(status, 200, "{page}");
+        rows.extend(page["data"].as_array().unwrap().clone());
+        match page["meta"]["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return (rows, page["meta"]["as_of"].as_str().unwrap_or_default().to_owned()),
+        }
+    }
+}
+
+/// Returns what the crowd looks like. It must not depend on how often the stack was killed.
+fn world(running: &Running, token: &str) -> (String, Value) {
+    let (all, as_of) = leaderboard(running, token, "period=all");
+    let matchday = leaderboard(running, token, "period=matchday").0;
+    let counts = |status: &str| {
+        let path = format!("/api/auth/events?status={status}&per_page=100&include=picks");
+        let (_, events) = running.get(&path, token);
+        let of = |event: &Value| serde_json::json!([event["id"], event["predictions_count"], event["picks"]]);
+        events["data"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    let rooms = ["Northgate", "stoppage", "Skyline", "Fjord", "Cliff", "commuters"].map(|word| {
+        let (_, rooms) = running.get(&format!("/api/auth/chat-rooms?search={word}"), token);
+        let rooms = rooms["data"].as_array().unwrap().clone();
+        rooms.iter().map(|room| serde_json::json!([room["name"], room["member_count"]])).collect::<Vec<_>>()
+    });
+    // The ids of users depend on the order in which they registered.
+    let row = |row: &Value| {
+        let mut row = row.clone();
+        row["user"]["id"].take();
+        row
+    };
+    let rows = |rows: Vec<Value>| {
+        let mut rows: Vec<Value> = rows.iter().map(row).collect();
+        rows.sort_by_key(Value::to_string);
+        rows
+    };
+    let world = serde_json::json!({
+        "all": rows(all), "matchday": rows(matchday), "scheduled": counts("scheduled"), "finished": counts("finished"),
+        "rooms": rooms,
+    });
+    (as_of, world)
+}
+
+#[test]
+fn the_demo_league_has_fans_with_a_past() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_fans(folder.path());
+    let token = running.log_in(PHONE);
+    let (_, messages) = running.get("/api/logs/sms", "");
+    assert_eq!(messages["data"].as_array().unwrap().len(), 1, "fans get no SMS");
+
+    for period in ["all", "season", "month", "matchday"] {
+        let (rows, _) = leaderboard(&running, &token, &format!("period={period}"));
+        assert!(rows.len() > 50, "{period}: {}", rows.len());
+        let moved = rows.iter().filter(|row| row["moved"].as_i64().unwrap_or(0) != 0).count();
+        assert!(moved > 10, "{period}: {moved} moved");
+        let points: BTreeSet<u64> = rows.iter().map(|row| row["points"].as_u64().unwrap()).collect();
+        assert!(points.len() > 3, "{period}: {points:?}");
+    }
+    // The statistics of a fan are those of their predictions.
+    let (rows, _) = leaderboard(&running, &token, "period=all");
+    let fan = &rows[0];
+    let (_, profile) = running.get(&format!("/api/auth/users/{}", fan["user"]["id"]), &token);
+    for field in ["points", "correct", "settled"] {
+        assert_eq!(profile["data"]["record"][field], fan[field], "{field}");
+    }
+    let (_, events) = running.get("/api/auth/events?status=finished&per_page=100", &token);
+    let (mut points, mut settled) = (0, 0);
+    for event in events["data"].as_array().unwrap() {
+        let path = format!("/api/auth/events/{}/predictions?user_id={}", event["id"], fan["user"]["id"]);
+        let (_, predictions) = running.get(&path, &token);
+        for prediction in predictions["data"].as_array().unwrap() {
+            settled += 1;
+            points += prediction["points_earned"].as_u64().unwrap();
+        }
+    }
+    assert_eq!((settled, points), (fan["settled"].as_u64().unwrap(), fan["points"].as_u64().unwrap()));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_stack_that_is_killed_half_way_has_the_same_fans_in_the_end() {
+    // The season depends on the hour. Around a full hour, the two stacks have different seasons.
+    for _ in 0..2 {
+        let (whole, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let expected = {
+            let running = with_fans(whole.path());
+            world(&running, &running.log_in(PHONE))
+        };
+        for (path, least) in [
+            ("/api/auth/users?search=fi", 1),
+            ("/api/auth/events?per_page=100&status=finished", 300),
+            ("/api/auth/events?per_page=100&status=scheduled", 100),
+        ] {
+            let (running, lines) = Running::start_and_read(killed.path(), &[]);
+            std::thread::spawn(move || lines.for_each(drop));
+            let token = running.log_in(PHONE);
+            running.wait_until(path, |running| {
+                let rows = running.get(path, &token).1["data"].as_array().cloned().unwrap_or_default();
+                // A user counts as one, and a match as its predictions.
+                rows.iter().map(|row| row["predictions_count"].as_u64().unwrap_or(1)).sum::<u64>() >= least
+            });
+            drop(running);
+        }
+        // The second start finds everything.
+        for _ in 0..2 {
+            let running = with_fans(killed.path());
+            let found = world(&running, &running.log_in(PHONE));
+            if found.0 == expected.0 {
+                assert_eq!(found.1, expected.1);
+                return;
+            }
+        }
+    }
+    panic!("the seasons differ");
+}
