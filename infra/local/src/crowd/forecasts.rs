@@ -51,11 +51,11 @@ pub(super) fn guess(fan: Fan, event: &Match, is_featured: bool) -> Option<Guess>
     };
     let result = event.score.filter(|_| event.result().is_some());
     let is_foreseen = drawn(FORESEES) % 100 < fan.skill();
-    let pick = match drawn(PICK) % 100 {
-        _ if is_foreseen => result.map_or(favourite, Pick::of),
-        0..35 => favourite,
-        35..68 => Pick::Home,
-        68..83 => Pick::Draw,
+    let pick = match (result, drawn(PICK) % 100) {
+        (Some(result), _) if is_foreseen => Pick::of(result),
+        (_, 0..22) => favourite,
+        (_, 22..56) => Pick::Home,
+        (_, 56..78) => Pick::Draw,
         _ => Pick::Away,
     };
     // Other sports than football seldom end in a draw.
