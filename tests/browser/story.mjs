@@ -240,6 +240,9 @@ async function matchday() {
   await app.getByText("Exact score!").waitFor();
 }
 
+/** The code with which the second fan joins the first fan's room. */
+let invite;
+
 async function social() {
   step("picks say why they earned their points");
   await tab("Picks");
@@ -258,6 +261,7 @@ async function social() {
   await app.getByRole("button", { name: "Month", pressed: true }).waitFor();
   await inspect("11-around-me");
   await app.getByLabel("Who and which matches").selectOption({ label: "Harbour Premier" });
+  await page.locator("#screen[aria-busy=false]").waitFor();
   await app.locator(".standings li[aria-current]").waitFor();
 
   step("the profile of a fan: record, form and ranks; the user blocks the fan");
@@ -283,13 +287,8 @@ async function social() {
   await app.getByText("This stack has no homeserver").waitFor();
   await app.locator(".standings li").nth(2).waitFor();
   await app.getByRole("button", { name: "Get a code" }).click();
-  const invite = await page.locator("#invite-code").textContent();
+  invite = await page.locator("#invite-code").textContent();
   await inspect("14-room");
-  await app.getByRole("button", { name: "Leave this room" }).click();
-  await app.getByText("You are in no room yet").waitFor();
-  await app.getByLabel("Code of an invite link").fill(invite);
-  await app.getByRole("button", { name: "Join by code" }).click();
-  await app.getByRole("button", { name: "Leave this room" }).waitFor();
   await tab("Rooms");
   await app.getByText("Make a room").click();
   await app.getByLabel("Name", { exact: true }).fill("Corner flag club");
@@ -401,9 +400,12 @@ async function phoneInTheDark() {
     await inspect(`35-phone-${name.toLowerCase()}`);
   }
   await tab("Rooms");
-  await app.locator(".room").first().click();
+  await app.getByLabel("Code of an invite link").fill(invite);
+  await app.getByRole("button", { name: "Join by code" }).click();
   await app.getByRole("heading", { name: "Table of the room" }).waitFor();
   await inspect("36-phone-room");
+  await app.getByRole("button", { name: "Leave this room" }).click();
+  await app.getByText("You are in no room yet").waitFor();
   await tab("Table");
   await app.locator(".standings .fan").first().click();
   await app.getByRole("region", { name: "Public profile" }).waitFor();

@@ -26,8 +26,13 @@ export async function render() {
   const [name, id] = address();
   const navigation = (navigations += 1);
   drawTabs(TAB_OF[name] ?? name);
-  const children = await SCREENS[name](id);
-  if (navigation === navigations && children) show(...children);
+  $("#screen").setAttribute("aria-busy", "true");
+  try {
+    const children = await SCREENS[name](id);
+    if (navigation === navigations) show(...children);
+  } finally {
+    if (navigation === navigations) $("#screen").setAttribute("aria-busy", "false");
+  }
 }
 
 /** Opens a screen: `go("match/7")`. */
