@@ -14,6 +14,8 @@ use tokio::sync::watch;
 use touchline_stack::Stack;
 use touchline_stack::resources::StreamMapping;
 
+use crate::spans::Span;
+
 const LOCK: &str = "no holder of the lock panics";
 
 /// How many finished passes an inbox remembers, each with the deliveries that the pass caused. After a write, an HTTP
@@ -48,8 +50,17 @@ pub(crate) struct Inbox {
     pub(crate) function: String,
     pub(crate) mapping: StreamMapping,
     passes: watch::Sender<Passes>,
-    /// The numbers of finished passes, with the deliveries that each pass caused.
-    caused: Mutex<VecDeque<(u64, Vec<Ticket>)>>,
+    /// The last finished passes that had an effect.
+    finished: Mutex<VecDeque<FinishedPass>>,
+}
+
+#[derive(Debug)]
+struct FinishedPass {
+    number: u64,
+    /// The deliveries that the pass caused.
+    caused: Vec<Ticket>,
+    /// What the pass did, if it was listed.
+    spans: Vec<Span>,
 }
 
 /// Identifies the delivery of one or more writes, so that an HTTP request can wait for it.
@@ -68,7 +79,7 @@ impl Inbox {
             function: function.to_owned(),
             mapping: mapping.clone(),
             passes: watch::Sender::default(),
-            caused: Mutex::default(),
+            finished: Mutex::default(),
         }
     }
 
@@ -91,11 +102,11 @@ impl Inbox {
         number
     }
 
-    /// Ends a pass. `caused` has the tickets for the writes that the invoked function made.
-    pub(crate) fn finish_pass(&self, number: u64, caused: Vec<Ticket>) {
-        if !caused.is_empty() {
-            let mut remembered = self.caused.lock().expect(LOCK);
-            remembered.push_back((number, caused));
+    /// Ends a pass. `caused` has the tickets for the writes that the invoked function made, and `spans` what it did.
+    pub(crate) fn finish_pass(&self, number: u64, caused: Vec<Ticket>, spans: Vec<Span>) {
+        if !caused.is_empty() || !spans.is_empty() {
+            let mut remembered = self.finished.lock().expect(LOCK);
+            remembered.push_back(FinishedPass { number, caused, spans });
             if remembered.len() > REMEMBERED_PASSES {
                 remembered.pop_front();
             }
@@ -111,13 +122,17 @@ impl Inbox {
 }
 
 impl Ticket {
-    /// Waits for the delivery; returns the deliveries that it caused.
-    async fn delivered(&self) -> Vec<Ticket> {
+    /// Waits for the delivery; returns the deliveries that it caused. Adds what its passes did to `work`, each pass once.
+    async fn delivered(&self, work: &mut BTreeMap<(usize, u64), Vec<Span>>) -> Vec<Ticket> {
         let mut passes = self.inbox.passes.subscribe();
         let _ = passes.wait_for(|passes| passes.finished >= self.last).await;
-        let remembered = self.inbox.caused.lock().expect(LOCK);
-        let own = remembered.iter().filter(|(number, _)| (self.first..=self.last).contains(number));
-        own.flat_map(|(_, caused)| caused.iter().cloned()).collect()
+        let remembered = self.inbox.finished.lock().expect(LOCK);
+        let mut caused = Vec::new();
+        for pass in remembered.iter().filter(|pass| (self.first..=self.last).contains(&pass.number)) {
+            work.entry((self.inbox.id, pass.number)).or_insert_with(|| pass.spans.clone());
+            caused.extend(pass.caused.iter().cloned());
+        }
+        caused
     }
 }
 
@@ -140,18 +155,21 @@ impl Tickets {
         self.0
     }
 
-    /// Waits until the writes of the tickets are delivered. Then waits for the writes that these deliveries caused.
-    pub(crate) async fn delivered(self) {
-        if tokio::time::timeout(MAX_WAIT, self.follow()).await.is_err() {
+    /// Waits until the writes of the tickets are delivered. Then waits for the writes that these deliveries caused. Returns what
+    /// the deliveries did, if they were listed. They can have delivered the writes of other requests, too.
+    pub(crate) async fn delivered(self) -> Vec<Span> {
+        let mut work = BTreeMap::new();
+        if tokio::time::timeout(MAX_WAIT, self.follow(&mut work)).await.is_err() {
             tracing::warn!("a request stopped waiting for the delivery of its writes");
         }
+        work.into_values().flatten().collect()
     }
 
-    async fn follow(mut self) {
+    async fn follow(mut self, work: &mut BTreeMap<(usize, u64), Vec<Span>>) {
         for _ in 0..MAX_CHAIN {
             let mut caused = Self::default();
             for ticket in self.0 {
-                for next in ticket.delivered().await {
+                for next in ticket.delivered(work).await {
                     caused.add(next);
                 }
             }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::calls;
+use crate::spans;
 
 /// The result of an invocation: the response payload, or the error object that Lambda reports.
 pub(crate) type Outcome = Result<Value, Value>;
@@ -43,8 +44,11 @@ impl Host {
     /// Runs a function until it returns, panics or times out. `None` means that the function is unknown.
     pub(crate) async fn invoke(&self, name: &str, event: Value) -> Option<Outcome> {
         let (timeout, handler) = self.functions.get(name)?;
+        let start = spans::now();
         let task = tokio::spawn(calls::in_current_scope(tokio::time::timeout(*timeout, handler(event))));
-        Some(match task.await {
+        let ended = task.await;
+        calls::list_invocation(name, start);
+        Some(match ended {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => {
                 let message = format!("Task timed out after {:.2} seconds", timeout.as_secs_f64());

@@ -28,10 +28,13 @@ mod calls;
 
 mod delivery;
 mod demo;
-mod draw;
 mod options;
 pub mod output;
+mod prices;
 mod registration;
+
+mod draw;
+mod spans;
 
 pub use crowd::Crowd;
 pub use demo::league as demo_league;

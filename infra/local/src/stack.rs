@@ -107,12 +107,13 @@ impl LocalStack {
         let crowd_client = touchline::storage::connect(&aws, observer.client("crowd", http.clone()));
         let reader = stream_reader(embedded.as_ref(), &aws, http);
         let checkpoints = folder.as_ref().map(DataFolder::stream_checkpoints);
-        let streams = Streams::open(&inboxes, reader, &client, Arc::clone(&host), checkpoints)
-            .await
-            .map_err(StartError::Streams)?;
+        let traffic = Traffic::default();
+        let streams =
+            Streams::open(&inboxes, reader, &client, Arc::clone(&host), checkpoints, traffic.clone())
+                .await
+                .map_err(StartError::Streams)?;
         let schedules = Schedules::new(&stack, Arc::clone(&host))?;
         let access = Access::new(options.host, &options.allowed_hosts);
-        let traffic = Traffic::default();
         let gateway = Gateway::new(&stack, access, Arc::clone(&host), traffic.clone(), options.quiet);
         let (stop, stopped) = watch::channel(false);
         let store = Store::new(client, tables);

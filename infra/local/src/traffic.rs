@@ -1,11 +1,16 @@
 //! Publishes every request and its response to the open console pages.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use axum::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
+use touchline::domain::UserId;
+
+use crate::spans::Span;
 
 const LOCK: &str = "no holder of the lock panics";
 
@@ -22,6 +27,8 @@ pub(crate) struct Traffic {
     /// The last message about each match that is being played. Locked while a message about a match is sent, so that a page
     /// that connects meanwhile neither misses a message nor gets an older one after a newer one.
     matches: Arc<Mutex<BTreeMap<u32, Bytes>>>,
+    /// The number of the last exchange.
+    last_id: Arc<AtomicU64>,
 }
 
 /// A request with its response.
@@ -37,11 +44,18 @@ pub(crate) struct Exchange<'a> {
     pub(crate) cost: Option<&'a str>,
     /// The DynamoDB calls, in the order in which the function made them.
     pub(crate) calls: Vec<String>,
+    /// Who has sent the request, if known.
+    pub(crate) user: Option<UserId>,
+    pub(crate) arrival: Instant,
+    /// The parts of the work, with those of the deliveries that the request caused.
+    pub(crate) spans: &'a [Span],
+    /// The price of the request in AWS.
+    pub(crate) usd: f64,
 }
 
 impl Default for Traffic {
     fn default() -> Self {
-        Self { sender: broadcast::channel(CAPACITY).0, matches: Arc::default() }
+        Self { sender: broadcast::channel(CAPACITY).0, matches: Arc::default(), last_id: Arc::default() }
     }
 }
 
@@ -51,7 +65,9 @@ impl Traffic {
     }
 
     pub(crate) fn publish(&self, exchange: &Exchange<'_>) {
+        let spans: Vec<Value> = exchange.spans.iter().map(|span| span.shown(exchange.arrival)).collect();
         let event = json!({
+            "id": self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
             "method": exchange.method,
             "path": exchange.path,
             "request": shortened(exchange.request),
@@ -60,6 +76,9 @@ impl Traffic {
             "ms": exchange.ms,
             "cost": exchange.cost.map(parse_cost),
             "calls": exchange.calls,
+            "user_id": exchange.user,
+            "spans": spans,
+            "usd": exchange.usd,
         });
         // Sending fails when the last page has just closed. Then the event is not needed.
         let _ = self.sender.send(format!("data: {event}\n\n").into());

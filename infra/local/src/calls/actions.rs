@@ -1,5 +1,7 @@
 //! The IAM actions and resources of a DynamoDB call.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::writes::statement_table;
@@ -10,6 +12,13 @@ pub(super) fn summary(operation: &str, actions: &[(String, String)]) -> String {
     let parts = parts.join(", ");
     let is_single = actions.len() == 1 && actions[0].0 == operation;
     if is_single { parts } else { format!("{operation}: {parts}") }
+}
+
+/// Names a call by its operation and its tables: `GetItem users`, or `TransactWriteItems users, wallets`.
+pub(super) fn tables(operation: &str, body: &Value) -> String {
+    let resources: BTreeSet<String> =
+        actions(operation, body).into_iter().map(|(_, resource)| resource).collect();
+    format!("{operation} {}", Vec::from_iter(resources).join(", "))
 }
 
 /// Returns the actions that an IAM role must allow for a call, each with its table or index.
@@ -83,6 +92,7 @@ mod tests {
             { "Put": { "TableName": "a" } }, { "ConditionCheck": { "TableName": "b" } },
         ] });
         assert_eq!(actions_of("TransactWriteItems", &transaction), "PutItem a, ConditionCheckItem b");
+        assert_eq!(tables("TransactWriteItems", &transaction), "TransactWriteItems a, b");
         let statements = json!({ "Statements": [{ "Statement": "UPDATE \"predictions\" SET x = 1" }] });
         assert_eq!(actions_of("BatchExecuteStatement", &statements), "PartiQLUpdate predictions");
     }

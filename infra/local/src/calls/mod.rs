@@ -1,7 +1,7 @@
 //! Observes the DynamoDB calls of the Lambda functions, for three purposes:
 //!
 //! - After a write, the stack delivers the new stream records.
-//! - The console shows the calls of each request.
+//! - The console shows the calls of each request, with their times and costs.
 //! - With `--note-calls`, the stack writes the calls to a file. A test compares them with the functions' IAM roles.
 
 mod actions;
@@ -12,15 +12,18 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use aws_sdk_dynamodb::config::{HttpClient, RuntimeComponents, SharedHttpClient};
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
 use serde_json::Value;
 
 use crate::delivery::{Inboxes, Tickets};
+use crate::spans::{self, Kind, Span};
 
 const LOCK: &str = "no holder of the lock panics";
 
@@ -28,30 +31,69 @@ tokio::task_local! {
     static SCOPE: Arc<Scope>;
 }
 
-/// The DynamoDB calls of the current request.
+/// The work of the current request.
 #[derive(Debug, Default)]
 struct Scope {
-    /// One line for each call. `None` if the calls are not listed.
-    calls: Option<Mutex<Vec<String>>>,
+    /// `None` if the work is not listed.
+    listed: Option<Mutex<Listed>>,
+    /// The kind of an invocation.
+    invocation: Option<Kind>,
     tickets: Arc<Mutex<Tickets>>,
 }
 
-/// What a request did in DynamoDB.
+#[derive(Debug, Default)]
+struct Listed {
+    /// One line for each DynamoDB call.
+    calls: Vec<String>,
+    spans: Vec<Span>,
+}
+
+impl Scope {
+    fn add(&self, span: Span) {
+        if let Some(listed) = &self.listed {
+            listed.lock().expect(LOCK).spans.push(span);
+        }
+    }
+}
+
+/// What a request did.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
+    /// The DynamoDB calls, one line for each.
     pub(crate) calls: Vec<String>,
+    /// The invocations and DynamoDB calls.
+    pub(crate) spans: Vec<Span>,
     /// The deliveries of the stream records that the request's writes create.
     pub(crate) tickets: Tickets,
 }
 
-/// Runs `work`; returns its output and what it did in DynamoDB. The calls are listed only if `lists_calls` is
-/// set.
+/// Runs `work`; returns its output and what it did. The calls and invocations are listed only if `lists_calls` is set.
 pub(crate) async fn observe<F: Future>(lists_calls: bool, work: F) -> (F::Output, Observed) {
-    let scope = Arc::new(Scope { calls: lists_calls.then(Mutex::default), tickets: Arc::default() });
+    observe_as(Kind::Function, lists_calls, work).await
+}
+
+/// Like [`observe`], for the delivery of a stream.
+pub(crate) async fn observe_delivery<F: Future>(lists_calls: bool, work: F) -> (F::Output, Observed) {
+    observe_as(Kind::Stream, lists_calls, work).await
+}
+
+async fn observe_as<F: Future>(kind: Kind, lists_calls: bool, work: F) -> (F::Output, Observed) {
+    let listed = lists_calls.then(Mutex::default);
+    let scope = Arc::new(Scope { listed, invocation: Some(kind), tickets: Arc::default() });
     let output = SCOPE.scope(Arc::clone(&scope), work).await;
-    let calls = scope.calls.as_ref().map(|calls| std::mem::take(&mut *calls.lock().expect(LOCK)));
+    let listed = scope.listed.as_ref().map(|listed| std::mem::take(&mut *listed.lock().expect(LOCK)));
+    let Listed { calls, spans } = listed.unwrap_or_default();
     let tickets = std::mem::take(&mut *scope.tickets.lock().expect(LOCK));
-    (output, Observed { calls: calls.unwrap_or_default(), tickets })
+    (output, Observed { calls, spans, tickets })
+}
+
+/// Lists an invocation that has ended.
+pub(crate) fn list_invocation(function: &str, start: Instant) {
+    let _ = SCOPE.try_with(|scope| {
+        if let Some(kind) = scope.invocation {
+            scope.add(Span::since(start, function.to_owned(), kind));
+        }
+    });
 }
 
 /// Adds the DynamoDB calls of `work` to those of the surrounding `observe`, even when `work` runs in another
@@ -83,8 +125,8 @@ impl CallObserver {
     fn record(&self, function: &str, operation: &str, body: &Value) {
         let actions = actions::actions(operation, body);
         let _ = SCOPE.try_with(|scope| {
-            if let Some(calls) = &scope.calls {
-                calls.lock().expect(LOCK).push(actions::summary(operation, &actions));
+            if let Some(listed) = &scope.listed {
+                listed.lock().expect(LOCK).calls.push(actions::summary(operation, &actions));
             }
         });
         let Some(path) = &self.file else { return };
@@ -101,7 +143,7 @@ impl CallObserver {
     }
 
     fn wants_calls(&self) -> bool {
-        self.file.is_some() || SCOPE.try_with(|scope| scope.calls.is_some()).unwrap_or_default()
+        self.file.is_some() || SCOPE.try_with(|scope| scope.listed.is_some()).unwrap_or_default()
     }
 }
 
@@ -148,8 +190,22 @@ impl HttpConnector for ObservedConnector {
         if self.observer.wants_calls() {
             self.observer.record(&self.function, operation, &body);
         }
+        let scope = SCOPE.try_with(Arc::clone).ok().filter(|scope| scope.listed.is_some());
+        let timed = scope.map(|scope| TimedCall {
+            scope,
+            name: actions::tables(operation, &body),
+            is_write: writes::is_write(operation),
+            start: spans::now(),
+        });
         if !is_write {
-            return self.inner.call(request);
+            let sent = self.inner.call(request);
+            return HttpConnectorFuture::new(async move {
+                let response = sent.await;
+                if let Some(timed) = timed {
+                    timed.end(&response);
+                }
+                response
+            });
         }
         let tickets = SCOPE.try_with(|scope| Arc::clone(&scope.tickets)).ok();
         let write = self.observer.inboxes.begin_write(&writes::written_items(operation, &body), tickets);
@@ -161,7 +217,51 @@ impl HttpConnector for ObservedConnector {
             if response.as_ref().is_ok_and(|response| response.status().is_client_error()) {
                 write.reject();
             }
+            if let Some(timed) = timed {
+                timed.end(&response);
+            }
             response
         })
+    }
+}
+
+/// A DynamoDB call whose span is listed when it ends.
+struct TimedCall {
+    scope: Arc<Scope>,
+    name: String,
+    is_write: bool,
+    start: Instant,
+}
+
+impl TimedCall {
+    fn end(self, response: &Result<HttpResponse, ConnectorError>) {
+        let body = response.as_ref().ok().and_then(|response| response.body().bytes());
+        let units = body.map_or(0.0, consumed_units);
+        let (read_units, write_units) = if self.is_write { (0.0, units) } else { (units, 0.0) };
+        let span = Span { read_units, write_units, ..Span::since(self.start, self.name, Kind::Store) };
+        self.scope.add(span);
+    }
+}
+
+/// Returns the capacity units in a response. Every call of the product asks for them.
+fn consumed_units(response: &[u8]) -> f64 {
+    let response: Value = serde_json::from_slice(response).unwrap_or_default();
+    let units = |consumed: &Value| consumed["CapacityUnits"].as_f64().unwrap_or(0.0);
+    match &response["ConsumedCapacity"] {
+        Value::Array(tables) => tables.iter().map(units).sum(),
+        one => units(one),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_units_of_all_tables_are_added() {
+        let one = br#"{"ConsumedCapacity":{"TableName":"a","CapacityUnits":0.5}}"#;
+        let two = br#"{"ConsumedCapacity":[{"CapacityUnits":2.0},{"CapacityUnits":4.0}]}"#;
+        let units = [one.as_slice(), two.as_slice(), b"{}"].map(consumed_units);
+        assert_eq!(units.map(|units| units.to_string()), ["0.5", "6", "0"]);
     }
 }

@@ -8,6 +8,7 @@ mod routes;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Request, State};
@@ -19,6 +20,7 @@ use axum::serve::ListenerExt as _;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use touchline::domain::{Token, UserId};
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::{Random, SystemRandom};
 use touchline_stack::Stack;
@@ -32,9 +34,20 @@ use crate::console;
 use crate::host::Host;
 use crate::output;
 use crate::play::Player;
+use crate::prices::Prices;
+use crate::spans::{self, Kind, Span};
 use crate::traffic::{Exchange, Traffic};
 use body::BodyError;
 use routes::{Routes, Target};
+
+/// What a request did, if the console shows it.
+#[derive(Debug, Default)]
+struct Work {
+    /// The DynamoDB calls of the function.
+    calls: Vec<String>,
+    /// The invocations and the DynamoDB calls, with those of the deliveries.
+    spans: Vec<Span>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Gateway {
@@ -46,6 +59,7 @@ pub(crate) struct Gateway {
     clock: SystemClock,
     random: SystemRandom,
     traffic: Traffic,
+    prices: Prices,
     quiet: bool,
 }
 
@@ -59,6 +73,7 @@ impl Gateway {
             clock: SystemClock,
             random: SystemRandom,
             traffic,
+            prices: Prices::new(stack),
             quiet,
         }
     }
@@ -100,8 +115,8 @@ impl Gateway {
         self.cors.as_ref().filter(allowed).filter(|_| self.routes.contains(path))
     }
 
-    /// Handles a request; returns the response and the DynamoDB calls that the request caused.
-    async fn route(&self, parts: &Parts, body: &Bytes, source: SocketAddr) -> (Response, Vec<String>) {
+    /// Handles a request; returns the response and what the request did.
+    async fn route(&self, parts: &Parts, body: &Bytes, source: SocketAddr) -> (Response, Work) {
         let (method, path) = (&parts.method, parts.uri.path());
         let lists_calls = self.is_shown(&parts.headers);
         let (response, observed) = if let Some(name) = lambda_api::function_name(method, path) {
@@ -110,13 +125,13 @@ impl Gateway {
             let call = self.call_function(target, path_parameters, parts, body, source);
             calls::observe(lists_calls, call).await
         } else {
-            return (response::message(StatusCode::NOT_FOUND, "Not Found"), Vec::new());
+            return (response::message(StatusCode::NOT_FOUND, "Not Found"), Work::default());
         };
         // Wait until the streams have delivered the writes of this request to the functions. The client's next
         // request then sees all effects of this request.
-        let Observed { calls, tickets } = observed;
-        tickets.delivered().await;
-        (response, calls)
+        let Observed { calls, mut spans, tickets } = observed;
+        spans.extend(tickets.delivered().await);
+        (response, Work { calls, spans })
     }
 
     /// Returns whether the console shows a request. It does not show the requests with which it polls its own SMS
@@ -159,9 +174,11 @@ impl Gateway {
         parts: &Parts,
         body: &Bytes,
         response: Response,
-        ms: i64,
-        calls: Vec<String>,
+        arrival: Instant,
+        work: Work,
     ) -> Response {
+        let gateway = Span::since(arrival, "gateway".to_owned(), Kind::Gateway);
+        let ms = i64::try_from(arrival.elapsed().as_millis()).unwrap_or(i64::MAX);
         let (head, response_body) = response.into_parts();
         let (method, status) = (parts.method.as_str(), head.status.as_u16());
         let cost = head.headers.get("x-touchline-cost").and_then(|cost| cost.to_str().ok());
@@ -176,7 +193,21 @@ impl Gateway {
         let path = parts.uri.path_and_query().map_or(parts.uri.path(), |path| path.as_str());
         let shown = gzip::decoded(&head.headers, response_body.clone()).unwrap_or_default();
         let (request, response) = (body.as_ref(), shown.as_ref());
-        self.traffic.publish(&Exchange { method, path, request, status, response, ms, cost, calls });
+        let spans: Vec<Span> = [gateway].into_iter().chain(work.spans).collect();
+        self.traffic.publish(&Exchange {
+            method,
+            path,
+            request,
+            status,
+            response,
+            ms,
+            cost,
+            calls: work.calls,
+            user: user(&parts.headers, status, response),
+            arrival,
+            usd: self.prices.of(&spans),
+            spans: &spans,
+        });
         Response::from_parts(head, response_body.into())
     }
 }
@@ -210,7 +241,7 @@ async fn respond(
     ConnectInfo(source): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Response {
-    let started = gateway.clock.now();
+    let arrival = spans::now();
     let (parts, body) = request.into_parts();
     let body = match body::read(body).await {
         Ok(body) => body,
@@ -222,9 +253,20 @@ async fn respond(
             };
         }
     };
-    let (response, calls) = gateway.route(&parts, &body, source).await;
-    let ms = (gateway.clock.now() - started).num_milliseconds();
-    gateway.report(&parts, &body, response, ms, calls).await
+    let (response, work) = gateway.route(&parts, &body, source).await;
+    gateway.report(&parts, &body, response, arrival, work).await
+}
+
+/// Returns the user who has sent a request: the owner of its token, unless the token was rejected, or the user whom the response
+/// logs in.
+fn user(headers: &HeaderMap, status: u16, response: &[u8]) -> Option<UserId> {
+    let token = headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    if let Some(token) = token.filter(|_| status != 401).and_then(Token::parse) {
+        return Some(token.user());
+    }
+    let response: Value = serde_json::from_slice(response).ok()?;
+    let data = Some(&response["data"]).filter(|data| data["token"].is_string())?;
+    data["user"]["id"].as_u64().and_then(|id| u32::try_from(id).ok()).map(UserId)
 }
 
 /// Returns the headers of the Lambda event. Like API Gateway, it drops the `x-forwarded-*` headers that the client

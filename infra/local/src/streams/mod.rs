@@ -18,9 +18,10 @@ use serde_json::Value;
 use tokio::sync::watch;
 use touchline_stack::streams::{StreamReader, TRIMMED_AT_ONCE, event, sequence};
 
-use crate::calls;
-use crate::delivery::{Inbox, Inboxes, Ticket};
+use crate::calls::{self, Observed};
+use crate::delivery::{Inbox, Inboxes};
 use crate::host::Host;
+use crate::traffic::Traffic;
 use checkpoints::Checkpoints;
 
 const LOCK: &str = "no holder of the lock panics";
@@ -55,6 +56,8 @@ pub(crate) struct Streams {
     host: Arc<Host>,
     subscriptions: Vec<Subscription>,
     checkpoints: Mutex<Checkpoints>,
+    /// While a page is open, the work of the deliveries is listed.
+    traffic: Traffic,
 }
 
 #[derive(Debug)]
@@ -89,6 +92,7 @@ impl Streams {
         dynamodb: &aws_sdk_dynamodb::Client,
         host: Arc<Host>,
         checkpoint_file: Option<PathBuf>,
+        traffic: Traffic,
     ) -> Result<Self, String> {
         let mut subscriptions: Vec<Subscription> = Vec::new();
         for inbox in inboxes.all() {
@@ -104,7 +108,7 @@ impl Streams {
             subscriptions.push(Subscription { inbox: Arc::clone(inbox), stream_arn, ordinal, fixed_shards });
         }
         let checkpoints = Mutex::new(Checkpoints::open(checkpoint_file));
-        Ok(Self { reader, host, subscriptions, checkpoints })
+        Ok(Self { reader, host, subscriptions, checkpoints, traffic })
     }
 
     /// Delivers records until the stack stops.
@@ -132,7 +136,8 @@ impl Streams {
             if pass.is_err() {
                 tracing::error!(function = subscription.inbox.function, "a delivery panicked");
             }
-            subscription.inbox.finish_pass(number, pass.unwrap_or_default());
+            let Observed { tickets, spans, .. } = pass.unwrap_or_default();
+            subscription.inbox.finish_pass(number, tickets.into_vec(), spans);
         }
     }
 
@@ -195,10 +200,9 @@ impl Streams {
         each.collect::<Option<Vec<_>>>()?.into_iter().min().cloned()
     }
 
-    /// Delivers all records that are in the stream when the pass begins. Returns the tickets for the writes
-    /// that the invoked function made.
-    async fn deliver(&self, subscription: &Subscription) -> Vec<Ticket> {
-        let delivered = calls::observe(false, async {
+    /// Delivers all records that are in the stream when the pass begins. Returns what the invoked function did.
+    async fn deliver(&self, subscription: &Subscription) -> Observed {
+        let delivered = calls::observe_delivery(self.traffic.has_subscribers(), async {
             for attempt in 1..=MAX_ATTEMPTS {
                 match self.deliver_shards(subscription).await {
                     Ok(()) => return,
@@ -210,7 +214,7 @@ impl Streams {
                 }
             }
         });
-        delivered.await.1.tickets.into_vec()
+        delivered.await.1
     }
 
     async fn deliver_shards(&self, subscription: &Subscription) -> Result<(), String> {

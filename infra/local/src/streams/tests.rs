@@ -89,7 +89,8 @@ impl Setup {
             touchline::storage::connect(&self.aws, observer.client("writer", self.store.http_client()));
         let reader = StreamReader::Embedded(self.store.streams());
         let file = Some(self.folder.path().join("streams.json"));
-        let streams = Streams::open(&inboxes, reader, &client, Arc::new(host), file).await.unwrap();
+        let streams =
+            Streams::open(&inboxes, reader, &client, Arc::new(host), file, Traffic::default()).await.unwrap();
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(Arc::new(streams).run(stopped));
         Running { client, batches, stop, task }

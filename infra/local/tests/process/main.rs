@@ -5,6 +5,7 @@ mod crowd;
 mod kill;
 mod match_play;
 mod running;
+mod timeline;
 mod web_pages;
 
 use std::process::Output;

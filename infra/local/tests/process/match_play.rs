@@ -10,7 +10,7 @@ use crate::running::Running;
 const PHONE: &str = "+447700900123";
 
 /// A stack with one match, which begins in a day.
-fn with_a_match() -> (tempfile::TempDir, Running, String) {
+pub fn with_a_match() -> (tempfile::TempDir, Running, String) {
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start_with(folder.path(), &["--no-demo"]);
     let token = running.log_in(PHONE);
