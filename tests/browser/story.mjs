@@ -325,8 +325,8 @@ async function account() {
   await app.getByLabel("Search").fill("nobody plays here");
   await app.getByText("No team matches “nobody plays here”.").waitFor();
   await app.getByLabel("Search").fill("goteholm");
-  await app.getByRole("button", { name: "My team: Göteholm IF" }).click();
-  await app.getByRole("button", { name: "My team: Göteholm IF", pressed: true }).waitFor();
+  await app.getByRole("button", { name: "My team Göteholm IF" }).click();
+  await app.getByRole("button", { name: "My team Göteholm IF", pressed: true }).waitFor();
   await app.getByLabel("Search").fill("herons");
   await app.getByRole("button", { name: "Follow Lakeside Herons" }).click();
   await app.getByRole("button", { name: "Follow Lakeside Herons", pressed: true }).waitFor();

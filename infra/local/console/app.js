@@ -301,7 +301,7 @@ async function match(text) {
     h("p", { class: "hint centre" }, [match.tournament.name, match.venue, dayName(new Date(match.start_time))].filter(Boolean).join(" · ")),
     match.status === "scheduled" && predictForm(match, own, everyone.meta),
     match.status === "live" && asItStands(match, own),
-    match.status === "finished" && (own?.points_earned != null ? await payOff(match, own, crowd, everyone.meta) : waitsForPoints(own, match)),
+    match.status === "finished" && (own?.points_earned != null ? await payOff(match, own, crowd, everyone.meta) : withoutPoints(own, match, isSettled)),
     match.status !== "finished" && !isPlaying(id) && playForm(match, own),
     match.status !== "scheduled" && sharesCard(everyone.meta, match),
     crowd.length > 0 && crowdCard(crowd, match, isSettled),
@@ -404,10 +404,10 @@ function asItStands(match, own) {
     ladder(points));
 }
 
-const waitsForPoints = (own, match) => own
+const withoutPoints = (own, match, isSettled) => own
   ? h("section", { class: "card", id: "outcome", "aria-label": "Your prediction" },
     h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), "."),
-    h("p", { class: "hint" }, isPlaying(match.id) ? "Full time. Your points are being calculated …"
+    h("p", { class: "hint" }, isSettled ? "No points: the match began before the last change of your prediction." : isPlaying(match.id) ? "Full time. Your points are being calculated …"
       : "Full time. Points are calculated within two minutes. To calculate them now, use the match controls."))
   : h("p", { class: "card" }, "You did not predict this match.");
 
@@ -964,7 +964,7 @@ async function teams() {
   const teamRow = (team, again) => h("li", { class: "card between" },
     h("span", { class: "team" }, crest(team, 30), h("span", {}, h("b", {}, team.name), h("small", {}, [team.sport.name, team.country].filter(Boolean).join(" · ")))),
     h("span", { class: "chips" },
-      button(["My team", h("span", { class: "hidden" }, `: ${team.name}`)], async () => {
+      button(["My team", h("span", { class: "hidden" }, ` ${team.name}`)], async () => {
         const { message } = await post("/api/auth/teams/primary", { team_id: team.id });
         user.primary_team = team;
         showNotice(message);

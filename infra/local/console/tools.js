@@ -71,24 +71,29 @@ const addGoal = (side) => {
   next[`${side}_score`] += 1;
   return next;
 };
-/** The start time, or now if the match has not started: a match cannot be live before its start. */
-const startTime = () => {
-  const now = new Date().toISOString().replace(/\.\d+Z$/, "Z");
-  return state.match.start_time > now ? now : state.match.start_time;
+/**
+ * The start time, or now if the match has not started: a match cannot be live before its start. It starts with a full second.
+ * A prediction of the same second would count as late, so this waits for the next one.
+ */
+const startTime = async () => {
+  if (Date.parse(state.match.start_time) <= Date.now()) return state.match.start_time;
+  const next = 1000 * Math.ceil((Date.now() + 1) / 1000);
+  await new Promise((resolve) => { setTimeout(resolve, next - Date.now()); });
+  return new Date(next).toISOString().replace(".000Z", "Z");
 };
 
 const CONTROLS = {
-  "kick-off": async () => { await report({ status: "live", start_time: startTime(), home_score: 0, away_score: 0 }); showNotice("Kick-off. Predictions are closed."); },
-  home: () => report({ ...addGoal("home"), start_time: startTime() }),
-  away: () => report({ ...addGoal("away"), start_time: startTime() }),
+  "kick-off": async () => { await report({ status: "live", start_time: await startTime(), home_score: 0, away_score: 0 }); showNotice("Kick-off. Predictions are closed."); },
+  home: async () => report({ ...addGoal("home"), start_time: await startTime() }),
+  away: async () => report({ ...addGoal("away"), start_time: await startTime() }),
   finish: async () => {
     const { home_score, away_score } = state.match;
-    await report({ status: "finished", start_time: startTime(), home_score: home_score ?? 0, away_score: away_score ?? 0 });
+    await report({ status: "finished", start_time: await startTime(), home_score: home_score ?? 0, away_score: away_score ?? 0 });
     showNotice("Full time.");
   },
   correct: async (form) => {
     const result = { home_score: Number(form.home.value), away_score: Number(form.away.value) };
-    await report({ status: "finished", start_time: startTime(), ...result });
+    await report({ status: "finished", start_time: await startTime(), ...result });
     showNotice(`Result corrected to ${result.home_score} : ${result.away_score}. Calculate the points again.`);
   },
   points: async () => {
