@@ -8,7 +8,7 @@ use serde::Serialize as _;
 use serde_json::{Value, json};
 use touchline::api;
 use touchline::api::endpoint::JSON;
-use touchline_openapi::{Recorded, document};
+use touchline_openapi::{InOrder, Recorded, document};
 use touchline_stack::samples;
 
 use crate::contract::root;
@@ -67,7 +67,7 @@ async fn the_committed_document_is_up_to_date() {
     let fresh = document(env!("CARGO_PKG_VERSION"), &recorded().await);
     let mut text = Vec::new();
     let narrow = serde_json::ser::PrettyFormatter::with_indent(b" ");
-    fresh.serialize(&mut serde_json::Serializer::with_formatter(&mut text, narrow)).unwrap();
+    InOrder(&fresh).serialize(&mut serde_json::Serializer::with_formatter(&mut text, narrow)).unwrap();
     text.push(b'\n');
     if std::env::var_os("UPDATE_OPENAPI").is_some() {
         std::fs::write(root().join("docs/openapi.json"), text).unwrap();
@@ -77,6 +77,24 @@ async fn the_committed_document_is_up_to_date() {
         text == COMMITTED.as_bytes(),
         "docs/openapi.json is out of date: run UPDATE_OPENAPI=1 cargo test -p touchline-tests openapi"
     );
+}
+
+/// The explorer shows the endpoints in the order of the document.
+#[test]
+fn the_document_begins_with_the_login_and_ends_with_what_is_not_for_apps() {
+    let place = |path: &str| COMMITTED.find(&format!("\"{path}\": {{")).expect(path);
+    let paths = [
+        "/api/code/request",
+        "/api/code/verify",
+        "/api/auth/login",
+        "/api/auth/me",
+        "/api/auth/events",
+        "/api/auth/chat-room",
+        "/_matrix/app/v1/ping",
+        "/api/logs/sms",
+        "/api/health",
+    ];
+    assert!(paths.map(place).is_sorted(), "{:?}", paths.map(place));
 }
 
 #[test]

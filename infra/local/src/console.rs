@@ -8,6 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
+use axum::middleware;
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures_util::{StreamExt as _, stream};
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 use touchline::api::Endpoint as _;
 use touchline::api::meta::Description;
 
+use crate::files::{self, Files};
 use crate::play::Player;
 use crate::traffic::Traffic;
 
@@ -43,7 +45,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
         api_definition: OpenApiSource::Uri(Description::PATH),
         title: None::<&str>,
     };
-    Router::new()
+    let files = Router::new()
         .route("/", page(HTML, include_str!("../console/index.html")))
         .route("/console.css", page("text/css; charset=utf-8", include_str!("../console/console.css")))
         .route("/console.js", page(SCRIPT, include_str!("../console/console.js")))
@@ -53,12 +55,15 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
         .route("/docs", page(HTML, explorer))
         .route("/docs/", page(HTML, explorer))
         .route("/docs/explorer.js", page(SCRIPT, include_str!("../console/explorer.js")))
+        .merge(generate_routes(ui).with_state(()))
+        .layer(middleware::from_fn_with_state(Files::default(), files::serve));
+    Router::new()
+        .merge(files)
         .route(
             "/_console/matches/{id}/play",
             post(async move |Path(id): Path<String>, body: Bytes| play(&player, &id, &body).await),
         )
         .route("/_console/traffic", get(async move || traffic_events(&traffic, stopped)))
-        .merge(generate_routes(ui).with_state(()))
 }
 
 /// Streams each API request and each match that is being played to the page as server-sent events, until the page disconnects or the stack

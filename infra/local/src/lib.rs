@@ -17,6 +17,7 @@ mod crowd;
 mod play;
 
 mod data_folder;
+mod files;
 mod functions;
 mod settings;
 mod traffic;

@@ -5,6 +5,7 @@ mod operation;
 mod recorded;
 
 use schemars::generate::SchemaSettings;
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value, json};
 use touchline::api;
 
@@ -89,6 +90,40 @@ pub fn document(version: &str, recorded: &Recorded) -> Value {
         short.map(str::to_owned)
     });
     document
+}
+
+/// The document with its paths in the order in which an app uses them: by their group, and then by the table of endpoints. Other
+/// objects are in alphabetical order.
+#[derive(Debug)]
+pub struct InOrder<'a>(pub &'a Value);
+
+impl Serialize for InOrder<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(document) = self.0.as_object() else { return self.0.serialize(serializer) };
+        let mut map = serializer.serialize_map(Some(document.len()))?;
+        for (name, value) in document {
+            match value {
+                Value::Object(paths) if name == "paths" => map.serialize_entry(name, &Paths(paths))?,
+                value => map.serialize_entry(name, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+struct Paths<'a>(&'a Map<String, Value>);
+
+impl Serialize for Paths<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let group = |operations: &Value| {
+            let tag = operations.as_object()?.values().next()?["tags"][0].as_str()?;
+            TAGS.iter().position(|(name, _)| *name == tag)
+        };
+        let place = |path: &str| api::ALL.iter().position(|route| route.path == path);
+        let mut paths: Vec<_> = self.0.iter().collect();
+        paths.sort_by_key(|(path, operations)| (group(operations), place(path)));
+        serializer.collect_map(paths)
+    }
 }
 
 /// Shortens the names of schemas, and replaces number formats that OpenAPI does not define.

@@ -16,7 +16,7 @@ endpoint! {
     /// Read this OpenAPI document
     ///
     /// The document that describes the API.
-    Description: GET "/api/openapi.json", in "meta", by Anyone, NoInput => Document
+    Description: GET "/api/openapi.json", in "meta", by Anyone, NoInput => Document, with etag
 }
 
 endpoint! {

@@ -35,6 +35,9 @@ const LAST_START: i64 = 60;
 /// How often `points` is invoked until all predictions of a match are settled.
 const MAX_SETTLEMENTS: u32 = 20;
 
+/// How often the queue of the leaderboards is read while they are built.
+const QUEUE_PAUSE: Duration = Duration::from_millis(50);
+
 /// A request that cannot be carried out: the status, and a message for people.
 pub(crate) type Refusal = (StatusCode, String);
 
@@ -182,8 +185,23 @@ impl Player {
                 break;
             }
         }
-        self.invoke("standings", json!({})).await?;
+        self.build_boards().await?;
         Ok(scored)
+    }
+
+    /// Has the leaderboards built. After a build, the function waits some seconds for further points, so this does not wait for
+    /// its end.
+    async fn build_boards(&self) -> Result<(), String> {
+        let is_built = async {
+            while !self.store.queued_boards().await.map_err(|error| error.to_string())?.is_empty() {
+                tokio::time::sleep(QUEUE_PAUSE).await;
+            }
+            Ok(())
+        };
+        tokio::select! {
+            built = self.invoke("standings", json!({})) => built.map(drop),
+            built = is_built => built,
+        }
     }
 
     /// Invokes a function, and waits until its writes are delivered to the functions that read the streams.

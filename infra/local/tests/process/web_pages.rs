@@ -160,6 +160,42 @@ fn the_sdk_reads_and_writes_the_store_through_its_port() {
 }
 
 #[test]
+fn pages_are_small_and_loaded_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start(folder.path());
+    let get = |path: &str, headers: &str| {
+        let mut socket = TcpStream::connect(running.api.trim_start_matches("http://")).unwrap();
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\naccept-encoding: gzip\r\n"
+        );
+        write!(socket, "{request}{headers}\r\n").unwrap();
+        let mut response = Vec::new();
+        socket.read_to_end(&mut response).unwrap();
+        let end = response.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+        (String::from_utf8_lossy(&response[..end]).to_ascii_lowercase(), response.len() - end - 4)
+    };
+    let mut sizes = Vec::new();
+    for path in [
+        "/",
+        "/console.js",
+        "/console.css",
+        "/docs",
+        "/docs/explorer.js",
+        "/docs/ui/swagger-ui-bundle.js",
+        "/docs/ui/swagger-ui.css",
+        "/api/openapi.json",
+    ] {
+        let (head, size) = get(path, "");
+        assert!(head.contains("content-encoding: gzip"), "{path}: {head}");
+        let tag = head.lines().find_map(|line| line.strip_prefix("etag: ")).expect(path);
+        let (known, nothing) = get(path, &format!("if-none-match: {tag}\r\n"));
+        assert_eq!((status(&known), nothing), ("304", 0), "{path}: {known}");
+        sizes.push(size);
+    }
+    assert!(sizes[..3].iter().sum::<usize>() < 90_000, "the console: {sizes:?}");
+}
+
+#[test]
 fn the_console_shows_compressed_responses_as_text() {
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path());
