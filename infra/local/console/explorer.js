@@ -5,6 +5,8 @@ addEventListener("DOMContentLoaded", () => {
     url: "/api/openapi.json",
     dom_id: "#explorer",
     deepLinking: true,
+    // A group is drawn when it is opened. All of them take seconds.
+    docExpansion: "none",
     // Each operation shows its own schemas. A list of all schemas takes long to draw.
     defaultModelsExpandDepth: -1,
     displayRequestDuration: true,
@@ -12,8 +14,8 @@ addEventListener("DOMContentLoaded", () => {
     tryItOutEnabled: true,
     validatorUrl: null,
     onComplete: () => {
-      // The endpoints that the homeserver calls are not for apps.
-      explorer.getSystem().layoutActions.show(["operations-tag", "homeserver"], false);
+      // An app begins with the login.
+      explorer.getSystem().layoutActions.show(["operations-tag", "login"], true);
       const token = sessionStorage.getItem("token");
       if (token) explorer.preauthorizeApiKey("token", token);
     },
