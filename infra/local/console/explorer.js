@@ -14,8 +14,8 @@ addEventListener("DOMContentLoaded", () => {
     tryItOutEnabled: true,
     validatorUrl: null,
     onComplete: () => {
-      // An app begins with the login.
-      explorer.getSystem().layoutActions.show(["operations-tag", "login"], true);
+      // An app begins with the login and the user's own profile.
+      for (const group of ["login", "profile"]) explorer.getSystem().layoutActions.show(["operations-tag", group], true);
       const token = sessionStorage.getItem("token");
       if (token) explorer.preauthorizeApiKey("token", token);
     },
