@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::middleware;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -24,9 +24,7 @@ use crate::play::Player;
 use crate::traffic::Traffic;
 
 /// The content security policy. Pages load nothing from other origins and send nothing to other origins.
-const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
-);
+const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
 
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -35,10 +33,17 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
     traffic: Traffic,
     player: Arc<Player>,
+    homeserver: Option<&str>,
     stopped: watch::Receiver<bool>,
 ) -> Router<S> {
     let page =
         |content_type: &'static str, text: &'static str| get(async move || response(content_type, text));
+    let policy = console_policy(homeserver);
+    let console = get(async move || {
+        let mut console = response(HTML, include_str!("../console/index.html"));
+        console.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+        console
+    });
     let explorer = include_str!("../console/explorer.html");
     let ui = ApiDefinition {
         uri_prefix: "/docs/ui",
@@ -46,7 +51,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
         title: None::<&str>,
     };
     let files = Router::new()
-        .route("/", page(HTML, include_str!("../console/index.html")))
+        .route("/", console)
         .route("/console.css", page("text/css; charset=utf-8", include_str!("../console/console.css")))
         .route("/console.js", page(SCRIPT, include_str!("../console/console.js")))
         .route("/app.js", page(SCRIPT, include_str!("../console/app.js")))
@@ -112,6 +117,29 @@ fn response(content_type: &'static str, body: impl Into<Body>) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     response
+}
+
+/// Returns the content security policy of the console. Its chat also sends requests to the homeserver.
+fn console_policy(homeserver: Option<&str>) -> HeaderValue {
+    let with_homeserver = homeserver.and_then(|url| {
+        let uri: Uri = url.parse().ok()?;
+        let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
+        format!("{POLICY}; connect-src 'self' {scheme}://{authority}").parse().ok()
+    });
+    with_homeserver.unwrap_or(HeaderValue::from_static(POLICY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_console_sends_requests_to_the_homeserver_and_to_no_other_host() {
+        assert_eq!(console_policy(None), POLICY);
+        let policy = console_policy(Some("http://127.0.0.1:8008/"));
+        assert_eq!(policy, format!("{POLICY}; connect-src 'self' http://127.0.0.1:8008"));
+        assert_eq!(console_policy(Some("; script-src *")), POLICY, "not a URL");
+    }
 }

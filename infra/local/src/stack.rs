@@ -120,7 +120,7 @@ impl LocalStack {
         let player = Player::new(Arc::clone(&host), store.clone(), traffic, stopped.clone());
         let tasks = vec![
             tokio::spawn(schedules.run(stopped.clone())),
-            tokio::spawn(gateway.serve(listener, Arc::new(player), stopped)),
+            tokio::spawn(gateway.serve(listener, Arc::new(player), options.homeserver.clone(), stopped)),
         ];
         let (stop_streams, stopped) = watch::channel(false);
         let streams = tokio::spawn(Arc::new(streams).run(stopped));

@@ -82,9 +82,15 @@ impl Gateway {
         self,
         listener: TcpListener,
         player: Arc<Player>,
+        homeserver: Option<String>,
         mut stopped: watch::Receiver<bool>,
     ) {
-        let pages = console::routes(self.traffic.clone(), Arc::clone(&player), stopped.clone());
+        let pages = console::routes(
+            self.traffic.clone(),
+            Arc::clone(&player),
+            homeserver.as_deref(),
+            stopped.clone(),
+        );
         let gateway = Arc::new(self);
         // The API handles every path that has no page, and every method that a page does not serve.
         let router = pages
