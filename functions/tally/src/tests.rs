@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use touchline::domain::UserId;
 use touchline::domain::room::{Membership, Room, RoomId};
+use touchline::domain::standings::Board;
 use touchline::domain::tally::{EventCounts, UserStats};
 use touchline::ports::random::Random;
 use touchline::storage::directory::{Directory, Needle};
@@ -186,6 +187,30 @@ fn the_removal_of_an_old_position_is_not_a_change_of_statistics() {
     let settled = json!({ "settled": number(3), "version": number(4) });
     assert!(matches!(change(&with_position, &without), Change::Other));
     assert!(matches!(change(&without, &settled), Change::UserStats { .. }));
+}
+
+/// A settlement can begin before a leaderboard closes, and its points can be counted after that.
+#[test]
+fn a_change_queues_a_closed_leaderboard_for_as_long_as_it_is_built() {
+    let queued = |changed_at: &str| {
+        let number = |number: u32| json!({ "N": number.to_string() });
+        let changed_at: DateTime<Utc> = changed_at.parse().unwrap();
+        let record = json!({ "eventSource": "aws:dynamodb", "dynamodb": {
+            "Keys": { "pk": { "S": "stats#23" }, "sk": { "S": "stats#7" } },
+            "NewImage": {
+                "user_id": number(7), "settled": number(1), "version": number(1),
+                "n:g.d2026-11-15": number(1), "n:g.m2026-11": number(1),
+            },
+            "SequenceNumber": "1", "ApproximateCreationDateTime": changed_at.timestamp(),
+        } });
+        match Batch::read(batch("a", &[record])).unwrap().records.remove(0).change {
+            Change::UserStats { boards, .. } => boards.iter().map(Board::to_string).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    // The matchday closes at midnight before the 19th.
+    assert_eq!(queued("2026-11-19T11:59:59Z"), ["g.all", "g.m2026-11", "g.d2026-11-15"]);
+    assert_eq!(queued("2026-11-19T12:00:00Z"), ["g.all", "g.m2026-11"]);
 }
 
 #[tokio::test]

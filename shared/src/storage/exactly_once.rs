@@ -17,7 +17,7 @@ use super::error::StoreError;
 use super::item::{Item, number};
 use super::sequence::Sequence;
 use super::store::Store;
-use super::tallies::Aggregate;
+use super::tallies::{Aggregate, integer};
 use crate::domain::marker::{MarkerId, Sighting};
 use crate::domain::room::Day;
 use crate::domain::standings::UserTally;
@@ -59,12 +59,17 @@ impl Store {
     ) -> Result<(), StoreError> {
         let position = format!("{POSITION}{shard}");
         let mut open = additions;
+        // The item, if a condition has failed.
+        let mut stored = Item::new();
         // A failed condition returns the current position, and the next attempt continues after it. If the
         // condition fails again, another invocation is folding the same shard concurrently. The conflicts end
         // when that invocation has folded its last record.
         let mut retry = Retry::immediate("position in a stream shard", 10);
         loop {
-            let (run, fields, assigned) = longest_run(open);
+            let (run, fields, mut assigned) = longest_run(open);
+            // The records of another shard can be later than these, and their values stay.
+            assigned.retain(|(name, value)| integer(&stored, name).is_none_or(|stored| stored < *value));
+            let mut conditions = vec!["(attribute_not_exists(#position) OR #position < :first)".to_owned()];
             let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
             let (id_name, id) = aggregate.id_attribute();
             let mut update = self
@@ -72,7 +77,6 @@ impl Store {
                 .update_item()
                 .table_name(aggregate.table(&self.tables))
                 .set_key(Some(aggregate.key().into()))
-                .condition_expression("attribute_not_exists(#position) OR #position < :first")
                 .expression_attribute_names("#position", &position)
                 .expression_attribute_names("#id", id_name)
                 .expression_attribute_values(":id", id)
@@ -106,6 +110,7 @@ impl Store {
             }
             for (at, (name, value)) in assigned.into_iter().enumerate() {
                 set.push(format!("#s{at} = :s{at}"));
+                conditions.push(format!("(attribute_not_exists(#s{at}) OR #s{at} <= :s{at})"));
                 update = update
                     .expression_attribute_names(format!("#s{at}"), name)
                     .expression_attribute_values(format!(":s{at}"), number(value));
@@ -118,7 +123,8 @@ impl Store {
             if !adds.is_empty() {
                 expression = format!("{expression} ADD {}", adds.join(", "));
             }
-            match update.update_expression(expression).send().await {
+            let update = update.update_expression(expression).condition_expression(conditions.join(" AND "));
+            match update.send().await {
                 Ok(_) if run.len() < open.len() => open = &open[run.len()..],
                 Ok(done) => {
                     // A failure here is only logged: the counts are written, and old attributes do no harm.
@@ -132,10 +138,11 @@ impl Store {
                     let Some(item) = item_that_failed_condition(&error) else {
                         return Err(StoreError::from_sdk("UpdateItem", &error));
                     };
-                    let folded =
-                        position_in(&item, &position).ok_or(StoreError::Unreadable("a shard's position"))?;
+                    // Without a position, the item has a later value than one of those to assign.
+                    let folded = position_in(&item, &position).unwrap_or(0);
                     let done = open.partition_point(|addition| addition.sequence.number() <= folded);
                     open = &open[done..];
+                    stored = item;
                     retry.again().await?;
                 }
             }
@@ -192,6 +199,10 @@ impl Store {
 /// The maximum number of counters that one write changes. DynamoDB limits the size of an expression.
 const MAX_FIELDS: usize = 200;
 
+/// The maximum number of attributes that one write assigns. Each has a condition of about 50 bytes, and an expression has at
+/// most 4 KB.
+const MAX_ASSIGNED: usize = 60;
+
 type Fields = Vec<(Cow<'static, str>, i64)>;
 
 /// Returns the additions for the next write, their sum for each counter, and the attributes that they assign. Tries all additions, then the
@@ -205,8 +216,9 @@ fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Field
         }
         let mut fields = sum.fields();
         fields.retain(|(_, count)| *count != 0);
-        if fields.len() <= MAX_FIELDS || run.len() == 1 {
-            return (run, fields, sum.assigned());
+        let assigned = sum.assigned();
+        if (fields.len() <= MAX_FIELDS && assigned.len() <= MAX_ASSIGNED) || run.len() == 1 {
+            return (run, fields, assigned);
         }
         run = &run[..run.len() / 2];
     }

@@ -19,7 +19,7 @@ use super::{keys, members, predictions, sms_logs, standings};
 use crate::domain::marker::{MarkerId, Place, Sighting};
 use crate::domain::room::{Member, Room};
 use crate::domain::sms::SmsStatus;
-use crate::domain::standings::Board;
+use crate::domain::standings::{Board, UserTally};
 use crate::domain::{CallingPrefix, Phone, Prediction, Purpose, UserId, digest, limit};
 
 /// One stream record.
@@ -66,7 +66,7 @@ pub enum Change {
         stats: VersionedStats,
         /// Whether the statistics over all matches have changed.
         is_counted: bool,
-        /// The open boards on which the user's row has changed.
+        /// The boards on which the user's row has changed, except those that are not built any more.
         boards: Vec<Board>,
     },
     /// A part of the counters of a match or a room has another version.
@@ -227,8 +227,9 @@ impl Record {
             let before = old.as_ref().and_then(standings::read_ranked).unwrap_or_default();
             let changed_at = raw.approximate_creation_date_time.and_then(time).unwrap_or_default();
             let mut boards = standings::read_ranked(new).unwrap_or_default().changed_boards(&before);
-            // The removal of the counters of a closed board does not change the board.
-            boards.retain(|board| !board.is_closed(changed_at));
+            // Points that were awarded before a board closed can be counted after that. The removal of the counters of a closed
+            // board, much later, does not change the board.
+            boards.retain(|board| !board.is_closed(changed_at - UserTally::BUILT_AFTER_CLOSE));
             // The removal of old positions changes the item, too, but not the statistics.
             let is_counted = old.map(tallies::read_stats).transpose()?.as_ref() != Some(&stats);
             if is_counted || !boards.is_empty() {
