@@ -68,6 +68,10 @@ simulate *arguments:
 bank *arguments:
     cargo run --profile bench -p touchline-simulation --bin bank -- "$@"
 
+# Simulate leaderboards with injected faults: 100,000 worlds, or as given: `just league <worlds> <first seed>`
+league *arguments:
+    cargo run --profile bench -p touchline-simulation --bin league -- "$@"
+
 # Test against an independent DynamoDB, SNS, Synapse, the AWS CLI and the template linters
 real-components:
     tests/real-components

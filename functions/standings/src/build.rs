@@ -14,7 +14,7 @@ use touchline::storage::standings::{Build, RunRef};
 use touchline::storage::{Reads, StoreError};
 
 use crate::error::StandingsError;
-use crate::statistics::{Group, groups};
+use crate::statistics::{Group, groups_of};
 use crate::steps::{collect, publish};
 use crate::workers::{self, Collect, OpenBoards, Publish, Task, Workers};
 
@@ -30,15 +30,28 @@ pub struct Limits {
     /// With more users, the work is divided over several processes.
     pub users_in_one_process: u32,
     pub users_per_worker: u32,
+    /// One in how many shards of the statistics is read, a power of two: the first ones. In a simulation, all users are in
+    /// them.
+    pub one_in: u8,
 }
 
 impl Limits {
-    pub const DEFAULT: Self = Self { users_in_one_process: 300_000, users_per_worker: 160_000 };
+    pub const DEFAULT: Self = Self { users_in_one_process: 300_000, users_per_worker: 160_000, one_in: 1 };
 
-    /// Returns the number of groups into which users are divided: a power of two.
-    fn groups(self, users: u32) -> u8 {
+    /// Returns the group of all users.
+    fn all(self) -> Group {
+        Group { number: 0, of: self.one_in }
+    }
+
+    /// Divides so many users into groups. Their number is a power of two.
+    fn groups(self, users: u32) -> impl Iterator<Item = Group> {
         let groups = users.div_ceil(self.users_per_worker.max(1)).next_power_of_two();
-        u8::try_from(groups).unwrap_or(MAX_GROUPS).min(MAX_GROUPS)
+        let most = self.most_groups();
+        groups_of(u8::try_from(groups).unwrap_or(most).min(most), self.one_in)
+    }
+
+    fn most_groups(self) -> u8 {
+        MAX_GROUPS / self.one_in
     }
 }
 
@@ -64,7 +77,7 @@ impl<W: Workers> Builder<'_, W> {
             }
             // The number of users is that of the last build. If there are far more by now, workers build the boards.
             let limit = self.limits.users_in_one_process.saturating_mul(2);
-            if let Some(rows) = collect(self.app, Group::ALL, builds.keys(), limit).await? {
+            if let Some(rows) = collect(self.app, self.limits.all(), builds.keys(), limit).await? {
                 return self.publish_here(&builds, rows).await.map(Some);
             }
         }
@@ -87,7 +100,7 @@ impl<W: Workers> Builder<'_, W> {
 
     /// Returns all boards that are open and have users.
     pub async fn open_boards(&self) -> Result<BTreeSet<Board>, StandingsError> {
-        let groups = groups(self.limits.groups(self.users().await?));
+        let groups = self.limits.groups(self.users().await?);
         let tasks = groups.map(|group| Task::OpenBoards(OpenBoards { group }));
         let found = self.call_all(tasks.collect()).await?;
         let found: Vec<BTreeSet<Board>> = found.into_iter().map(read).collect::<Result<_, _>>()?;
@@ -122,7 +135,7 @@ impl<W: Workers> Builder<'_, W> {
     ) -> Result<BTreeSet<Board>, StandingsError> {
         // A build that was begun with few users has found more than expected. It is unknown how many there are.
         let is_known = users > self.limits.users_in_one_process;
-        let groups = groups(if is_known { self.limits.groups(users) } else { MAX_GROUPS });
+        let groups = self.limits.groups(if is_known { users } else { u32::MAX / 2 });
         let tasks = groups
             .map(|group| Task::Collect(Collect { group, builds: builds.clone(), until: self.deadline }));
         let mut runs: BTreeMap<Board, Vec<RunRef>> = BTreeMap::new();

@@ -35,7 +35,8 @@ use touchline::flows::room_table;
 use touchline::storage::StoreError;
 use touchline::storage::room_tables::QueuedRoom;
 
-use crate::build::{Builder, Limits};
+use crate::build::Builder;
+pub use crate::build::Limits;
 pub use crate::error::StandingsError;
 use crate::workers::{InProcess, Invocations, Task, Workers};
 
@@ -68,8 +69,7 @@ const TIME_FOR_THE_REST: TimeDelta = TimeDelta::seconds(30);
 /// Handles one invocation in one process, however many users there are. Lambda stops it at `deadline`. A run that is stopped
 /// changes nothing that readers see.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StandingsError> {
-    let workers = InProcess(app.clone());
-    handle_with(&app, event, deadline, workers, Limits::DEFAULT).await
+    handle_divided(app, event, deadline, Limits::DEFAULT).await
 }
 
 /// Handles one invocation in Lambda. With many users, this invokes further executions of the function.
@@ -80,6 +80,18 @@ pub async fn handle_in_lambda(
 ) -> Result<Value, StandingsError> {
     let workers = Invocations::new(app.clone(), deadline);
     handle_with(&app, event, deadline, workers, Limits::DEFAULT).await
+}
+
+/// Handles one invocation in one process, with other limits than those of Lambda. The simulation has few users, and divides
+/// their builds with low limits.
+pub async fn handle_divided(
+    app: App,
+    event: Value,
+    deadline: DateTime<Utc>,
+    limits: Limits,
+) -> Result<Value, StandingsError> {
+    let workers = InProcess(app.clone());
+    handle_with(&app, event, deadline, workers, limits).await
 }
 
 async fn handle_with(

@@ -20,9 +20,6 @@ pub struct Group {
 }
 
 impl Group {
-    /// All users.
-    pub const ALL: Self = Self { number: 0, of: 1 };
-
     fn shards(self) -> std::ops::Range<u8> {
         let size = STATS_SHARDS / self.of.clamp(1, STATS_SHARDS);
         let first = self.number.saturating_mul(size);
@@ -30,9 +27,9 @@ impl Group {
     }
 }
 
-/// Divides all users into so many groups: a power of two.
-pub fn groups(count: u8) -> impl Iterator<Item = Group> {
-    (0..count).map(move |number| Group { number, of: count })
+/// Divides the users in one of `one_in` shards into so many groups. Both are powers of two.
+pub fn groups_of(count: u8, one_in: u8) -> impl Iterator<Item = Group> {
+    (0..count).map(move |number| Group { number, of: count * one_in })
 }
 
 /// Passes the counters of the users of a group to `add`, until it returns false. Returns whether all users were passed.
@@ -67,7 +64,7 @@ mod tests {
     #[test]
     fn each_shard_is_in_exactly_one_group() {
         for count in [1, 2, 4, 8, 16, 32, 64, 128] {
-            let shards: Vec<u8> = groups(count).flat_map(Group::shards).collect();
+            let shards: Vec<u8> = groups_of(count, 1).flat_map(Group::shards).collect();
             assert_eq!(shards, (0..STATS_SHARDS).collect::<Vec<_>>(), "{count} groups");
         }
     }

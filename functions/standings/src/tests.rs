@@ -421,13 +421,13 @@ async fn a_build_that_stops_at_any_store_call_is_repeated_and_readers_see_whole_
 
 #[tokio::test(start_paused = true)]
 async fn a_build_by_workers_that_stops_at_any_store_call_is_repeated_and_readers_see_whole_boards() {
-    let limits = Limits { users_in_one_process: 2, users_per_worker: 1 };
+    let limits = Limits { users_in_one_process: 2, users_per_worker: 1, one_in: 1 };
     let calls = stop_at_every_call(limits, 25..130).await;
     assert!(calls > 210, "the run made only {calls} calls");
 }
 
 /// Divides the users of a test over workers.
-const FAN_OUT: Limits = Limits { users_in_one_process: 2, users_per_worker: 20 };
+const FAN_OUT: Limits = Limits { users_in_one_process: 2, users_per_worker: 20, one_in: 1 };
 
 async fn run_with(
     app: &TestApp,
@@ -464,6 +464,35 @@ async fn put_users(app: &TestApp, users: u32, settlement: u32) {
     }
 }
 
+/// The records of two matches can be counted in any order, because they come from different shards of the stream.
+#[tokio::test]
+async fn points_that_are_counted_late_do_not_make_a_user_reach_them_earlier() {
+    let app = TestApp::serving(&[]).start().await;
+    let board = board("t1.all");
+    let fold = async |shard: &str, points, reached| {
+        let stats = UserStats { settled: 1, correct: 1, points, exact: 0 };
+        let counts = UserTally {
+            stats,
+            boards: [(board, stats)].into(),
+            reached: [(board, reached), (Board::GLOBAL, reached - 50)].into(),
+        };
+        let addition = Addition { sequence: Sequence::parse("7").unwrap(), counts, sighting: None };
+        app.store.fold(&Aggregate::User(UserId(1)), shard, &[addition], app.clock.now()).await.unwrap();
+    };
+    for (shard, points, reached, expected) in [
+        ("1794744000000-a1b2c3d4", 2, 1_794_000_200, (2, 1_794_000_200)),
+        ("1794744000000-b1b2c3d4", 3, 1_794_000_100, (5, 1_794_000_200)),
+        // A redelivery adds nothing.
+        ("1794744000000-b1b2c3d4", 3, 1_794_000_100, (5, 1_794_000_200)),
+        ("1794744000000-c1b2c3d4", 4, 1_794_000_300, (9, 1_794_000_300)),
+    ] {
+        fold(shard, points, reached).await;
+        let tally = app.store.ranked_tally(UserId(1)).await.unwrap();
+        assert_eq!((tally.boards[&board].points, tally.reached[&board]), expected);
+        assert_eq!((tally.stats.points, tally.reached[&Board::GLOBAL]), (expected.0, expected.1 - 50));
+    }
+}
+
 async fn queue_all(app: &TestApp) {
     app.store.queue_boards(&all_boards(), "test", app.clock.now()).await.unwrap();
 }
@@ -484,7 +513,7 @@ async fn rows_of(app: &TestApp) -> BTreeMap<Board, Vec<RankedRow>> {
 #[tokio::test(start_paused = true)]
 async fn workers_build_the_same_boards_as_one_process() {
     let mut found = Vec::new();
-    for limits in [Limits::DEFAULT, Limits { users_in_one_process: 500, users_per_worker: 200 }] {
+    for limits in [Limits::DEFAULT, Limits { users_in_one_process: 500, users_per_worker: 200, one_in: 1 }] {
         let app = TestApp::serving(&[]).start().await;
         for settlement in 1..=3 {
             put_users(&app, 1_200, settlement).await;
@@ -768,7 +797,7 @@ async fn only_one_build_by_workers_runs_at_a_time_and_the_boards_stay_queued() {
     let (store, now) = (&league.app.store, league.app.clock.now());
     let until = now + TimeDelta::minutes(3);
     assert!(store.lease_workers(now, until).await.unwrap());
-    let limits = Limits { users_in_one_process: 0, users_per_worker: 1 };
+    let limits = Limits { users_in_one_process: 0, users_per_worker: 1, one_in: 1 };
     let deadline = now + TimeDelta::minutes(5);
     let run = async || {
         let workers = InProcess((*league.app).clone());

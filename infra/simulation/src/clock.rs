@@ -19,10 +19,17 @@ impl VirtualClock {
         Self { started: Instant::now(), skew: TimeDelta::zero() }
     }
 
+    /// Returns the true clock of a world that begins now, at another time than other worlds.
+    #[must_use]
+    pub fn starting_at(begin: DateTime<Utc>) -> Self {
+        let clock = Self::starting_now();
+        clock.skewed(begin - clock.time())
+    }
+
     /// Returns the same clock, but wrong by `skew`.
     #[must_use]
     pub fn skewed(self, skew: TimeDelta) -> Self {
-        Self { skew, ..self }
+        Self { skew: self.skew + skew, ..self }
     }
 
     /// Returns the time that this clock shows.

@@ -125,6 +125,8 @@ pub struct Faults {
     per_mille: u32,
     /// The faults that never occur.
     excluded: Vec<Fault>,
+    /// The operation whose requests are never late or delivered twice.
+    on_time: Option<&'static str>,
     /// The function whose calls have [`MORE`] times as many faults as other calls.
     unlucky: Option<&'static str>,
     /// The current moments, and when each ends.
@@ -159,6 +161,7 @@ impl Faults {
             dice,
             per_mille,
             excluded: vec![Fault::Freeze, Fault::HotTable],
+            on_time: None,
             unlucky: None,
             moments: Mutex::default(),
             frozen: Mutex::default(),
@@ -176,16 +179,33 @@ impl Faults {
     /// need several faults of one kind in one place, and evenly spread faults rarely cause that.
     #[must_use]
     pub fn uneven(dice: Dice, per_mille: u32) -> Self {
+        Self::uneven_among(&FUNCTIONS, dice, per_mille)
+    }
+
+    /// Does the same in a world that has only these functions.
+    #[must_use]
+    pub fn uneven_among(functions: &[&'static str], dice: Dice, per_mille: u32) -> Self {
         let all: BTreeSet<Fault> =
             Fault::EVERY_CALL.into_iter().chain(Fault::WRITES).chain([Fault::Partial]).collect();
         let excluded = all.into_iter().filter(|_| dice.once_in(3)).collect();
-        let unlucky = dice.once_in(2).then(|| *dice.choose(&FUNCTIONS));
+        let unlucky = dice.once_in(2).then(|| *dice.choose(functions));
         Self { excluded, unlucky, ..Self::new(dice, per_mille) }
+    }
+
+    /// Returns the same faults, but no request of an operation is late or delivered twice.
+    #[must_use]
+    pub fn with_on_time(self, operation: &'static str) -> Self {
+        Self { on_time: Some(operation), ..self }
     }
 
     /// Ends all faults.
     pub fn stop(&self) {
         self.have_stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets faults occur again.
+    pub fn resume(&self) {
+        self.have_stopped.store(false, Ordering::Relaxed);
     }
 
     #[must_use]
@@ -244,7 +264,9 @@ impl Faults {
             return None;
         }
         let mut faults = Fault::of(operation, process.can_crash);
-        faults.retain(|fault| !self.excluded.contains(fault));
+        let is_on_time = self.on_time == Some(operation);
+        let is_late = |fault: &Fault| matches!(fault, Fault::Late | Fault::DeliverTwice);
+        faults.retain(|fault| !(self.excluded.contains(fault) || is_on_time && is_late(fault)));
         if faults.is_empty() {
             return None;
         }

@@ -15,6 +15,7 @@
 //! - `world`: puts everything together
 //! - `shrink`: makes a failing world smaller
 //! - `bank`: small schedules of concurrent requests to one wallet, on the same network
+//! - `league`: small worlds of leaderboards, on the same network
 //! - `final_match`: a final, as a scale model
 
 #![expect(clippy::disallowed_methods, reason = "tokio's paused clock is the virtual time of a world")]
@@ -30,6 +31,7 @@ pub mod final_match;
 mod gateway;
 mod homeserver;
 mod lambda;
+pub mod league;
 pub mod limits;
 mod operator;
 mod person;

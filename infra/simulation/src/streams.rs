@@ -143,6 +143,16 @@ impl Streams {
         self.changed.change();
     }
 
+    /// Returns all records of a table, in the order of the changes.
+    #[must_use]
+    pub fn records(&self, table: &str) -> Vec<Value> {
+        let streams = self.by_table.lock().expect("no holder of the lock panics");
+        let shards = streams.get(table).map(|stream| stream.shards.as_slice()).unwrap_or_default();
+        let mut records: Vec<Value> = shards.iter().flat_map(|shard| shard.records.clone()).collect();
+        records.sort_by(|one, other| sequence(one).cmp(sequence(other)));
+        records
+    }
+
     /// Returns whether every mapping has delivered every record.
     #[must_use]
     pub fn are_drained(&self, mappings: &[StreamMapping]) -> bool {
