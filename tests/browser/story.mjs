@@ -255,7 +255,7 @@ async function social() {
   await inspect("10-table");
   await app.getByRole("button", { name: "Around me", exact: true }).click();
   await app.locator(".standings li[aria-current]").waitFor();
-  await page.waitForFunction(() => document.querySelectorAll(".standings li").length <= 11);
+  await page.waitForFunction(() => document.querySelectorAll(".standings li").length <= 12);
   assert.match(await app.locator(".standings li[aria-current]").textContent(), /corner_flag/);
   await app.getByRole("button", { name: "Month", exact: true }).click();
   await app.getByRole("button", { name: "Month", pressed: true }).waitFor();
