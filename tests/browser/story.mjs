@@ -269,7 +269,7 @@ async function social() {
   const fanName = await fan.textContent();
   await fan.click();
   await app.getByRole("heading", { name: fanName }).waitFor();
-  await app.getByText("Last five:").waitFor();
+  await app.getByText("Points of the last five:").waitFor();
   await inspect("12-fan");
   await app.getByRole("button", { name: "Block this fan" }).click();
   await app.getByRole("button", { name: "Unblock this fan" }).waitFor();

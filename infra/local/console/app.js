@@ -525,10 +525,12 @@ document.addEventListener("play", ({ detail: play }) => {
   if (play.scorer && state.match?.id === play.event_id) {
     const team = state.match[`${play.scorer}_team`].name;
     showNotice(`Goal! ${team}. ${play.home_score} : ${play.away_score}`);
+  } else if (state.match?.id === play.event_id && play.phase === "full-time") {
+    showNotice(`Full time. ${play.home_score} : ${play.away_score}`);
   }
-  const isTurn = play.phase !== "playing" || before?.phase !== "playing";
-  if (isShown && !(isTurn && play.phase !== before?.phase)) drawPlay(play);
-  else if (isShown || (name === "matches" && play.phase !== before?.phase)) renderSafely();
+  const isTurn = play.phase !== before?.phase;
+  if (isTurn && (isShown || name === "matches")) renderSafely();
+  else if (isShown) drawPlay(play);
   else if (name === "matches") drawGoals(play);
 });
 
@@ -647,7 +649,7 @@ function moreButton(query, list, cursor) {
   });
 }
 
-const FORM = { exact: "E", difference: "D", outcome: "W", miss: "–", void: "·", late: "·" };
+const FORM = { exact: "4", difference: "3", outcome: "2", miss: "0", void: "–", late: "–" };
 
 async function fan(id) {
   const [{ data }, { data: blocks }] = await Promise.all([get(`/api/auth/users/${id}`), get("/api/auth/blocks", { per_page: 100 })]);
@@ -674,7 +676,7 @@ function profileCard({ name, primary_team: team, record, form, ranks, member_sin
       [["Points", record.points], ["Right", record.settled ? `${record.correct} of ${record.settled}` : "–"],
         ["Place, all time", rank(ranks.all)], ["Season", rank(ranks.season)], ["Month", rank(ranks.month)]]
         .map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value.toLocaleString())))),
-    form.length > 0 && h("p", {}, "Last five: ", form.map((reason) => h("span", { class: `form ${reason}`, title: WHY[reason] },
+    form.length > 0 && h("p", {}, "Points of the last five: ", form.map((reason) => h("span", { class: `form ${reason}`, title: WHY[reason] },
       h("span", { "aria-hidden": "true" }, FORM[reason]), h("span", { class: "hidden" }, `${WHY[reason]}, `)))));
 }
 
@@ -787,7 +789,7 @@ async function room(id) {
   ]);
   const event = found.event && await get(`/api/auth/events/${found.event.id}`).then(({ data }) => data, () => null);
   const list = h("ol", { class: "list standings" }, rows.map(standingsRow));
-  const teams = Object.entries(stats.team_distribution ?? {}).sort(([, a], [, b]) => b - a).slice(0, 4);
+  const fans = supporters(stats.team_distribution, event);
   return [
     back("rooms"),
     h("h2", {}, found.name),
@@ -803,7 +805,7 @@ async function room(id) {
         h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, event)} · ${row.confidence} % sure`)),
         row.points_earned != null && h("span", { class: "points" }, `+${row.points_earned}`))))
         : h("p", { class: "hint" }, "No member has predicted this match yet.")),
-    teams.length > 0 && h("p", { class: "hint" }, `Teams of the members: ${teams.map(([name, number]) => `${name} (${number})`).join(", ")}`),
+    fans && h("p", { class: "hint" }, `Supporters: ${fans}`),
     found.is_joined && inviteCard(id),
     found.is_joined && button("Leave this room", async () => {
       const { message } = await post(`${roomPath(id)}/leave`);
@@ -813,6 +815,17 @@ async function room(id) {
   ];
 }
 
+/** Says how many members of a room support which team: `4 for Göteholm IF, 34 for neither`. */
+function supporters(distribution, event) {
+  if (!event || !distribution) return null;
+  const key = ({ name }) => name.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase().replace(/[^a-z0-9]+/g, "_");
+  const teams = [event.home_team, event.away_team];
+  // Some letters have other keys than these.
+  if (!teams.every((team) => key(team) in distribution)) return null;
+  const sides = teams.map((team) => `${distribution[key(team)]} for ${team.name}`);
+  return [...sides, `${distribution.neutral} for neither`].join(", ");
+}
+
 function inviteCard(id) {
   const shown = h("div", { role: "status" });
   return h("section", { class: "card", "aria-labelledby": "invites" }, h("h3", { id: "invites" }, "Invite friends"),
@@ -820,7 +833,7 @@ function inviteCard(id) {
     h("div", { class: "chips" },
       button("Get a code", async () => {
         const { data } = await post(`${roomPath(id)}/invite-link`);
-        shown.replaceChildren(h("p", { class: "big", id: "invite-code" }, data.code), h("p", { class: "hint" }, `Valid until ${timeFormat.format(new Date(data.expires_at))}`));
+        shown.replaceChildren(h("p", { class: "big", id: "invite-code" }, data.code), h("p", { class: "hint" }, `Valid until ${dateFormat.format(new Date(data.expires_at))}`));
       }),
       button("Revoke the code", async () => {
         const { message } = await call("DELETE", `${roomPath(id)}/invite-link`);
