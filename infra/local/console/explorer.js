@@ -1,8 +1,41 @@
 "use strict";
-// Uses the console's login for the requests of the explorer.
-addEventListener("DOMContentLoaded", () => {
+// Shows the API description with Swagger UI, and uses the console's login for its requests.
+
+/**
+ * Converts the schemas of OpenAPI 3.1 to 3.0. Swagger UI reads a whole 3.1 document when it starts, which takes seconds. Of a
+ * 3.0 document it reads an endpoint when it is opened.
+ */
+function toOpenApi30(value) {
+  if (Array.isArray(value)) return value.map(toOpenApi30);
+  if (value === null || typeof value !== "object") return value;
+  const { type, anyOf, const: constant, examples, ...rest } = value;
+  const converted = Object.fromEntries(Object.entries(rest).map(([name, part]) => [name, toOpenApi30(part)]));
+  if (constant !== undefined) converted.enum = [constant];
+  if (Array.isArray(type)) {
+    [converted.type] = type.filter((name) => name !== "null");
+    converted.nullable = type.includes("null");
+  } else if (type !== undefined) {
+    converted.type = toOpenApi30(type);
+  }
+  if (Array.isArray(anyOf)) {
+    const parts = anyOf.filter((part) => part.type !== "null");
+    converted[parts.length === 1 ? "allOf" : "anyOf"] = toOpenApi30(parts);
+    converted.nullable = parts.length < anyOf.length;
+  } else if (anyOf !== undefined) {
+    converted.anyOf = toOpenApi30(anyOf);
+  }
+  if (Array.isArray(examples)) [converted.example] = examples;
+  else if (examples !== undefined) converted.examples = toOpenApi30(examples);
+  return converted;
+}
+
+/** Loads the description while the browser loads Swagger UI. */
+const loading = fetch("/api/openapi.json").then((response) => response.json());
+
+async function show() {
+  const description = await loading;
   const explorer = SwaggerUIBundle({
-    url: "/api/openapi.json",
+    spec: { ...toOpenApi30(description), openapi: "3.0.3" },
     dom_id: "#explorer",
     deepLinking: true,
     // A group is drawn when it is opened. All of them take seconds.
@@ -20,4 +53,10 @@ addEventListener("DOMContentLoaded", () => {
       if (token) explorer.preauthorizeApiKey("token", token);
     },
   });
+}
+
+const showSafely = () => show().catch((error) => {
+  document.querySelector("#explorer").textContent = `The API description cannot be shown: ${error.message}`;
 });
+if (window.SwaggerUIBundle) showSafely();
+else addEventListener("DOMContentLoaded", showSafely);
