@@ -2,7 +2,7 @@
 
 import {
   $, button, call, clockFormat, count, countUp, countdown, crest, dateFormat, dayName, endSession, get, h, handler, hasMotion,
-  icon, pickText, pointsFor, post, saveChat, saveLogin, saveUser, scoreText, showNotice, state, statusName, timeFormat,
+  icon, pickText, pointsFor, post, saveChat, saveLogin, saveUser, scoreText, showNotice, state, statusName, timeFormat, winnerOf,
 } from "./console.js";
 
 // Navigation: the part of the address after # names the screen, so that Back, reload and links work.
@@ -327,9 +327,6 @@ function clockText(match) {
   if (match.status === "live" && isPlaying(match.id)) return play.phase === "half-time" ? "Half time" : `${play.minute}'`;
   return statusText(match);
 }
-
-const OUTCOMES = { home: "home win", draw: "draw", away: "away win" };
-const winnerOf = (home, away) => home > away ? "home" : home < away ? "away" : "draw";
 
 function predictForm(match, own, meta) {
   const names = sideNames(match);

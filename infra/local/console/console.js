@@ -177,7 +177,7 @@ export const statusName = ({ status }) => STATUSES[status] ?? status;
 export const pickText = ({ prediction, score_prediction: score }, match) =>
   ({ home: match.home_team.name, draw: "Draw", away: match.away_team.name })[prediction] + (score ? ` ${score.home}\u00a0:\u00a0${score.away}` : "");
 
-const winnerOf = (home, away) => home > away ? "home" : home < away ? "away" : "draw";
+export const winnerOf = (home, away) => home > away ? "home" : home < away ? "away" : "draw";
 
 /** The points of a prediction at a score: the rules of docs/points.md. */
 export function pointsFor({ prediction, score_prediction: score }, home, away) {
