@@ -205,7 +205,6 @@ async function matches() {
     get("/api/auth/events", { status: filter, tournament_id: tournament, per_page: 24, include: "my_prediction,picks" }),
     get("/api/auth/tournaments", { per_page: 50 }),
   ]);
-  const days = Map.groupBy?.(data, ({ start_time }) => dayName(new Date(start_time))) ?? groupByDay(data);
   return [
     h("h2", {}, "Matches"),
     chips("Status of the matches", FILTERS, filter, (name) => { filter = name; return render(); }),
@@ -213,21 +212,21 @@ async function matches() {
       h("option", { value: "" }, "All tournaments"),
       tournaments.map(({ id, name }) => h("option", { value: id, selected: String(id) === tournament }, name))),
     filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then let it play, in a minute."),
-    [...days].map(([day, list]) => h("section", { class: "day", "aria-label": day },
+    byDay(data).map(([day, list]) => h("section", { class: "day", "aria-label": day },
       h("h3", {}, day),
       h("ul", { class: "list" }, list.map((match) => h("li", {}, matchCard(match)))))),
     data.length === 0 && h("p", { class: "hint" }, `No ${FILTERS[filter].toLowerCase()} matches.`),
   ].flat();
 }
 
-/** For browsers without `Map.groupBy`. */
-function groupByDay(list) {
+/** Groups matches by the day on which they start. */
+function byDay(list) {
   const days = new Map();
   for (const match of list) {
     const day = dayName(new Date(match.start_time));
     days.set(day, [...(days.get(day) ?? []), match]);
   }
-  return days;
+  return [...days];
 }
 
 function matchCard(match) {
