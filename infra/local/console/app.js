@@ -8,30 +8,39 @@ import {
 // Navigation: the part of the address after # names the screen, so that Back, reload and links work.
 
 const TABS = { matches: "Matches", picks: "Picks", table: "Table", rooms: "Rooms", coins: "Coins", me: "Me" };
-const SCREENS = { matches, picks, table, rooms, coins, me, match, room, fan, teams, account };
+const SCREENS = { matches, picks, table, rooms, coins, me, match, room, fan, teams, account, username };
 /** The tab that is marked while a screen without a tab is shown. */
-const TAB_OF = { match: "matches", room: "rooms", fan: "table", teams: "me", account: "me" };
+const TAB_OF = { match: "matches", room: "rooms", fan: "table", teams: "me", account: "me", username: "me" };
 
 const address = () => {
-  const [name, ...rest] = decodeURIComponent(location.hash.slice(1)).split("/");
-  return SCREENS[name] ? [name, rest.join("/")] : ["matches", ""];
+  const [, name, id = ""] = /^#([^/]*)\/?(.*)$/.exec(location.hash) ?? [];
+  return Object.hasOwn(SCREENS, name ?? "") ? [name, decoded(id)] : ["matches", ""];
+};
+const decoded = (text) => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 };
 
-/** Counts navigations. A screen does not draw if the count has changed while it loaded: the user has moved on. */
-let navigations = 0;
+/** Is aborted when the user leaves the screen, or when it is loaded again. */
+let leaving = new AbortController();
 
-/** Loads the screen of the address and shows it. */
+/** Loads the screen of the address and shows it, unless the user has moved on meanwhile. */
 export async function render() {
   if (!state.token) return;
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
   const [name, id] = address();
-  const navigation = (navigations += 1);
   drawTabs(TAB_OF[name] ?? name);
   $("#screen").setAttribute("aria-busy", "true");
   try {
-    const children = await SCREENS[name](id);
-    if (navigation === navigations) show(...children);
+    const children = await SCREENS[name](id, signal);
+    if (!signal.aborted) show(...children);
   } finally {
-    if (navigation === navigations) $("#screen").setAttribute("aria-busy", "false");
+    if (!signal.aborted) $("#screen").setAttribute("aria-busy", "false");
   }
 }
 
@@ -62,26 +71,29 @@ function drawTabs(current) {
  */
 function show(...children) {
   const screen = $("#screen");
-  const label = (element) => element.id || element.getAttribute("aria-label") || element.textContent;
-  const focused = screen.contains(document.activeElement) && label(document.activeElement);
   const [name] = address();
   const before = { ...screen.dataset };
   screen.dataset.shown = `${location.hash} ${children[0]?.id}`;
   // A match that kicks off or ends is news: it shows from the top.
   screen.dataset.phase = name === "match" ? state.match?.status : "";
   const scrollTop = screen.scrollTop;
-  screen.replaceChildren(...children.filter(Boolean));
+  keepFocus(screen, () => screen.replaceChildren(...children.filter(Boolean)));
   if (before.shown === screen.dataset.shown && before.phase === screen.dataset.phase) screen.scrollTop = scrollTop;
   else toTop();
   document.dispatchEvent(new Event("shown"));
-  if (before.shown === screen.dataset.shown) {
-    if (focused) [...screen.querySelectorAll("a, button, input, select")].find((control) => label(control) === focused)?.focus({ preventScroll: true });
-    return;
-  }
+  if (before.shown === screen.dataset.shown) return;
   const title = $("h2", screen);
   const first = $("form.welcome input", screen) ?? title ?? $("#app");
   if (first === title) title.tabIndex = -1;
   first.focus({ preventScroll: true });
+}
+
+/** Draws a part of the page. The control that had the focus has it afterwards, too. */
+function keepFocus(part, draw) {
+  const label = (element) => element.id || element.getAttribute("aria-label") || element.textContent;
+  const focused = part.contains(document.activeElement) && label(document.activeElement);
+  draw();
+  if (focused) [...part.querySelectorAll("a, button, input, select")].find((control) => label(control) === focused)?.focus({ preventScroll: true });
 }
 
 /** On a phone the page scrolls, elsewhere the screen. */
@@ -135,7 +147,7 @@ function enterCode(phone) {
         showNotice(message ?? `Welcome, ${data.user.username}.`);
         guideTo(1);
         const isNew = Date.now() - Date.parse(data.user.created_at) < 60_000;
-        await (isNew ? chooseUsername() : render());
+        await go(isNew ? "username" : "matches");
       }),
     },
       h("h2", {}, "Enter the code"),
@@ -153,7 +165,7 @@ function enterCode(phone) {
   );
 }
 
-async function chooseUsername() {
+async function username() {
   const { suggestions } = await post("/api/auth/username/generate", { base: state.user.username });
   const availability = h("p", { class: "hint", role: "status", id: "availability" }, "3 to 30 characters: letters, digits, _ and .");
   const input = h("input", {
@@ -169,9 +181,9 @@ async function chooseUsername() {
     }, 250);
   };
   input.addEventListener("input", check);
-  show(
+  return [
     h("form", {
-      class: "welcome", id: "choose-username",
+      class: "welcome",
       onsubmit: handler(async () => {
         if (input.value !== state.user.username) {
           await post("/api/auth/update-user-info", { username: input.value });
@@ -191,7 +203,7 @@ async function chooseUsername() {
         h("button", { type: "button", onclick: () => { input.value = name; check(); } }, name))),
       h("button", { class: "primary" }, "Save username"),
     ),
-  );
+  ];
 }
 
 // Matches
@@ -230,11 +242,9 @@ function byDay(list) {
 }
 
 function matchCard(match) {
-  const { id, home_team, away_team, my_prediction: own, picks: shares } = match;
+  const { id, my_prediction: own, picks: shares } = match;
   return h("a", { class: "card match", href: `#match/${id}`, "data-match": id },
-    h("span", { class: "teams" },
-      h("span", {}, crest(home_team, 24), h("b", {}, home_team.name)),
-      h("span", {}, crest(away_team, 24), h("b", {}, away_team.name))),
+    teamsOf(match),
     h("span", { class: "score" }, match.status === "scheduled" ? clockFormat.format(new Date(match.start_time)) : goalsInRows(match)),
     shares && shareBar(shares, match),
     h("small", { class: "foot" },
@@ -243,6 +253,9 @@ function matchCard(match) {
         : match.status === "scheduled" ? countdownTo(new Date(match.start_time)) : statusText(match)));
 }
 
+/** The two teams of a match, below each other. */
+const teamsOf = ({ home_team, away_team }) => h("span", { class: "teams" },
+  [home_team, away_team].map((team) => h("span", {}, crest(team, 24), h("b", {}, team.name))));
 const goalsInRows = ({ home_score, away_score }) => [h("span", {}, String(home_score ?? "–")), h("span", {}, String(away_score ?? "–"))];
 const shortPick = ({ prediction, score_prediction: score }) =>
   score ? `${score.home} : ${score.away}` : { home: "home win", draw: "draw", away: "away win" }[prediction];
@@ -270,12 +283,9 @@ function chips(label, names, current, choose) {
 const plays = new Map();
 const isPlaying = (id) => ["kick-off", "playing", "half-time", "full-time"].includes(plays.get(id)?.phase);
 
-const BACK = {
-  matches: "← Matches", picks: "← Picks", rooms: "← Rooms", table: "← Table", me: "← Me",
-};
-const back = (tab) => h("a", { class: "back", href: `#${tab}` }, BACK[tab]);
+const back = (tab) => h("a", { class: "back", href: `#${tab}` }, `← ${TABS[tab]}`);
 
-async function match(text) {
+async function match(text, signal) {
   const id = Number(text);
   const [{ data: match }, everyone, mine, { data: joined }] = await Promise.all([
     get(`/api/auth/events/${id}`),
@@ -286,6 +296,10 @@ async function match(text) {
   const own = mine.data[0];
   const isSettled = match.status === "finished" && everyone.data.some(({ points_earned }) => points_earned != null);
   const crowd = isSettled ? await wholeCrowd(id, everyone) : everyone.data;
+  const board = own?.points_earned != null && match.status === "finished" ? await get("/api/auth/leaderboards", { per_page: 1 }) : null;
+  if (signal.aborted) return [];
+  // A goal that fell while this loaded.
+  if (match.status === "live" && isPlaying(id)) Object.assign(match, { home_score: plays.get(id).home_score, away_score: plays.get(id).away_score });
   state.match = { ...match, own };
   document.dispatchEvent(new Event("match-opened"));
   if (own) guideTo(own.points_earned == null ? 2 : 4);
@@ -300,19 +314,21 @@ async function match(text) {
     h("p", { class: "hint centre" }, [match.tournament.name, match.venue, dayName(new Date(match.start_time))].filter(Boolean).join(" · ")),
     match.status === "scheduled" && predictForm(match, own, everyone.meta),
     match.status === "live" && asItStands(match, own),
-    match.status === "finished" && (own?.points_earned != null ? await payOff(match, own, crowd, everyone.meta) : withoutPoints(own, match, isSettled)),
+    match.status === "finished" && (board ? payOff(match, own, crowd, everyone.meta, board.meta) : withoutPoints(own, match, isSettled)),
     match.status !== "finished" && !isPlaying(id) && playForm(match, own),
     match.status !== "scheduled" && sharesCard(everyone.meta, match),
-    crowd.length > 0 && crowdCard(crowd, match, isSettled),
+    crowd.length > 0 && crowdCard(crowd, match, isSettled, everyone.meta.total_predictions),
     roomLink(match, joined.find(({ room_id }) => room_id === match.chat_room_id)),
   ];
 }
 
-/** All predictions for a match with points, up to 1,000. */
+const MOST_ROWS = 1000;
+
+/** All predictions for a match with points, up to a maximum. */
 async function wholeCrowd(id, first) {
   const rows = [...first.data];
   let cursor = first.meta.next_cursor;
-  while (cursor && rows.length < 1000) {
+  while (cursor && rows.length < MOST_ROWS) {
     const { data, meta } = await get(`/api/auth/events/${id}/predictions`, { per_page: 100, cursor });
     rows.push(...data);
     cursor = meta.next_cursor;
@@ -348,7 +364,7 @@ function predictForm(match, own, meta) {
   },
     h("fieldset", {}, h("legend", {}, "Who wins?"), h("div", { class: "picks" }, Object.keys(names).map(pick))),
     h("fieldset", {}, h("legend", {}, "Which score? ", h("small", {}, "Exact: 4 points. Right goal difference: 3. Right winner: 2.")),
-      scoreSteppers(match, own?.score_prediction, (home, away) => { form.elements.prediction.value = winnerOf(home, away); })),
+      scoreSteppers(match, own?.score_prediction, { onscore: (home, away) => { form.elements.prediction.value = winnerOf(home, away); } })),
     h("div", { class: "between" }, h("label", { for: "confidence" }, "How sure are you?"), h("output", { for: "confidence", id: "sure" }, `${own?.confidence ?? 50} %`)),
     h("input", {
       id: "confidence", name: "confidence", type: "range", min: 0, max: 100, step: 5, value: own?.confidence ?? 50,
@@ -365,18 +381,26 @@ function predictForm(match, own, meta) {
   return form;
 }
 
-/** Two goals inputs with steppers. A score always has both numbers or none. */
-function scoreSteppers(match, score, onscore = () => {}) {
+/** Two goals inputs with steppers. A score always has both numbers or none. `least` is the score so far. */
+function scoreSteppers(match, score, { least = { home: 0, away: 0 }, most = 99, onscore = () => {} } = {}) {
   const inputs = {};
-  const changed = () => {
+  const set = (side, text) => {
     const { home, away } = inputs;
-    if (home.value === "" && away.value === "") return;
-    for (const input of [home, away]) input.value = Math.min(99, Math.max(0, Math.trunc(Number(input.value))));
+    // To remove one number removes the score.
+    if (text === "") {
+      home.value = away.value = "";
+      return;
+    }
+    inputs[side].value = text;
+    for (const name of ["home", "away"]) inputs[name].value = Math.min(most, Math.max(least[name], Math.trunc(Number(inputs[name].value))));
     onscore(Number(home.value), Number(away.value));
   };
   const stepper = (side, team) => {
-    const step = (by) => () => { inputs[side].value = Math.max(0, Number(inputs[side].value) + by); changed(); };
-    inputs[side] = h("input", { type: "number", name: side, min: 0, max: 99, inputmode: "numeric", value: score?.[side] ?? "", placeholder: "–", onchange: changed, "aria-label": `Goals of ${team.name}` });
+    const step = (by) => () => set(side, String(Math.max(least[side], Number(inputs[side].value)) + by));
+    inputs[side] = h("input", {
+      type: "number", name: side, min: least[side], max: most, inputmode: "numeric", value: score?.[side] ?? "", placeholder: "–",
+      onchange: () => set(side, inputs[side].value), "aria-label": `Goals of ${team.name}`,
+    });
     return h("div", { class: "stepper" }, h("span", {}, team.name),
       h("button", { type: "button", onclick: step(-1), "aria-label": `One goal less for ${team.name}` }, "−"),
       inputs[side],
@@ -410,15 +434,15 @@ const withoutPoints = (own, match, isSettled) => own
 const TITLES = { 4: "Exact score!", 3: "Winner and difference!", 2: "Right winner!", 0: "Not this time." };
 
 /** What the match brought: points, the fans who did as well, and places won in the table. */
-async function payOff(match, own, crowd, { total_predictions: total }) {
-  const { meta } = await get("/api/auth/leaderboards", { per_page: 1 });
+function payOff(match, own, crowd, { total_predictions: total }, board) {
+  const all = crowd.length < MOST_ROWS ? total : `the first ${crowd.length}`;
   const points = own.points_earned;
   const exact = crowd.filter((row) => row.points_earned === 4).length;
   const better = crowd.filter((row) => row.points_earned > points).length;
   const isDraw = own.prediction === "draw";
   const title = points === 2 && isDraw ? "A draw, as you said!" : TITLES[points] ?? count(points, "point");
-  const company = total === 1 ? "Nobody else predicted this match." : points === 4 ? (exact === 1 ? `Only 1 of ${total} called it.` : `${exact} of ${total} called it.`)
-    : better === 0 ? `Nobody of ${total} did better.` : `${better} of ${total} did better.`;
+  const company = total === 1 ? "Nobody else predicted this match." : points === 4 ? (exact === 1 ? `Only 1 of ${all} called it.` : `${exact} of ${all} called it.`)
+    : better === 0 ? `Nobody of ${all} did better.` : `${better} of ${all} did better.`;
   const isNew = !sessionStorage.getItem(`celebrated ${match.id} ${points}`);
   sessionStorage.setItem(`celebrated ${match.id} ${points}`, "yes");
   const card = h("section", { class: "card payoff", id: "outcome", "aria-label": "Your points" },
@@ -427,7 +451,7 @@ async function payOff(match, own, crowd, { total_predictions: total }) {
     h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), "."),
     h("p", {}, company),
     ladder(points),
-    meta.me && h("p", { class: "between" }, h("a", { href: "#table" }, `Place ${meta.me.rank.toLocaleString()} of ${meta.total.toLocaleString()}`), movedBadge(meta.me.moved)));
+    board.me && h("p", { class: "between" }, h("a", { href: "#table" }, `Place ${board.me.rank.toLocaleString()} of ${board.total.toLocaleString()}`), movedBadge(board.me.moved)));
   if (isNew && points > 0) celebrate(card, points);
   return card;
 }
@@ -463,7 +487,7 @@ function playForm(match, own) {
   },
     h("h3", {}, match.status === "live" ? "Play the rest of this match" : "Play this match"),
     h("p", { class: "hint" }, hint),
-    h("fieldset", {}, h("legend", {}, "Final score"), scoreSteppers(match, score && score.home >= home && score.away >= away ? score : null)),
+    h("fieldset", {}, h("legend", {}, "Final score"), scoreSteppers(match, score && score.home >= home && score.away >= away ? score : null, { least: { home, away }, most: 200 })),
     h("label", { class: "between" }, "How long does it take?", h("select", { name: "seconds" },
       Object.entries(SECONDS).map(([value, text]) => h("option", { value, selected: value === "60" }, text)))),
     h("button", { class: own ? "primary" : "" }, "▶ Play this match"));
@@ -487,7 +511,7 @@ function sharesCard(meta, match) {
 
 const SHOWN_FANS = 10;
 
-function crowdCard(crowd, match, isSettled) {
+function crowdCard(crowd, match, isSettled, total) {
   const sorted = isSettled ? crowd.toSorted((a, b) => (b.points_earned ?? -1) - (a.points_earned ?? -1)) : crowd;
   const shown = sorted.slice(0, SHOWN_FANS);
   const own = sorted.find(({ user }) => user.id === state.user.id);
@@ -497,7 +521,7 @@ function crowdCard(crowd, match, isSettled) {
     h("ul", { class: "list rows" }, shown.map((row) => h("li", { class: "between", "aria-current": row === own ? "true" : null },
       h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, match)} · ${row.confidence} % sure`)),
       row.points_earned != null && h("span", { class: "points" }, `+${row.points_earned}`)))),
-    crowd.length > SHOWN_FANS && h("p", { class: "hint" }, `${SHOWN_FANS} of ${count(crowd.length, "fan")}${crowd.length === 100 ? " or more" : ""}`));
+    total > shown.length && h("p", { class: "hint" }, `${shown.length} of ${count(total, "fan")}`));
 }
 
 const fanLink = ({ id, username }) => h("a", { class: "fan", href: `#fan/${id}` }, username);
@@ -518,7 +542,9 @@ document.addEventListener("play", ({ detail: play }) => {
   const [name, id] = address();
   const isShown = name === "match" && Number(id) === play.event_id;
   if (play.phase === "failed") showNotice(`The match stopped: ${play.message}`, true);
-  if (play.scorer && state.match?.id === play.event_id) {
+  // In other sports, most messages bring several points.
+  const goals = play.home_score + play.away_score - (before ? before.home_score + before.away_score : 0);
+  if (play.scorer && goals === 1 && state.match?.id === play.event_id) {
     const team = state.match[`${play.scorer}_team`].name;
     showNotice(`Goal! ${team}. ${play.home_score} : ${play.away_score}`);
   } else if (state.match?.id === play.event_id && play.phase === "full-time") {
@@ -532,7 +558,7 @@ document.addEventListener("play", ({ detail: play }) => {
 
 function drawPlay(play) {
   const score = $("#score");
-  if (!score) return;
+  if (!score || state.match.id !== play.event_id) return;
   $("#clock").textContent = play.phase === "half-time" ? "Half time" : `${play.minute}'`;
   Object.assign($("#minutes"), { value: play.minute, hidden: false });
   if (!play.scorer) return;
@@ -566,9 +592,7 @@ async function picks() {
     h("h2", {}, "My picks"),
     h("ul", { class: "list" }, data.map((row) => h("li", {},
       h("a", { class: "card match", href: `#match/${row.event_id}` },
-        h("span", { class: "teams" },
-          h("span", {}, crest(row.event.home_team, 24), h("b", {}, row.event.home_team.name)),
-          h("span", {}, crest(row.event.away_team, 24), h("b", {}, row.event.away_team.name))),
+        teamsOf(row.event),
         h("span", { class: "score" }, row.event.home_score == null ? clockFormat.format(new Date(row.event.start_time)) : goalsInRows(row.event)),
         h("small", { class: "foot" },
           h("span", {}, `${shortPick(row)} · ${row.confidence} % sure`),
@@ -774,7 +798,7 @@ async function findRoom(id) {
   return null;
 }
 
-async function room(id) {
+async function room(id, signal) {
   const found = await findRoom(id);
   if (!found) throw new Error("There is no such room, or only its members can see it.");
   const query = { scope: "room", id, period: "all" };
@@ -792,7 +816,7 @@ async function room(id) {
     h("p", { class: "hint" }, [count(stats.total_members, "member"), `table over ${found.league === "tournament" && event ? event.tournament.name : LEAGUES[found.league]}`, found.topic].filter(Boolean).join(" · ")),
     event && h("a", { class: "card match", href: `#match/${event.id}` }, h("b", {}, `${event.home_team.name} – ${event.away_team.name}`),
       h("span", { class: "score" }, event.status === "scheduled" ? clockFormat.format(new Date(event.start_time)) : scoreText(event))),
-    found.is_joined ? chatCard(found) : button("Join this room", async () => { await joinRoom(id); await render(); }, { class: "primary" }),
+    found.is_joined ? chatCard(found, signal) : button("Join this room", async () => { await joinRoom(id); await render(); }, { class: "primary" }),
     h("section", { class: "card", "aria-labelledby": "room-table" }, h("h3", { id: "room-table" }, "Table of the room"),
       rows.length > 0 ? list : h("p", { class: "hint" }, "The table is being built. Look again in a minute."),
       meta.next_cursor && moreButton({ ...query, per_page: 50 }, list, meta.next_cursor)),
@@ -851,7 +875,7 @@ async function matrix(method, path, body, signal) {
   return json;
 }
 
-function chatCard(room) {
+function chatCard(room, signal) {
   const card = (...children) => h("section", { class: "card", "aria-labelledby": "chat" }, h("h3", { id: "chat" }, "Messages"), ...children);
   if (!state.chat) {
     return card(h("p", { class: "hint" }, "This stack has no homeserver, so rooms carry no messages. To connect one, start the stack with ",
@@ -859,8 +883,7 @@ function chatCard(room) {
   }
   if (room.is_encrypted) return card(h("p", { class: "hint" }, "Messages in private rooms are end-to-end encrypted. Read them with a Matrix client."));
   const list = h("ol", { class: "list messages", "aria-live": "polite", tabindex: 0 }, h("li", { class: "hint" }, "No messages yet."));
-  const navigation = navigations;
-  watchMessages(room.room_id, list, () => navigation === navigations).catch((error) => showNotice(error.message, true));
+  watchMessages(room.room_id, list, signal);
   return card(list, h("form", {
     class: "inline",
     onsubmit: handler(async (form) => {
@@ -871,16 +894,22 @@ function chatCard(room) {
   }, h("label", { for: "message" }, "Message"), h("input", { id: "message", name: "message", required: true, autocomplete: "off" }), h("button", {}, "Send")));
 }
 
-/** Shows the messages of a room, and waits for new ones while its screen is shown. */
-async function watchMessages(id, list, isShown) {
+/** Shows the messages of a room, and waits for new ones while its screen is shown. After an error, it tries again. */
+async function watchMessages(id, list, signal) {
   const filter = JSON.stringify({ room: { rooms: [id], timeline: { limit: 30, types: ["m.room.message"] } }, presence: { types: [] } });
-  const stop = new AbortController();
-  addEventListener("hashchange", () => stop.abort(), { once: true });
   let since;
-  while (isShown()) {
+  let pause = 1000;
+  while (!signal.aborted) {
     const query = new URLSearchParams({ filter, timeout: since ? 25_000 : 0, ...(since && { since }) });
-    const sync = await matrix("GET", `sync?${query}`, null, stop.signal).catch((error) => { if (!stop.signal.aborted) throw error; });
-    if (!sync) return;
+    const sync = await matrix("GET", `sync?${query}`, null, signal).catch((error) => error);
+    if (signal.aborted) return;
+    if (sync instanceof Error) {
+      if (pause === 1000) showNotice(`No new messages: ${sync.message}`, true);
+      await new Promise((resolve) => { setTimeout(resolve, pause); });
+      pause = Math.min(30_000, 2 * pause);
+      continue;
+    }
+    pause = 1000;
     since = sync.next_batch;
     const messages = (sync.rooms?.join?.[id]?.timeline?.events ?? []).filter(({ content }) => content?.body);
     if (messages.length > 0) $(".hint", list)?.remove();
@@ -957,7 +986,7 @@ async function me() {
       h("h3", {}, "Only you see this"),
       h("p", {}, data.phone), h("p", {}, data.email ?? "No e-mail address."),
       h("a", { class: "button", href: "#account" }, "Account and privacy")),
-    button("Change my username", chooseUsername),
+    h("a", { class: "button", href: "#username" }, "Change my username"),
     button("Log out", async () => { await post("/api/auth/logout"); endSession(); }),
   ];
 }
@@ -968,7 +997,8 @@ async function teams() {
   const list = h("ul", { class: "list" });
   const draw = (found, search) => {
     const again = () => draw(found, search);
-    list.replaceChildren(...(found.length > 0 ? found.map((team) => teamRow(team, again)) : [h("li", { class: "hint" }, `No team matches “${search}”.`)]));
+    const rows = found.length > 0 ? found.map((team) => teamRow(team, again)) : [h("li", { class: "hint" }, `No team matches “${search}”.`)];
+    keepFocus(list, () => list.replaceChildren(...rows));
   };
   const teamRow = (team, again) => h("li", { class: "card between" },
     h("span", { class: "team" }, crest(team, 30), h("span", {}, h("b", {}, team.name), h("small", {}, [team.sport.name, team.country].filter(Boolean).join(" · ")))),
@@ -1027,7 +1057,8 @@ async function account() {
         const file = new Blob([JSON.stringify(await get("/api/auth/account/export"), null, 2)], { type: "application/json" });
         const link = h("a", { href: URL.createObjectURL(file), download: `touchline-${state.user.username}.json` });
         link.click();
-        URL.revokeObjectURL(link.href);
+        // Some browsers begin the download later.
+        setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
         showNotice("Your data is in your downloads.");
       })),
     h("section", { class: "card", "aria-labelledby": "deletion" }, h("h3", { id: "deletion" }, "Delete my account"),
@@ -1048,6 +1079,14 @@ const deletionForm = () => h("form", {
     endSession();
   }),
 }, h("label", { for: "code" }, "Code"), codeInput(), h("button", { class: "danger primary" }, "Delete my account for good"));
+
+$(".skip").addEventListener("click", (event) => { event.preventDefault(); $("#app").focus(); });
+// While the page was not connected, it may have missed the end of a match.
+document.addEventListener("connected", () => {
+  if (plays.size === 0) return;
+  plays.clear();
+  renderSafely();
+});
 
 prepareLogin();
 guideTo(state.token ? 1 : 0);

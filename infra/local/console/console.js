@@ -120,24 +120,24 @@ export function showNotice(text, isBad = false) {
 
 const busy = new Set();
 
-/** Returns an event handler that runs `action`. The button is disabled during the action. Errors appear as notices. */
+/**
+ * Returns an event handler that runs `action`, once at a time. Errors appear as notices. The button is only marked as busy,
+ * because a disabled one would lose the focus, and the keyboard would start again at the top of the page.
+ */
 export const handler = (action) => async (event) => {
   event.preventDefault();
   const element = event.currentTarget;
   const button = event.submitter ?? element;
   if (busy.has(element)) return;
   busy.add(element);
-  const wasFocused = document.activeElement === button;
-  button.disabled = true;
+  button.setAttribute("aria-busy", "true");
   try {
     await action(element, event);
   } catch (error) {
     showNotice(error.message, true);
   } finally {
     busy.delete(element);
-    button.disabled = false;
-    // A disabled button loses the focus, and the keyboard would start again at the top of the page.
-    if (wasFocused && button.isConnected && document.activeElement === document.body) button.focus({ preventScroll: true });
+    button.removeAttribute("aria-busy");
     document.dispatchEvent(new Event("handled"));
   }
 };

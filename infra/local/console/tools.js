@@ -6,8 +6,13 @@ import { render } from "./app.js";
 // The SMS inbox
 
 let messages = [];
+let drawn = "";
 
+/** Draws the inbox if it has changed: each drawing is read out by a screen reader. */
 function drawInbox() {
+  const content = JSON.stringify([messages, Boolean($("#code"))]);
+  if (content === drawn) return;
+  drawn = content;
   const enter = (code) => () => {
     const input = $("#code");
     input.value = code;
@@ -100,6 +105,8 @@ const CONTROLS = {
     const { matches: [settled] } = await invoke("points", { event_id: state.match.id });
     await refresh();
     showNotice(`Points calculated for ${count(settled.scored, "prediction")}.`);
+    await invoke("standings", {});
+    await refresh();
   },
   fans: async () => {
     const { id } = state.match;
@@ -207,7 +214,11 @@ $("#traffic-pause").addEventListener("click", () => {
 function watchTraffic() {
   const traffic = new EventSource("/_console/traffic");
   const title = $("#traffic-title");
-  traffic.onopen = () => { title.removeAttribute("data-offline"); loadInboxSafely(); };
+  traffic.onopen = () => {
+    title.removeAttribute("data-offline");
+    loadInboxSafely();
+    document.dispatchEvent(new Event("connected"));
+  };
   traffic.onerror = () => title.setAttribute("data-offline", "");
   traffic.onmessage = ({ data }) => {
     const entry = JSON.parse(data);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
+use touchline::domain::catalog::{Match, ShownStatus};
 
 struct League {
     sport: &'static str,
@@ -75,6 +76,18 @@ const ID_OFFSET: i64 = 1_000_000;
 
 /// Matches are numbered from this day on, so that each match keeps its id when the stack restarts.
 const FIRST_DAY: NaiveDate = NaiveDate::from_ymd_opt(2026, 1, 1).expect("a valid date");
+
+/// Returns whether an import of the demo league leaves out a stored match. The result of a finished match stays as it is, also
+/// if somebody has played the match before its time or has corrected the result. A match that is being played before its time
+/// stays live until the demo league has a result for it.
+pub(crate) fn is_kept(stored: &Match, now: DateTime<Utc>) -> bool {
+    let kick_off = kick_off(i64::from(stored.id) - ID_OFFSET - 1);
+    match stored.status.shown() {
+        ShownStatus::Finished => true,
+        ShownStatus::Live => stored.start != kick_off && now < kick_off + LENGTH,
+        ShownStatus::Scheduled => false,
+    }
+}
 
 /// Returns a payload for `feed`: the demo league at `now`, with the matches from two days ago to a week
 /// ahead. Older matches whose ids are in `unfinished` are included too, because their results are due by now.

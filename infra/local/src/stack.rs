@@ -24,7 +24,7 @@ use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack};
 
 use crate::calls::{self, CallObserver};
-use crate::crowd::{self, Apps, Crowd, TallyClock};
+use crate::crowd::{self, Apps, Crowd, SetInTheEnd, TallyClock};
 use crate::data_folder::DataFolder;
 use crate::delivery::Inboxes;
 use crate::error::StartError;
@@ -290,8 +290,8 @@ async fn gather_crowd(
     tally_clock: Arc<TallyClock>,
     is_imported: oneshot::Receiver<()>,
 ) -> Result<Crowd, StartError> {
+    let _set_in_the_end = SetInTheEnd(&tally_clock);
     if is_imported.await.is_err() {
-        tally_clock.set();
         return Err(StartError::Crowd("the demo league is missing".into()));
     }
     crowd::gather(&apps, &client, &tally_clock).await.map_err(StartError::Crowd)
@@ -316,9 +316,16 @@ async fn import_demo_league(feed: App, store: Store) -> Result<DemoLeague, Start
         .map(|event| event.id)
         .collect();
     let now = SystemClock.now();
-    let league = demo::league(now, unfinished);
+    let mut league = demo::league(now, unfinished);
     let count = |list: &str| league[list].as_array().map_or(0, Vec::len);
     let imported = DemoLeague { teams: count("teams"), matches: count("events") };
+    if let (Some(loaded), Some(events)) = (&loaded, league["events"].as_array_mut()) {
+        events.retain(|event| {
+            let id = event["id"].as_u64().and_then(|id| u32::try_from(id).ok());
+            let stored = id.and_then(|id| loaded.catalog.event(id));
+            !stored.is_some_and(|stored| demo::is_kept(stored, now))
+        });
+    }
     // In a debug build, the future of the function is too large for the stack of a thread.
     let import = Box::pin(feed::handle(feed, league, now + IMPORT_TIMEOUT));
     let (outcome, observed) = calls::observe(false, import).await;

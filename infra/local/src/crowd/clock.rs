@@ -37,6 +37,16 @@ impl TallyClock {
     }
 }
 
+/// Sets the clock when it is dropped, also after an error or a panic: `tally` must not stay in the past.
+#[derive(Debug)]
+pub(crate) struct SetInTheEnd<'a>(pub(crate) &'a TallyClock);
+
+impl Drop for SetInTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
 impl Clock for TallyClock {
     fn now(&self) -> DateTime<Utc> {
         let now = SystemClock.now();

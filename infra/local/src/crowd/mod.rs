@@ -36,7 +36,7 @@ use touchline::storage::{Reads, catalog};
 
 use crate::{calls, demo};
 use clock::At;
-pub(crate) use clock::TallyClock;
+pub(crate) use clock::{SetInTheEnd, TallyClock};
 use fans::Fan;
 use forecasts::{AHEAD, Guess, guess};
 use season::Season;
@@ -83,9 +83,7 @@ impl Apps {
 
 /// Brings the crowd up to date.
 pub(crate) async fn gather(apps: &Apps, client: &Client, tally_clock: &TallyClock) -> Result<Crowd, String> {
-    let gathered = Gathering { apps, client }.run(tally_clock).await;
-    tally_clock.set();
-    gathered
+    Gathering { apps, client }.run(tally_clock).await
 }
 
 /// A fan with the id of their user.

@@ -106,7 +106,10 @@ impl Player {
             return Err(already());
         }
         let (player, mut stopped) = (Arc::clone(self), self.stopped.clone());
-        self.tasks.lock().expect(LOCK).spawn(async move {
+        let mut tasks = self.tasks.lock().expect(LOCK);
+        // Forget the matches that have ended.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
             let outcome = player.run(fixture, &course, &mut stopped).await;
             let last = match outcome {
                 Ok(Some(settled)) => settled,

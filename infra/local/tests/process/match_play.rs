@@ -128,3 +128,36 @@ fn a_request_to_play_a_match_is_checked() {
     let settled = messages.find(|message| message["phase"] == "settled").unwrap();
     assert_eq!((&settled["home_score"], &settled["away_score"]), (&json!(1), &json!(2)));
 }
+
+/// The demo league is imported again at each start. It must not begin a match again that was played before its time.
+#[test]
+fn a_match_of_the_demo_league_that_was_played_keeps_its_result_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let (running, mut lines) = Running::start_and_read(folder.path(), &["--no-crowd"]);
+        assert!(lines.any(|line| line.starts_with("The demo league is ready")));
+        std::thread::spawn(move || lines.for_each(drop));
+        running
+    };
+    let running = start();
+    let token = running.log_in(PHONE);
+    let (_, scheduled) = running.get("/api/auth/events?status=scheduled", &token);
+    // The first match may begin during the test.
+    let id = scheduled["data"][1]["id"].as_u64().unwrap();
+    let forecast =
+        json!({ "event_id": id, "prediction": "home", "score_prediction": { "home": 3, "away": 0 } });
+    assert_eq!(running.post("/api/auth/predictions", &token, &forecast).0, 201);
+    let mut messages = page(&running);
+    let body = json!({ "seconds": 1, "home_score": 3, "away_score": 0 });
+    assert_eq!(running.post(&format!("/_console/matches/{id}/play"), "", &body).0, 202);
+    assert!(messages.any(|message| message["phase"] == "settled"));
+    drop(running);
+
+    let running = start();
+    let (_, event) = running.get(&format!("/api/auth/events/{id}"), &token);
+    assert_eq!(event["data"]["status"], "finished", "{event}");
+    assert_eq!((&event["data"]["home_score"], &event["data"]["away_score"]), (&json!(3), &json!(0)));
+    assert_eq!(running.post("/2015-03-31/functions/points/invocations", "", &json!({})).0, 200);
+    let (_, own) = running.get("/api/auth/predictions", &token);
+    assert_eq!(own["data"][0]["points_earned"], 4, "{own}");
+}
