@@ -549,6 +549,8 @@ document.addEventListener("play", ({ detail: play }) => {
     showNotice(`Goal! ${team}. ${play.home_score} : ${play.away_score}`);
   } else if (state.match?.id === play.event_id && play.phase === "full-time") {
     showNotice(`Full time. ${play.home_score} : ${play.away_score}`);
+  } else if (play.phase === "settled") {
+    showNotice("");
   }
   const isTurn = play.phase !== before?.phase;
   if (isTurn && (isShown || name === "matches")) renderSafely();
