@@ -81,7 +81,7 @@ async function predict() {
 }
 
 async function play(seconds) {
-  await app.getByLabel("How long does it take?").selectOption(String(seconds));
+  await app.getByLabel("Length of the match").selectOption(String(seconds));
   await app.getByRole("button", { name: "Play this match" }).click();
   await app.getByText("As it stands:").waitFor();
 }
@@ -261,7 +261,7 @@ async function social() {
   await app.getByRole("button", { name: "Month", pressed: true }).waitFor();
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Month", "the button keeps the focus");
   await inspect("11-around-me");
-  await app.getByLabel("Who and which matches").selectOption({ label: "Harbour Premier" });
+  await app.getByLabel("Table for").selectOption({ label: "Harbour Premier" });
   await page.locator("#screen[aria-busy=false]").waitFor();
   await app.locator(".standings li[aria-current]").waitFor();
 
@@ -270,7 +270,7 @@ async function social() {
   const fanName = await fan.textContent();
   await fan.click();
   await app.getByRole("heading", { name: fanName }).waitFor();
-  await app.getByText("Points of the last five:").waitFor();
+  await app.getByText("Last five:").waitFor();
   await inspect("12-fan");
   await app.getByRole("button", { name: "Block this fan" }).click();
   await app.getByRole("button", { name: "Unblock this fan" }).waitFor();
@@ -285,7 +285,7 @@ async function social() {
   await app.locator(".room").first().click();
   await app.getByRole("button", { name: "Join this room" }).click();
   await notice("You joined the room");
-  await app.getByText("This stack has no homeserver").waitFor();
+  await app.getByText("Chat is off").waitFor();
   await app.locator(".standings li").nth(2).waitFor();
   await app.getByRole("button", { name: "Get a code" }).click();
   invite = await page.locator("#invite-code").textContent();
@@ -360,8 +360,8 @@ async function behindTheScenes() {
   for (const part of ["gateway", "predictions", "UpdateItem touchline-predictions", "tally"]) {
     assert.ok(spans.some((span) => span.startsWith(part)), `${part} in ${spans}`);
   }
-  await page.locator("#traffic details[open]").getByText(/This request costs \$0\.0000\d+ on AWS/).waitFor();
-  assert.match(await page.locator("#evening").textContent(), /^This fan's evening cost \$0\.\d+ on AWS\.$/);
+  await page.locator("#traffic details[open]").getByText(/On AWS, this request would cost \$0\.0000\d+/).waitFor();
+  assert.match(await page.locator("#evening").textContent(), /^On AWS, this fan's evening would cost \$0\.\d+\.$/);
   await inspect("19-timeline");
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByLabel("Filter").fill("");
@@ -401,8 +401,8 @@ async function phoneInTheDark() {
     await inspect(`35-phone-${name.toLowerCase()}`);
   }
   await tab("Rooms");
-  await app.getByLabel("Code of an invite link").fill(invite);
-  await app.getByRole("button", { name: "Join by code" }).click();
+  await app.getByLabel("Invite code").fill(invite);
+  await app.getByRole("button", { name: "Join", exact: true }).click();
   await app.getByRole("heading", { name: "Table of the room" }).waitFor();
   await inspect("36-phone-room");
   await app.getByRole("button", { name: "Leave this room" }).click();
@@ -424,7 +424,7 @@ async function phoneInTheDark() {
   step("the user deletes the account");
   await tab("Me");
   await app.getByRole("link", { name: "Account and privacy" }).click();
-  await app.getByRole("button", { name: "Send me the code" }).click();
+  await app.getByRole("button", { name: "Send me the deletion code" }).click();
   await app.getByLabel("Code", { exact: true }).waitFor();
   await inspect("40-phone-deletion");
   // The inbox still has the code of the login, below the new one.

@@ -1,7 +1,7 @@
 // The app as a fan sees it: login, matches, picks, tables, rooms, coins and the account.
 
 import {
-  $, button, call, clockFormat, count, countUp, countdown, crest, dateFormat, dayName, endSession, get, h, handler, hasMotion,
+  $, button, call, clearOldNotice, clockFormat, count, countUp, countdown, crest, dateFormat, dayName, endSession, get, h, handler, hasMotion,
   icon, pickText, pointsFor, post, saveChat, saveLogin, saveUser, scoreText, showNotice, state, statusName, timeFormat, winnerOf,
 } from "./console.js";
 
@@ -53,8 +53,7 @@ function go(to) {
 
 const renderSafely = () => render().catch((error) => showNotice(error.message, true));
 addEventListener("hashchange", () => {
-  // An error belongs to the screen that was left. Other notices also say what led to the new one.
-  if ($("#notice").classList.contains("bad")) showNotice("");
+  clearOldNotice();
   renderSafely();
 });
 
@@ -151,7 +150,7 @@ function enterCode(phone) {
       }),
     },
       h("h2", {}, "Enter the code"),
-      h("p", {}, `Sent to ${phone}. It is in the SMS inbox of this page.`),
+      h("p", {}, `The code for ${phone} is in the SMS inbox of this page.`),
       h("label", { for: "code" }, "Code"),
       codeInput(),
       h("button", { class: "primary" }, "Log in"),
@@ -199,7 +198,8 @@ async function username() {
       h("label", { for: "username" }, "Username"),
       input,
       availability,
-      h("div", { class: "chips", role: "group", "aria-label": "Suggestions" }, suggestions.map((name) =>
+      h("p", { class: "hint", id: "suggestions" }, "Suggestions"),
+      h("div", { class: "chips", role: "group", "aria-labelledby": "suggestions" }, suggestions.map((name) =>
         h("button", { type: "button", onclick: () => { input.value = name; check(); } }, name))),
       h("button", { class: "primary" }, "Save username"),
     ),
@@ -223,7 +223,7 @@ async function matches() {
     h("select", { "aria-label": "Tournament", onchange: handler((select) => { tournament = select.value; return render(); }) },
       h("option", { value: "" }, "All tournaments"),
       tournaments.map(({ id, name }) => h("option", { value: id, selected: String(id) === tournament }, name))),
-    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then let it play, in a minute."),
+    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then let it play: it takes 60 seconds."),
     byDay(data).map(([day, list]) => h("section", { class: "day", "aria-label": day },
       h("h3", {}, day),
       h("ul", { class: "list" }, list.map((match) => h("li", {}, matchCard(match)))))),
@@ -268,7 +268,7 @@ function shareBar(shares, match) {
   return h("span", { class: "shares", title: text },
     h("span", { class: "hidden" }, `Fans pick: ${text}`),
     Object.keys(sideNames(match)).map((side) => h("i", { style: `flex: ${shares[side]}; --hue: var(--${side})`, "aria-hidden": "true" },
-      shares[side] >= 12 ? `${shares[side]} %` : "")));
+      shares[side] >= 9 ? `${shares[side]} %` : "")));
 }
 
 /** A row of buttons of which one is pressed. */
@@ -363,7 +363,7 @@ function predictForm(match, own, meta) {
     }),
   },
     h("fieldset", {}, h("legend", {}, "Who wins?"), h("div", { class: "picks" }, Object.keys(names).map(pick))),
-    h("fieldset", {}, h("legend", {}, "Which score? ", h("small", {}, "Exact: 4 points. Right goal difference: 3. Right winner: 2.")),
+    h("fieldset", {}, h("legend", {}, "Which score? ", h("small", {}, "Exact: 4 points. Right goal difference: 3. Right result: 2.")),
       scoreSteppers(match, own?.score_prediction, { onscore: (home, away) => { form.elements.prediction.value = winnerOf(home, away); } })),
     h("div", { class: "between" }, h("label", { for: "confidence" }, "How sure are you?"), h("output", { for: "confidence", id: "sure" }, `${own?.confidence ?? 50} %`)),
     h("input", {
@@ -409,7 +409,7 @@ function scoreSteppers(match, score, { least = { home: 0, away: 0 }, most = 99, 
   return h("div", { class: "steppers" }, stepper("home", match.home_team), stepper("away", match.away_team));
 }
 
-const RUNGS = [[4, "Exact score"], [3, "Winner and goal difference"], [2, "Winner, or the draw"], [0, "Nothing right"]];
+const RUNGS = [[4, "Exact score"], [3, "Right goal difference"], [2, "Right result"], [0, "Wrong result"]];
 
 /** The ladder of points, with one rung lit. */
 const ladder = (points) => h("ol", { class: "ladder", id: "ladder" }, RUNGS.map(([worth, what]) =>
@@ -431,7 +431,7 @@ const withoutPoints = (own, match, isSettled) => own
       : "Full time. Points are calculated within two minutes. To calculate them now, use the match controls."))
   : h("p", { class: "card" }, "You did not predict this match.");
 
-const TITLES = { 4: "Exact score!", 3: "Winner and difference!", 2: "Right winner!", 0: "Not this time." };
+const TITLES = { 4: "Exact score!", 3: "Right goal difference!", 2: "Right result!", 0: "Not this time." };
 
 /** What the match brought: points, the fans who did as well, and places won in the table. */
 function payOff(match, own, crowd, { total_predictions: total }, board) {
@@ -473,7 +473,7 @@ const SECONDS = { 10: "10 seconds", 60: "60 seconds", 180: "3 minutes" };
 function playForm(match, own) {
   const score = own?.score_prediction;
   const [home, away] = [match.home_score ?? 0, match.away_score ?? 0];
-  const hint = score ? "It ends as you predicted. Change the score to see what a miss looks like."
+  const hint = score ? "It ends as you predicted. Change the score to see a wrong prediction."
     : own ? "Without a score, the match makes its own." : "Predict first, so that you can get points. Then let it play.";
   return h("form", {
     class: "card", id: "play",
@@ -488,7 +488,7 @@ function playForm(match, own) {
     h("h3", {}, match.status === "live" ? "Play the rest of this match" : "Play this match"),
     h("p", { class: "hint" }, hint),
     h("fieldset", {}, h("legend", {}, "Final score"), scoreSteppers(match, score && score.home >= home && score.away >= away ? score : null, { least: { home, away }, most: 200 })),
-    h("label", { class: "between" }, "How long does it take?", h("select", { name: "seconds" },
+    h("label", { class: "between" }, "Length of the match", h("select", { name: "seconds" },
       Object.entries(SECONDS).map(([value, text]) => h("option", { value, selected: value === "60" }, text)))),
     h("button", { class: own ? "primary" : "" }, "▶ Play this match"));
 }
@@ -520,10 +520,11 @@ function crowdCard(crowd, match, isSettled, total) {
     h("h3", { id: "crowd" }, isSettled ? "The crowd, best first" : "Picks of fans"),
     h("ul", { class: "list rows" }, shown.map((row) => h("li", { class: "between", "aria-current": row === own ? "true" : null },
       h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, match)} · ${row.confidence} % sure`)),
-      row.points_earned != null && h("span", { class: "points" }, `+${row.points_earned}`)))),
+      pointsBadge(row.points_earned)))),
     total > shown.length && h("p", { class: "hint" }, `${shown.length} of ${count(total, "fan")}`));
 }
 
+const pointsBadge = (points) => points != null && h("span", { class: points > 0 ? "points" : "hint" }, `+${points}`);
 const fanLink = ({ id, username }) => h("a", { class: "fan", href: `#fan/${id}` }, username);
 
 function roomLink(match, joined) {
@@ -565,6 +566,7 @@ function drawPlay(play) {
   Object.assign($("#minutes"), { value: play.minute, hidden: false });
   if (!play.scorer) return;
   Object.assign(state.match, { home_score: play.home_score, away_score: play.away_score });
+  document.dispatchEvent(new Event("match-opened"));
   score.textContent = scoreText(play);
   score.classList.remove("goal");
   // Reading the width starts the animation again.
@@ -584,7 +586,7 @@ function drawGoals(play) {
 // Picks
 
 const WHY = {
-  exact: "exact score", difference: "winner and difference", outcome: "right winner", miss: "nothing right",
+  exact: "exact score", difference: "right goal difference", outcome: "right result", miss: "wrong result",
   void: "the match does not count", late: "changed after kick-off",
 };
 
@@ -628,7 +630,7 @@ async function table() {
   const isAway = me && !page.data.some(({ user }) => user.id === me.user.id);
   return [
     h("h2", {}, "Table"),
-    h("label", { for: "scope" }, "Who and which matches"),
+    h("label", { for: "scope" }, "Table for"),
     h("select", { id: "scope", onchange: handler((select) => choose({ scope: select.value })) },
       option("global", "All fans, all matches"),
       tournaments.length > 0 && h("optgroup", { label: "Tournaments" }, tournaments.map(({ id, name }) => option(`tournament ${id}`, name))),
@@ -692,13 +694,14 @@ async function fan(id) {
 function profileCard({ name, primary_team: team, record, form, ranks, member_since }) {
   const rank = (place) => place == null ? "–" : place.toLocaleString();
   return h("section", { class: "card", "aria-label": "Public profile" },
-    h("p", { class: "between" }, h("span", {}, name && h("b", {}, `${name} `), h("small", {}, `A fan since ${dateFormat.format(new Date(member_since))}`)),
-      team && h("span", { class: "team" }, crest(team, 24), team.name)),
+    name && h("p", {}, h("b", {}, name)),
+    h("p", { class: "hint" }, `A fan since ${dateFormat.format(new Date(member_since))}`),
+    team && h("p", { class: "team" }, crest(team, 24), team.name),
     h("dl", { class: "figures" },
       [["Points", record.points], ["Right", record.settled ? `${record.correct} of ${record.settled}` : "–"],
-        ["Place, all time", rank(ranks.all)], ["Season", rank(ranks.season)], ["Month", rank(ranks.month)]]
+        ["Place, all time", rank(ranks.all)], ["Place, season", rank(ranks.season)], ["Place, month", rank(ranks.month)]]
         .map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value.toLocaleString())))),
-    form.length > 0 && h("p", {}, "Points of the last five: ", form.map((reason) => h("span", { class: `form ${reason}`, title: WHY[reason] },
+    form.length > 0 && h("p", {}, "Last five: ", form.map((reason) => h("span", { class: `form ${reason}`, title: WHY[reason] },
       h("span", { "aria-hidden": "true" }, FORM[reason]), h("span", { class: "hidden" }, `${WHY[reason]}, `)))));
 }
 
@@ -735,7 +738,7 @@ async function rooms() {
         showNotice(message);
         await go(encodeURI(`room/${data.room_id}`));
       }),
-    }, h("label", { for: "invite" }, "Code of an invite link"), h("input", { id: "invite", name: "invite", required: true, autocomplete: "off" }), h("button", {}, "Join by code")),
+    }, h("label", { for: "invite" }, "Invite code"), h("input", { id: "invite", name: "invite", required: true, autocomplete: "off" }), h("button", {}, "Join")),
     newRoomForm(),
     h("section", { class: "day" }, h("h3", {}, "Find rooms"),
       searchInput("room-search", "Name of a room", async (search) => {
@@ -818,14 +821,15 @@ async function room(id, signal) {
     h("p", { class: "hint" }, [count(stats.total_members, "member"), `table over ${found.league === "tournament" && event ? event.tournament.name : LEAGUES[found.league]}`, found.topic].filter(Boolean).join(" · ")),
     event && h("a", { class: "card match", href: `#match/${event.id}` }, h("b", {}, `${event.home_team.name} – ${event.away_team.name}`),
       h("span", { class: "score" }, event.status === "scheduled" ? clockFormat.format(new Date(event.start_time)) : scoreText(event))),
-    found.is_joined ? chatCard(found, signal) : button("Join this room", async () => { await joinRoom(id); await render(); }, { class: "primary" }),
+    found.is_joined ? state.chat && chatCard(found, signal) : button("Join this room", async () => { await joinRoom(id); await render(); }, { class: "primary" }),
     h("section", { class: "card", "aria-labelledby": "room-table" }, h("h3", { id: "room-table" }, "Table of the room"),
       rows.length > 0 ? list : h("p", { class: "hint" }, "The table is being built. Look again in a minute."),
       meta.next_cursor && moreButton({ ...query, per_page: 50 }, list, meta.next_cursor)),
+    found.is_joined && !state.chat && h("p", { class: "hint" }, "Chat is off, because this stack has no homeserver. docs/chat.md shows how to connect one."),
     picked && event && h("section", { class: "card", "aria-labelledby": "room-picks" }, h("h3", { id: "room-picks" }, "Who picked what"),
       picked.data.length > 0 ? h("ul", { class: "list rows" }, picked.data.map((row) => h("li", { class: "between" },
         h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, event)} · ${row.confidence} % sure`)),
-        row.points_earned != null && h("span", { class: "points" }, `+${row.points_earned}`))))
+        pointsBadge(row.points_earned))))
         : h("p", { class: "hint" }, "No member has predicted this match yet.")),
     fans && h("p", { class: "hint" }, `Supporters: ${fans}`),
     found.is_joined && inviteCard(id),
@@ -879,10 +883,6 @@ async function matrix(method, path, body, signal) {
 
 function chatCard(room, signal) {
   const card = (...children) => h("section", { class: "card", "aria-labelledby": "chat" }, h("h3", { id: "chat" }, "Messages"), ...children);
-  if (!state.chat) {
-    return card(h("p", { class: "hint" }, "This stack has no homeserver, so rooms carry no messages. To connect one, start the stack with ",
-      h("code", {}, "--homeserver URL --registration FILE"), "; docs/chat.md shows each step."));
-  }
   if (room.is_encrypted) return card(h("p", { class: "hint" }, "Messages in private rooms are end-to-end encrypted. Read them with a Matrix client."));
   const list = h("ol", { class: "list messages", "aria-live": "polite", tabindex: 0 }, h("li", { class: "hint" }, "No messages yet."));
   watchMessages(room.room_id, list, signal);
@@ -959,11 +959,12 @@ async function coins() {
       showNotice(`You received ${claimed.coins_awarded} coins for day ${claimed.streak_days} of your streak.`);
       await render();
     }, { class: "primary", disabled: !isReady }),
+    h("p", { class: "hint" }, "Apps take coins for gifts, purchases and bets. This button shows such a deduction."),
     button("Give away 5 coins", async () => {
       const { data: spent } = await post("/api/auth/coins/deduct", { amount: 5, reason: "gift", reference_id: newReferenceId() });
       showNotice(`You gave away 5 coins. ${spent.new_balance} left.`);
       await render();
-    }),
+    }, { disabled: data.balance < 5 }),
     h("section", { class: "card", "aria-label": "History" }, h("h3", {}, "History"),
       data.entries.length === 0 && h("p", { class: "hint" }, "No entries yet."),
       h("ul", { class: "list rows" }, data.entries.map((entry) => h("li", { class: "between" },
@@ -1064,10 +1065,10 @@ async function account() {
         showNotice("Your data is in your downloads.");
       })),
     h("section", { class: "card", "aria-labelledby": "deletion" }, h("h3", { id: "deletion" }, "Delete my account"),
-      h("p", { class: "hint" }, "Deletes your profile, picks, coins and messages for good. A code by SMS confirms it."),
-      button("Send me the code", async (element) => {
-        const { message } = await post("/api/auth/account/delete");
-        showNotice(message);
+      h("p", { class: "hint" }, "Deletes your profile, picks, coins and messages. This cannot be undone. A code by SMS confirms it."),
+      button("Send me the deletion code", async (element) => {
+        await post("/api/auth/account/delete");
+        showNotice("The code is in the SMS inbox.");
         element.replaceWith(deletionForm());
         $("#code").focus();
         document.dispatchEvent(new Event("shown"));

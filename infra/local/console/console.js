@@ -108,14 +108,21 @@ export const smsLog = (query) =>
 // Notices and handlers
 
 let noticeTimer;
+let noticedAt = 0;
 
 /** Shows a message. It leaves after some seconds: errors stay longer, because they say what to do. */
 export function showNotice(text, isBad = false) {
   const notice = $("#notice");
   notice.textContent = text;
   notice.classList.toggle("bad", isBad);
+  noticedAt = performance.now();
   clearTimeout(noticeTimer);
   noticeTimer = setTimeout(() => { notice.textContent = ""; }, isBad ? 12_000 : 6_000);
+}
+
+/** Clears a notice that belongs to the screen that the user leaves. A new one also says what led to the next screen. */
+export function clearOldNotice() {
+  if ($("#notice").classList.contains("bad") || performance.now() - noticedAt > 1000) showNotice("");
 }
 
 const busy = new Set();
@@ -164,7 +171,9 @@ export function dayName(time, now = new Date()) {
 /** Says how long it takes until a time: `in 2 h 5 min`, `in 45 s`. */
 export function countdown(time, now = new Date()) {
   const seconds = Math.max(0, Math.round((time - now) / 1000));
-  if (seconds >= 48 * 3600) return `in ${Math.floor(seconds / 86_400)} days`;
+  const days = Math.floor(seconds / 86_400);
+  if (days >= 2) return `in ${days} days`;
+  if (days === 1) return `in 1 day ${Math.floor(seconds / 3600) - 24} h`;
   if (seconds >= 3600) return `in ${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
   return seconds >= 60 ? `in ${Math.floor(seconds / 60)} min` : `in ${seconds} s`;
 }

@@ -7,6 +7,8 @@ import { render } from "./app.js";
 
 let messages = [];
 let drawn = "";
+/** The phone numbers of fans that the match controls have added. Nobody enters their codes. */
+const added = new Set();
 
 /** Draws the inbox if it has changed: each drawing is read out by a screen reader. */
 function drawInbox() {
@@ -26,7 +28,7 @@ function drawInbox() {
 }
 
 async function loadInbox() {
-  messages = (await smsLog("?per_page=5")).data;
+  messages = (await smsLog("?per_page=30")).data.filter(({ phone }) => !added.has(phone)).slice(0, 5);
   drawInbox();
 }
 // The inbox is loaded again with the next code.
@@ -45,9 +47,13 @@ function drawControls() {
     const isLegal = legal.includes(control.dataset.do);
     for (const element of control.tagName === "FORM" ? control.elements : [control]) element.disabled = !isLegal;
   }
-  $("#controls-match").textContent = match
-    ? `${match.home_team.name} – ${match.away_team.name} · ${statusName(match)} · ${scoreText(match)}`
-    : "Open a match in the app to control it here.";
+  const { home, away } = $("form[data-do=correct]").elements;
+  const score = match ? `${match.id} ${scoreText(match)}` : "";
+  // The correction starts from the result.
+  if ($("#controls").dataset.score !== score) [home.value, away.value] = [match?.home_score ?? 0, match?.away_score ?? 0];
+  $("#controls").dataset.score = score;
+  const course = match?.status === "scheduled" ? "not started" : match && `${statusName(match)} · ${scoreText(match)}`;
+  $("#controls-match").textContent = match ? `${match.home_team.name} – ${match.away_team.name} · ${course}` : "Open a match in the app to control it here.";
 }
 
 /** Loads the match and the screen that the app shows again. */
@@ -113,6 +119,7 @@ const CONTROLS = {
     const picks = ["home", "home", "home", "draw", "away", "away"];
     for (let fan = 0; fan < 12; fan += 1) {
       const phone = `+4479${String(Math.floor(Math.random() * 1e8)).padStart(8, "0")}`;
+      added.add(phone);
       await call("POST", "/api/code/request", { phone }, { token: null });
       const { data: [sms] } = await smsLog(`?phone=${encodeURIComponent(phone)}`);
       const { data } = await call("POST", "/api/code/verify", { phone, code: sms.code }, { token: null });
@@ -178,7 +185,7 @@ function drawRequest({ method, path, status, ms, cost, usd, request, response, c
   // The details are built when they are opened, so that much traffic stays cheap.
   details.addEventListener("toggle", () => details.append(...[
     spans?.length && timeline(spans),
-    usd != null && h("p", { class: "hint" }, `This request costs ${dollars(usd)} on AWS.`),
+    usd != null && h("p", { class: "hint" }, `On AWS, this request would cost ${dollars(usd)}.`),
     request && h("pre", { "aria-label": "Request", tabindex: 0 }, pretty(request)),
     h("pre", { "aria-label": "Response", tabindex: 0 }, pretty(response)),
   ].filter(Boolean)), { once: true });
@@ -196,7 +203,7 @@ function addRequest(entry) {
   totals.wcu += entry.cost?.wcu ?? 0;
   if (entry.usd && state.user && entry.user_id === state.user.id) totals.fan += entry.usd;
   $("#totals").textContent = `${count(totals.requests, "request")} · ${totals.rcu.toLocaleString()} RCU · ${totals.wcu.toLocaleString()} WCU`;
-  if (totals.fan > 0) $("#evening").textContent = `This fan's evening cost ${dollars(totals.fan)} on AWS.`;
+  if (totals.fan > 0) $("#evening").textContent = `On AWS, this fan's evening would cost ${dollars(totals.fan)}.`;
   if (!isPaused) return drawRequest(entry);
   waiting = [...waiting, entry].slice(-SHOWN_REQUESTS);
   $("#traffic-pause").textContent = `Continue (${waiting.length} new)`;
