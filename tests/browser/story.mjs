@@ -356,6 +356,7 @@ async function behindTheScenes() {
   const predicted = page.locator("#traffic summary:visible").first();
   assert.match(await predicted.textContent(), /201POST.*\d+ calls · 1 RCU · 2 WCU/);
   await predicted.click();
+  await page.locator("#traffic details[open] .timeline").waitFor();
   const spans = await page.locator("#traffic details[open] .timeline .what").allTextContents();
   for (const part of ["gateway", "predictions", "UpdateItem touchline-predictions", "tally"]) {
     assert.ok(spans.some((span) => span.startsWith(part)), `${part} in ${spans}`);
