@@ -81,7 +81,7 @@ impl Fan {
 
     /// Returns how many of a hundred matches of the featured league the fan predicts.
     pub(super) fn activity(self) -> u32 {
-        10 + self.draw(ACTIVITY) % 32
+        7 + self.draw(ACTIVITY) % 20
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn fans_differ_in_skill_activity_and_team() {
         let distinct = |of: fn(Fan) -> u32| all().map(of).collect::<BTreeSet<_>>().len();
-        assert!(distinct(Fan::skill) > 30 && distinct(Fan::activity) > 25);
+        assert!(distinct(Fan::skill) > 30 && distinct(Fan::activity) > 15);
         assert_eq!(distinct(Fan::team), 24);
     }
 }

@@ -104,10 +104,12 @@ impl Gathering<'_> {
             None => Season::starting(SystemClock.now()),
         };
         let fans = self.register(season, first.is_none()).await?;
-        self.play_season(season, &fans).await?;
-        tally_clock.set();
-        self.predict_next_matches(&fans).await?;
-        let rooms = self.open_rooms(&fans).await?;
+        let matches = async {
+            self.play_season(season, &fans).await?;
+            tally_clock.set();
+            self.predict_next_matches(&fans).await
+        };
+        let ((), rooms) = tokio::try_join!(matches, self.open_rooms(&fans))?;
         Ok(Crowd { fans: fans.len(), rooms })
     }
 

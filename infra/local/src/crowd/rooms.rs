@@ -31,14 +31,14 @@ const ROOMS: [FanRoom; 6] = [
         topic: "Every away match, every season",
         league: League::Tournament,
         of: Some(0),
-        members: 40,
+        members: 30,
     },
     FanRoom {
         name: "Five minutes of stoppage time",
         topic: "All sports, all matches",
         league: League::All,
         of: None,
-        members: 27,
+        members: 22,
     },
     FanRoom {
         name: "Skyline courtside",

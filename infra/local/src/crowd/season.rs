@@ -10,7 +10,7 @@ use touchline::domain::standings::Board;
 use crate::demo;
 
 /// How many weeks the season has. Each has one matchday.
-const WEEKS: u64 = 6;
+const WEEKS: u64 = 5;
 
 /// How long before the first start of the stack the fans have registered: before the first match of the season.
 const REGISTERED: TimeDelta = TimeDelta::days(60);
@@ -79,17 +79,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_season_has_six_saturdays_and_the_last_days() {
+    fn a_season_has_five_saturdays_and_the_last_days() {
         for hours in 0..200 {
             let now = DateTime::from_timestamp(1_794_744_123 + hours * 3_600, 5_000_000).unwrap();
             let season = Season::starting(now);
             let kick_offs: Vec<_> = season.matches().into_iter().map(demo::kick_off).collect();
-            assert!((24 + 8..=24 + 12).contains(&kick_offs.len()), "{now}: {kick_offs:?}");
+            assert!((20 + 8..=20 + 12).contains(&kick_offs.len()), "{now}: {kick_offs:?}");
             assert!(kick_offs.is_sorted_by(|before, after| before < after), "{now}: {kick_offs:?}");
             let last_day = kick_offs[kick_offs.len() - 1].date_naive();
             assert!(kick_offs.iter().filter(|start| start.date_naive() == last_day).count() > 1);
             assert!(kick_offs.iter().all(|start| *start + demo::LENGTH <= now));
-            assert!(kick_offs.iter().take(24).all(|start| start.weekday() == Weekday::Sat));
+            assert!(kick_offs.iter().take(20).all(|start| start.weekday() == Weekday::Sat));
             assert!(season.registration() < kick_offs[0] - TimeDelta::days(5));
             assert_eq!(Season::registered_at(season.registration()), season);
         }
