@@ -1,7 +1,7 @@
 //! The pages of the local stack: the matchday console with its live traffic, and the API explorer.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -29,6 +29,12 @@ const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self'
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
+/// The console's page, which contains its style sheet: a browser draws it after one request.
+static CONSOLE: LazyLock<String> = LazyLock::new(|| {
+    let style = concat!("<style>\n", include_str!("../console/console.css"), "</style>");
+    include_str!("../console/index.html").replace(r#"<link rel="stylesheet" href="/console.css">"#, style)
+});
+
 /// Returns the routes of the pages, but not those of the API.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
     traffic: Traffic,
@@ -40,7 +46,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
         |content_type: &'static str, text: &'static str| get(async move || response(content_type, text));
     let policy = console_policy(homeserver);
     let console = get(async move || {
-        let mut console = response(HTML, include_str!("../console/index.html"));
+        let mut console = response(HTML, CONSOLE.as_str());
         console.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
         console
     });
@@ -52,7 +58,6 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
     };
     let files = Router::new()
         .route("/", console)
-        .route("/console.css", page("text/css; charset=utf-8", include_str!("../console/console.css")))
         .route("/console.js", page(SCRIPT, include_str!("../console/console.js")))
         .route("/app.js", page(SCRIPT, include_str!("../console/app.js")))
         .route("/tools.js", page(SCRIPT, include_str!("../console/tools.js")))
@@ -134,6 +139,12 @@ fn console_policy(homeserver: Option<&str>) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_of_the_console_contains_its_style_sheet() {
+        assert!(CONSOLE.contains("<style>\n:root {"));
+        assert!(!CONSOLE.contains("console.css"));
+    }
 
     #[test]
     fn the_console_sends_requests_to_the_homeserver_and_to_no_other_host() {
