@@ -1,7 +1,7 @@
 //! Builds boards.
 //!
-//! With few users, one process does all of it in memory. With more, the process calls workers: first one for each group of
-//! users, then one for each board.
+//! With few users, one process does all of it in memory. With more, the process calls workers: first one for each
+//! group of users, then one for each board.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,10 +30,13 @@ pub struct Limits {
     /// With more users, the work is divided over several processes.
     pub users_in_one_process: u32,
     pub users_per_worker: u32,
-    /// One in how many shards of the statistics is read, a power of two: the first ones. In a simulation, all users are in
-    /// them.
+    /// One in how many shards of the statistics is read, a power of two: the first ones. In a simulation, all users
+    /// are in them.
     pub one_in: u8,
 }
+
+/// More users than any build has: they are divided into as many groups as possible.
+const MANY_USERS: u32 = u32::MAX / 2;
 
 impl Limits {
     pub const DEFAULT: Self = Self { users_in_one_process: 300_000, users_per_worker: 160_000, one_in: 1 };
@@ -66,8 +69,8 @@ pub struct Builder<'a, W> {
 }
 
 impl<W: Workers> Builder<'_, W> {
-    /// Builds and publishes boards. Leaves out those that have closed. Returns the boards that were published. `None` if another
-    /// run builds with workers at the moment: then the boards must stay queued.
+    /// Builds and publishes boards. Leaves out those that have closed. Returns the boards that were published. `None`
+    /// if another run builds with workers at the moment: then the boards must stay queued.
     pub async fn build(&self, boards: &BTreeSet<Board>) -> Result<Option<BTreeSet<Board>>, StandingsError> {
         let users = self.users().await?;
         if users <= self.limits.users_in_one_process {
@@ -135,7 +138,7 @@ impl<W: Workers> Builder<'_, W> {
     ) -> Result<BTreeSet<Board>, StandingsError> {
         // A build that was begun with few users has found more than expected. It is unknown how many there are.
         let is_known = users > self.limits.users_in_one_process;
-        let groups = self.limits.groups(if is_known { users } else { u32::MAX / 2 });
+        let groups = self.limits.groups(if is_known { users } else { MANY_USERS });
         let tasks = groups
             .map(|group| Task::Collect(Collect { group, builds: builds.clone(), until: self.deadline }));
         let mut runs: BTreeMap<Board, Vec<RunRef>> = BTreeMap::new();
@@ -176,8 +179,8 @@ fn read<T: serde::de::DeserializeOwned>(result: serde_json::Value) -> Result<T, 
 
 /// Draws the numbers of the next builds of boards. Leaves out those that have closed.
 ///
-/// The numbers are drawn before the statistics are read: of two builds at the same time, the one with the higher number has the
-/// later statistics.
+/// The numbers are drawn before the statistics are read: of two builds at the same time, the one with the higher
+/// number has the later statistics.
 async fn begin(app: &App, boards: &BTreeSet<Board>) -> Result<BTreeMap<Board, Build>, StoreError> {
     let now = app.clock.now();
     // After that, the counters are removed, and a build would lack users.

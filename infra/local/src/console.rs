@@ -76,8 +76,8 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
         .route("/_console/traffic", get(async move || traffic_events(&traffic, stopped)))
 }
 
-/// Streams each API request and each match that is being played to the page as server-sent events, until the page disconnects or the stack
-/// stops.
+/// Streams each API request and each match that is being played to the page as server-sent events, until the page
+/// disconnects or the stack stops.
 fn traffic_events(traffic: &Traffic, stopped: watch::Receiver<bool>) -> Response {
     let (events, matches) = traffic.subscribe();
     let events = stream::unfold((events, stopped), async |(mut events, mut stopped)| {

@@ -122,7 +122,8 @@ impl Inbox {
 }
 
 impl Ticket {
-    /// Waits for the delivery; returns the deliveries that it caused. Adds what its passes did to `work`, each pass once.
+    /// Waits for the delivery; returns the deliveries that it caused. Adds what its passes did to `work`, each pass
+    /// once.
     async fn delivered(&self, work: &mut BTreeMap<(usize, u64), Vec<Span>>) -> Vec<Ticket> {
         let mut passes = self.inbox.passes.subscribe();
         let _ = passes.wait_for(|passes| passes.finished >= self.last).await;
@@ -155,8 +156,9 @@ impl Tickets {
         self.0
     }
 
-    /// Waits until the writes of the tickets are delivered. Then waits for the writes that these deliveries caused. Returns what
-    /// the deliveries did, if they were listed. They can have delivered the writes of other requests, too.
+    /// Waits until the writes of the tickets are delivered. Then waits for the writes that these deliveries caused.
+    /// Returns what the deliveries did, if they were listed. They can have delivered the writes of other requests,
+    /// too.
     pub(crate) async fn delivered(self) -> Vec<Span> {
         let mut work = BTreeMap::new();
         if tokio::time::timeout(MAX_WAIT, self.follow(&mut work)).await.is_err() {

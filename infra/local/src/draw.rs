@@ -1,4 +1,5 @@
-//! Numbers that look random and depend only on what they are drawn for. The same match and the same fan always get the same.
+//! Numbers that look random and depend only on what they are drawn for. The same match and the same fan always get
+//! the same.
 
 /// Draws a number for a thing. The salt tells the numbers of the same thing apart.
 pub(crate) fn draw(thing: u32, salt: u32) -> u32 {

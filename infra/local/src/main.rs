@@ -9,8 +9,9 @@ use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::ports::random::SystemRandom;
 use touchline_local::{Command, Crowd, DemoLeague, LocalStack, Options, demo_league, output, registration};
 
-/// The SDK makes many small allocations, from many threads. In an optimised build, this allocator serves a quarter more
-/// predictions per second than the one of the C library (docs/architecture.md). A debug build spends its time elsewhere.
+/// The SDK makes many small allocations, from many threads. In an optimised build, this allocator serves a quarter
+/// more predictions per second than the one of the C library (docs/architecture.md). A debug build spends its time
+/// elsewhere.
 #[cfg(not(debug_assertions))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -28,8 +28,8 @@ impl Prices {
         Self(stack.functions.iter().map(memory).collect())
     }
 
-    /// Returns the price of a request with these spans. Durations are those of this machine. A delivery is counted in full,
-    /// although in AWS many requests share one.
+    /// Returns the price of a request with these spans. Durations are those of this machine. A delivery is counted in
+    /// full, although in AWS many requests share one.
     pub(crate) fn of(&self, spans: &[Span]) -> f64 {
         spans.iter().map(|span| self.of_span(span)).sum()
     }

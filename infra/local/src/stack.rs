@@ -168,8 +168,8 @@ impl LocalStack {
         imported.map(Some)
     }
 
-    /// Waits until the fans of the demo league are there. Returns `None` if this stack has none, or if an earlier call returned
-    /// them.
+    /// Waits until the fans of the demo league are there. Returns `None` if this stack has none, or if an earlier
+    /// call returned them.
     pub async fn crowd(&mut self) -> Result<Option<Crowd>, StartError> {
         let Some(crowd) = &mut self.crowd else { return Ok(None) };
         let gathered = crowd.await.unwrap_or_else(|error| Err(StartError::Crowd(error.to_string())));

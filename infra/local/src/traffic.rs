@@ -24,8 +24,8 @@ const SHOWN_CHARACTERS: usize = 16 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Traffic {
     sender: broadcast::Sender<Bytes>,
-    /// The last message about each match that is being played. Locked while a message about a match is sent, so that a page
-    /// that connects meanwhile neither misses a message nor gets an older one after a newer one.
+    /// The last message about each match that is being played. Locked while a message about a match is sent, so that
+    /// a page that connects meanwhile neither misses a message nor gets an older one after a newer one.
     matches: Arc<Mutex<BTreeMap<u32, Bytes>>>,
     /// The number of the last exchange.
     last_id: Arc<AtomicU64>,

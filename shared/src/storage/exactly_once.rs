@@ -43,8 +43,8 @@ const MAX_REMOVED: usize = 80;
 /// The prefix of the attributes that hold the positions in stream shards.
 const POSITION: &str = "seen:";
 
-/// The prefix of the attributes that hold the places in which markers were seen. The marker's id follows. Each is a set,
-/// so a place that is added twice is there once.
+/// The prefix of the attributes that hold the places in which markers were seen. The marker's id follows. Each is a
+/// set, so a place that is added twice is there once.
 pub(super) const MARKER: &str = "marker:";
 
 impl Store {
@@ -88,8 +88,8 @@ impl Store {
             // copy in a membership, and `Store::roll_up` adds up the versions of the parts.
             let mut adds = Vec::new();
             let mut set = vec!["#position = :last".to_owned(), "#id = :id".to_owned()];
-            // A marker counts nothing. A recount takes the version as unchanged if only markers were added. Changes that
-            // cancel out do change the version: a recount may have read the rows in between.
+            // A marker counts nothing. A recount takes the version as unchanged if only markers were added. Changes
+            // that cancel out do change the version: a recount may have read the rows in between.
             if run.iter().any(|addition| addition.counts != C::default()) {
                 set.push("version = if_not_exists(version, :base) + :one".to_owned());
                 update = update
@@ -199,14 +199,14 @@ impl Store {
 /// The maximum number of counters that one write changes. DynamoDB limits the size of an expression.
 const MAX_FIELDS: usize = 200;
 
-/// The maximum number of attributes that one write assigns. Each has a condition of about 50 bytes, and an expression has at
-/// most 4 KB.
+/// The maximum number of attributes that one write assigns. Each has a condition of about 50 bytes, and an expression
+/// has at most 4 KB.
 const MAX_ASSIGNED: usize = 60;
 
 type Fields = Vec<(Cow<'static, str>, i64)>;
 
-/// Returns the additions for the next write, their sum for each counter, and the attributes that they assign. Tries all additions, then the
-/// first half, then the first quarter and so on, until they fit into one write.
+/// Returns the additions for the next write, their sum for each counter, and the attributes that they assign. Tries
+/// all additions, then the first half, then the first quarter and so on, until they fit into one write.
 fn longest_run<C: Counters>(additions: &[Addition<C>]) -> (&[Addition<C>], Fields, Fields) {
     let mut run = additions;
     loop {

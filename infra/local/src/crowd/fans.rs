@@ -29,7 +29,8 @@ impl Fan {
         draw(self.0, salt)
     }
 
-    /// Returns the fan's phone. These numbers are reserved for dramas, and belong to land lines: nobody gets an SMS there.
+    /// Returns the fan's phone. These numbers are reserved for dramas, and belong to land lines: nobody gets an SMS
+    /// there.
     pub(super) fn phone(self) -> Phone {
         Phone::parse(&format!("+4416329{:05}", 60_000 + self.0)).expect("the number is valid")
     }

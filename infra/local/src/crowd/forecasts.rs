@@ -80,8 +80,8 @@ pub(super) fn guess(fan: Fan, event: &Match, is_featured: bool) -> Option<Guess>
     })
 }
 
-/// Returns the `PartiQL` statement that inserts a prediction, unless the user has predicted the match. If the match is over, the
-/// prediction has its points.
+/// Returns the `PartiQL` statement that inserts a prediction, unless the user has predicted the match. If the match
+/// is over, the prediction has its points.
 pub(super) fn insert_statement(table: &str, event: &Match, user: UserId, guess: &Guess) -> String {
     let Guess { forecast, confidence, stamp } = guess;
     let key = keys::prediction(event.id, event.shards, user);

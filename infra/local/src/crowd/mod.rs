@@ -1,11 +1,13 @@
-//! The fans of the demo league: their predictions in a past season and for the next matches, their points and their rooms.
+//! The fans of the demo league: their predictions in a past season and for the next matches, their points and their
+//! rooms.
 //!
-//! The fans cannot use the API for the past. Instead, the code that the functions run stores what they did, with a clock of the
-//! past. Only the predictions are written in batches, with their points: they are the same items that `predictions` and `points`
-//! store. The streams deliver all of it to `tally`, and `standings` builds the leaderboards.
+//! The fans cannot use the API for the past. Instead, the code that the functions run stores what they did, with a
+//! clock of the past. Only the predictions are written in batches, with their points: they are the same items that
+//! `predictions` and `points` store. The streams deliver all of it to `tally`, and `standings` builds the
+//! leaderboards.
 //!
-//! Everything is derived from the hour of the first start, and each step looks whether it is done. So a stack that was killed
-//! half-way continues, and one that starts again only adds predictions for new matches.
+//! Everything is derived from the hour of the first start, and each step looks whether it is done. So a stack that
+//! was killed half-way continues, and one that starts again only adds predictions for new matches.
 
 mod clock;
 mod fans;
@@ -113,8 +115,8 @@ impl Gathering<'_> {
         Ok(Crowd { fans: fans.len(), rooms })
     }
 
-    /// Registers the fans who are not registered yet. The first one is registered first, because the season depends on them.
-    /// The fans of a new stack need no look-up.
+    /// Registers the fans who are not registered yet. The first one is registered first, because the season depends
+    /// on them. The fans of a new stack need no look-up.
     async fn register(&self, season: Season, is_new: bool) -> Result<Vec<Registered>, String> {
         let first = self.register_fan(Fan(0), season, is_new).await?;
         let others: Vec<_> = fans::all().skip(1).map(|fan| self.register_fan(fan, season, is_new)).collect();
@@ -140,8 +142,8 @@ impl Gathering<'_> {
         Ok((fan, user))
     }
 
-    /// Plays the past season. The last match is settled after the leaderboards of all others are built, so that the fans move
-    /// on them.
+    /// Plays the past season. The last match is settled after the leaderboards of all others are built, so that the
+    /// fans move on them.
     async fn play_season(&self, season: Season, fans: &[Registered]) -> Result<(), String> {
         let numbers = season.matches();
         let catalog = self.import(&numbers).await?;
@@ -250,8 +252,8 @@ impl Gathering<'_> {
         Ok(true)
     }
 
-    /// Publishes leaderboards as they were after the matches. `standings` builds only those of its own time, and reads all
-    /// statistics for each build.
+    /// Publishes leaderboards as they were after the matches. `standings` builds only those of its own time, and
+    /// reads all statistics for each build.
     async fn publish_history(&self, boards: &BTreeMap<Board, DateTime<Utc>>) -> Result<(), String> {
         let store = &self.apps.get("standings")?.store;
         let mut rows: BTreeMap<Board, Vec<Row>> = boards.keys().map(|board| (*board, Vec::new())).collect();
@@ -285,8 +287,8 @@ impl Gathering<'_> {
         let store = standings.store.clone();
         store.queue_boards(boards, "crowd", standings.clock.now()).await.map_err(text)?;
         let deadline = standings.clock.now() + TIMEOUT;
-        // After a build, the function waits for further points. There are none, so it is cancelled when it has built all
-        // boards. It can stop at any point.
+        // After a build, the function waits for further points. There are none, so it is cancelled when it has built
+        // all boards. It can stop at any point.
         let is_built = async {
             while !store.queued_boards().await.map_err(text)?.is_empty() {
                 tokio::time::sleep(QUEUE_PAUSE).await;
@@ -316,8 +318,8 @@ impl Gathering<'_> {
     }
 }
 
-/// Returns an app for `feed` that gives featured matches one shard. No stadium predicts the matches of the demo league, and each
-/// shard has counters of its own, which take time.
+/// Returns an app for `feed` that gives featured matches one shard. Few fans predict the matches of the demo
+/// league, and each shard has counters of its own, which take time.
 pub(crate) fn for_few_fans(feed: &App) -> App {
     let config = Config { featured_shards: 1, ..(*feed.config).clone() };
     App { config: Arc::new(config), ..feed.clone() }

@@ -69,8 +69,8 @@ const MATCH_ROOMS: usize = 2;
 const MATCH_ROOM_MEMBERS: u32 = 8;
 
 impl Gathering<'_> {
-    /// Opens the rooms, and lets fans join them. Returns the number of rooms. A homeserver does not know the fans, so with one
-    /// there are no rooms.
+    /// Opens the rooms, and lets fans join them. Returns the number of rooms. A homeserver does not know the fans, so
+    /// with one there are no rooms.
     pub(super) async fn open_rooms(&self, fans: &[Registered]) -> Result<usize, String> {
         let chat = self.apps.get("chat")?;
         if chat.config.chat.homeserver.is_some() {

@@ -15,7 +15,8 @@ const WEEKS: u64 = 5;
 /// How long before the first start of the stack the fans have registered: before the first match of the season.
 const REGISTERED: TimeDelta = TimeDelta::days(60);
 
-/// The season that a stack has. It depends on the hour of the first start, and stays the same when the stack starts again.
+/// The season that a stack has. It depends on the hour of the first start, and stays the same when the stack starts
+/// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Season {
     first_start: DateTime<Utc>,
@@ -54,8 +55,8 @@ impl Season {
         saturdays.chain((0..=demo::PAST_DAYS).map(|day| recent + Days::new(day))).collect()
     }
 
-    /// Returns the numbers of the matches that were over at the first start, in the order of their kick-offs. The last day has at
-    /// least two, so that fans can move on its leaderboard.
+    /// Returns the numbers of the matches that were over at the first start, in the order of their kick-offs. The
+    /// last day has at least two, so that fans can move on its leaderboard.
     pub(super) fn matches(self) -> Vec<i64> {
         let is_over =
             |number: &i64| *number >= 0 && demo::kick_off(*number) + demo::LENGTH <= self.first_start;

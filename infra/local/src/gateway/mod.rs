@@ -114,8 +114,8 @@ impl Gateway {
         player.finish().await;
     }
 
-    /// Returns the CORS settings if pages of the origin can send requests to the path. They can use the API, but neither
-    /// the pages of the stack nor the invoke API.
+    /// Returns the CORS settings if pages of the origin can send requests to the path. They can use the API, but
+    /// neither the pages of the stack nor the invoke API.
     fn cors_for(&self, origin: &str, path: &str) -> Option<&Cors> {
         let allowed = |cors: &&Cors| cors.origins.iter().any(|allowed| allowed == origin);
         self.cors.as_ref().filter(allowed).filter(|_| self.routes.contains(path))
@@ -263,8 +263,8 @@ async fn respond(
     gateway.report(&parts, &body, response, arrival, work).await
 }
 
-/// Returns the user who has sent a request: the owner of its token, unless the token was rejected, or the user whom the response
-/// logs in.
+/// Returns the user who has sent a request: the owner of its token, unless the token was rejected, or the user whom
+/// the response logs in.
 fn user(headers: &HeaderMap, status: u16, response: &[u8]) -> Option<UserId> {
     let token = headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     if let Some(token) = token.filter(|_| status != 401).and_then(Token::parse) {

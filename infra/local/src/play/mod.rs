@@ -1,5 +1,5 @@
-//! Plays a match: reports its goals to `feed` as a results service would, and has the points and the leaderboards calculated
-//! after it. The open console pages follow the match.
+//! Plays a match: reports its goals to `feed` as a results service would, and has the points and the leaderboards
+//! calculated after it. The open console pages follow the match.
 
 mod script;
 
@@ -39,7 +39,7 @@ const MAX_SETTLEMENTS: u32 = 20;
 const QUEUE_PAUSE: Duration = Duration::from_millis(50);
 
 /// A request that cannot be carried out: the status, and a message for people.
-pub(crate) type Refusal = (StatusCode, String);
+pub(crate) type Rejection = (StatusCode, String);
 
 /// Plays matches in the background.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Player {
     }
 
     /// Starts a match. Returns how many seconds it takes.
-    pub(crate) async fn play(self: &Arc<Self>, event: u32, body: &[u8]) -> Result<u64, Refusal> {
+    pub(crate) async fn play(self: &Arc<Self>, event: u32, body: &[u8]) -> Result<u64, Rejection> {
         let order = Order::read(body).map_err(unprocessable)?;
         let loaded = catalog::load_latest(&self.store, None).await;
         let loaded = loaded.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
@@ -192,8 +192,8 @@ impl Player {
         Ok(scored)
     }
 
-    /// Has the leaderboards built. After a build, the function waits some seconds for further points, so this does not wait for
-    /// its end.
+    /// Has the leaderboards built. After a build, the function waits some seconds for further points, so this does
+    /// not wait for its end.
     async fn build_boards(&self) -> Result<(), String> {
         let is_built = async {
             while !self.store.queued_boards().await.map_err(|error| error.to_string())?.is_empty() {
@@ -233,7 +233,7 @@ fn message(event: u32, step: &Step) -> Value {
     })
 }
 
-fn unprocessable(message: String) -> Refusal {
+fn unprocessable(message: String) -> Rejection {
     (StatusCode::UNPROCESSABLE_ENTITY, message)
 }
 

@@ -1,4 +1,5 @@
-//! The course of a match: which goal falls when. Pure: the same match with the same result always takes the same course.
+//! The course of a match: which goal falls when. Pure: the same match with the same result always takes the same
+//! course.
 
 use std::time::Duration;
 
@@ -100,8 +101,8 @@ impl Course {
         steps
     }
 
-    /// Returns the minute and the side of each goal. No two goals fall in the same minute, unless there are more goals than
-    /// minutes.
+    /// Returns the minute and the side of each goal. No two goals fall in the same minute, unless there are more
+    /// goals than minutes.
     fn goals(&self, minutes: &[u32]) -> Vec<(u32, Side)> {
         let mut minutes = minutes.to_vec();
         minutes.sort_by_key(|minute| draw(self.event, *minute));

@@ -1,10 +1,10 @@
 //! Plays many small worlds of leaderboards: `league [worlds] [first seed]`, by default 100,000 worlds from seed 0.
 //!
-//! A seed determines a world: the predictions, the results, the faults and the crashes. The program prints the trace and the
-//! seed of the first world that fails. `league 1 <seed>` plays only the world with this seed.
+//! A seed determines a world: the predictions, the results, the faults and the crashes. The program prints the trace
+//! and the seed of the first world that fails. `league 1 <seed>` plays only the world with this seed.
 //!
-//! After 10,000 worlds or more without a failure, the program removes one safeguard of the product at a time and plays worlds
-//! without it. Each time, at least one world must fail.
+//! After 10,000 worlds or more without a failure, the program removes one safeguard of the product at a time and
+//! plays worlds without it. Each time, at least one world must fail.
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 #![expect(clippy::disallowed_methods, reason = "measures time")]

@@ -1,8 +1,9 @@
 //! Small worlds of leaderboards: a few users and matches, all settlements and all boards, without the HTTP layer.
 //!
-//! A seed determines a world: the predictions, the results and their corrections, the members of a room, suspended users, the
-//! faults and the crashes. The product's own functions do the work: `points` settles, `tally` counts, `standings` builds. After
-//! each round, when nothing is left to do, every board must equal a full sort of the predictions and results.
+//! A seed determines a world: the predictions, the results and their corrections, the members of a room, suspended
+//! users, the faults and the crashes. The product's own functions do the work: `points` settles, `tally` counts,
+//! `standings` builds. After each round, when nothing is left to do, every board must equal a full sort of the
+//! predictions and results.
 //!
 //! - `product`: the engine and the functions
 //! - `world`: what happens

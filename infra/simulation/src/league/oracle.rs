@@ -1,5 +1,5 @@
-//! The boards as they must be: a full sort of what the predictions earned. Uses none of the product's rules or sums, because
-//! the check would have the same bugs.
+//! The boards as they must be: a full sort of what the predictions earned. Uses none of the product's rules or sums,
+//! because the check would have the same bugs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,8 +142,8 @@ impl History {
         history
     }
 
-    /// Checks that every prediction has the points of the match's last result. `last` has the last revision of each match,
-    /// and `predictions` are all predictions that were stored.
+    /// Checks that every prediction has the points of the match's last result. `last` has the last revision of each
+    /// match, and `predictions` are all predictions that were stored.
     pub fn check_points(
         &self,
         states: &States,
@@ -233,8 +233,8 @@ impl History {
 }
 
 impl Version {
-    /// Returns the points that docs/points.md promises: 4 for the exact score, 3 for the winner and the goal difference, 2 for
-    /// the outcome. `None` if the match does not count, or the prediction came after the kick-off.
+    /// Returns the points that docs/points.md promises: 4 for the exact score, 3 for the winner and the goal
+    /// difference, 2 for the outcome. `None` if the match does not count, or the prediction came after the kick-off.
     fn earned(&self, state: &State) -> Option<u32> {
         let (home, away) = state.result.filter(|_| self.changed <= state.start)?;
         let outcome = match home.cmp(&away) {
@@ -267,8 +267,8 @@ impl Version {
     }
 }
 
-/// Sorts users: more points first, then more exact scores, then who reached the points first. Users with the same points share
-/// a rank.
+/// Sorts users: more points first, then more exact scores, then who reached the points first. Users with the same
+/// points share a rank.
 pub fn sorted(counts: impl IntoIterator<Item = (u32, Counts)>) -> Vec<Line> {
     let mut users: Vec<(u32, Counts)> = counts.into_iter().collect();
     users

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
-/// The safeguard that the simulated network removes from the calls to the store. Without the safeguard, the checks must fail.
+/// The safeguard that the simulated network removes from the calls to the store. Without the safeguard, the checks
+/// must fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
     None,

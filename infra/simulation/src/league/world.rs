@@ -55,14 +55,15 @@ const BEFORE: TimeDelta = TimeDelta::hours(6);
 /// How long a round may take until nothing is left to do, in virtual time.
 const SETTLES_WITHIN: Duration = Duration::from_hours(6);
 
-/// After so many runs of `points` and `standings` in a round, the faults end until the next round. A run with many faults hardly
-/// ever ends.
+/// After so many runs of `points` and `standings` in a round, the faults end until the next round. A run with many
+/// faults hardly ever ends.
 const RUNS_WITH_FAULTS: u32 = 8;
 
 /// How often a client sends a request again that fails. The last attempt has no faults.
 const ATTEMPTS: u32 = 6;
 
-/// The functions that can have more faults than the others. A build makes many calls, so with more faults it would never end.
+/// The functions that can have more faults than the others. A build makes many calls, so with more faults it would
+/// never end.
 const UNLUCKY: [&str; 2] = ["points", "tally"];
 
 pub struct World {
@@ -132,8 +133,8 @@ impl World {
         // One world in ten has no faults in the store.
         let per_mille = if dice.once_in(10) { 0 } else { dice.between(1, 40) };
         let faults = Faults::uneven_among(&UNLUCKY, part("faults"), per_mille);
-        // The parts of a board have no condition. One that is a minute late can replace a part of a later build in the same
-        // slot. See the known limits in docs/architecture.md.
+        // The parts of a board have no condition. One that is a minute late can replace a part of a later build in
+        // the same slot. See the known limits in docs/architecture.md.
         let faults = Arc::new(faults.with_on_time("BatchWriteItem"));
         let config = settings::config();
         let mappings = product::mappings(&config.tables);
@@ -477,7 +478,8 @@ impl World {
                 0 | 1 => row.status = Status::Abandoned,
                 // The match belongs to another day, and perhaps to another month and season.
                 2 | 3 => row.start += TimeDelta::hours(i64::from(dice.below(60)) - 20),
-                // The room of a match whose tournament changes has another table then. A closed period keeps the old one.
+                // The room of a match whose tournament changes has another table then. A closed period keeps the old
+                // one.
                 4 if row.id != 1 || self.league() != Some(League::Tournament) => {
                     row.tournament_id = 3 - row.tournament_id;
                 }
