@@ -327,14 +327,14 @@ async function account() {
   await app.getByText("No team matches “nobody plays here”.").waitFor();
   await app.getByLabel("Search").fill("goteholm");
   await app.getByRole("button", { name: "My team Göteholm IF" }).click();
-  await app.getByRole("button", { name: "My team Göteholm IF", pressed: true }).waitFor();
+  await app.getByRole("button", { name: "My team ✓ Göteholm IF", pressed: true }).waitFor();
   await app.getByLabel("Search").fill("herons");
   await app.getByRole("button", { name: "Follow Lakeside Herons" }).click();
-  await app.getByRole("button", { name: "Follow Lakeside Herons", pressed: true }).waitFor();
+  await app.getByRole("button", { name: "Following Lakeside Herons", pressed: true }).waitFor();
   await inspect("16-teams");
   await tab("Me");
   await app.getByText("My team: Göteholm IF").waitFor();
-  await app.getByText("Follows Lakeside Herons").waitFor();
+  await app.getByText("You follow Lakeside Herons.").waitFor();
   await inspect("17-me");
 
   step("account: sessions, blocked fans, export");

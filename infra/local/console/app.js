@@ -120,7 +120,7 @@ function guideTo(step) {
 
 // Login
 
-const DEVICE = "Matchday console";
+const DEVICE = "Touchline console";
 
 function prepareLogin() {
   const form = $("#login");
@@ -223,7 +223,7 @@ async function matches() {
     h("select", { "aria-label": "Tournament", onchange: handler((select) => { tournament = select.value; return render(); }) },
       h("option", { value: "" }, "All tournaments"),
       tournaments.map(({ id, name }) => h("option", { value: id, selected: String(id) === tournament }, name))),
-    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then let it play: it takes 60 seconds."),
+    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then let it play: it takes 60 seconds. The bars show what fans pick: home, draw or away."),
     byDay(data).map(([day, list]) => h("section", { class: "day", "aria-label": day },
       h("h3", {}, day),
       h("ul", { class: "list" }, list.map((match) => h("li", {}, matchCard(match)))))),
@@ -267,7 +267,7 @@ function shareBar(shares, match) {
   const text = Object.entries(sideNames(match)).map(([side, name]) => `${name} ${shares[side]} %`).join(", ");
   return h("span", { class: "shares", title: text },
     h("span", { class: "hidden" }, `Fans pick: ${text}`),
-    Object.keys(sideNames(match)).map((side) => h("i", { style: `flex: ${shares[side]}; --hue: var(--${side})`, "aria-hidden": "true" },
+    Object.keys(sideNames(match)).filter((side) => shares[side] > 0).map((side) => h("i", { style: `flex: ${shares[side]}; --hue: var(--${side})`, "aria-hidden": "true" },
       shares[side] >= 9 ? `${shares[side]} %` : "")));
 }
 
@@ -769,7 +769,8 @@ function searchInput(id, label, load) {
 
 const roomRow = (room) => h("li", {}, h("a", { class: "card room", href: `#${encodeURI(`room/${room.room_id}`)}` },
   h("b", {}, room.name),
-  h("small", {}, [count(room.member_count, "member"), `table over ${LEAGUES[room.league]}`, room.topic].filter(Boolean).join(" · "))));
+  h("small", {}, `${count(room.member_count, "member")} · table for ${LEAGUES[room.league]}`),
+  room.topic && h("small", {}, room.topic)));
 
 function newRoomForm() {
   const { match } = state;
@@ -818,7 +819,7 @@ async function room(id, signal) {
   return [
     back("rooms"),
     h("h2", {}, found.name),
-    h("p", { class: "hint" }, [count(stats.total_members, "member"), `table over ${found.league === "tournament" && event ? event.tournament.name : LEAGUES[found.league]}`, found.topic].filter(Boolean).join(" · ")),
+    h("p", { class: "hint" }, [count(stats.total_members, "member"), `table for ${found.league === "tournament" && event ? event.tournament.name : LEAGUES[found.league]}`, found.topic].filter(Boolean).join(" · ")),
     event && h("a", { class: "card match", href: `#match/${event.id}` }, h("b", {}, `${event.home_team.name} – ${event.away_team.name}`),
       h("span", { class: "score" }, event.status === "scheduled" ? clockFormat.format(new Date(event.start_time)) : scoreText(event))),
     found.is_joined ? state.chat && chatCard(found, signal) : button("Join this room", async () => { await joinRoom(id); await render(); }, { class: "primary" }),
@@ -848,6 +849,7 @@ function supporters(distribution, event) {
   const teams = [event.home_team, event.away_team];
   // Some letters have other keys than these.
   if (!teams.every((team) => key(team) in distribution)) return null;
+  if (teams.every((team) => distribution[key(team)] === 0)) return null;
   const sides = teams.map((team) => `${distribution[key(team)]} for ${team.name}`);
   return [...sides, `${distribution.neutral} for neither`].join(", ");
 }
@@ -859,7 +861,7 @@ function inviteCard(id) {
     h("div", { class: "chips" },
       button("Get a code", async () => {
         const { data } = await post(`${roomPath(id)}/invite-link`);
-        shown.replaceChildren(h("p", { class: "big", id: "invite-code" }, data.code), h("p", { class: "hint" }, `Valid until ${dateFormat.format(new Date(data.expires_at))}`));
+        shown.replaceChildren(h("p", { class: "big code", id: "invite-code" }, data.code), h("p", { class: "hint" }, `Valid until ${dateFormat.format(new Date(data.expires_at))}`));
       }),
       button("Revoke the code", async () => {
         const { message } = await call("DELETE", `${roomPath(id)}/invite-link`);
@@ -983,7 +985,7 @@ async function me() {
     h("section", { class: "card", "aria-label": "Teams" },
       h("h3", {}, "Teams"),
       h("p", {}, data.primary_team ? [crest(data.primary_team, 24), ` My team: ${data.primary_team.name}`] : "No team yet."),
-      h("p", {}, data.other_teams.length ? `Follows ${data.other_teams.map((team) => team.name).join(", ")}` : "Follows no other teams."),
+      h("p", {}, data.other_teams.length ? `You follow ${data.other_teams.map((team) => team.name).join(", ")}.` : "You follow no other teams."),
       h("a", { class: "button", href: "#teams" }, "Choose teams")),
     h("section", { class: "card", "aria-label": "Only you see this" },
       h("h3", {}, "Only you see this"),
@@ -1006,13 +1008,13 @@ async function teams() {
   const teamRow = (team, again) => h("li", { class: "card between" },
     h("span", { class: "team" }, crest(team, 30), h("span", {}, h("b", {}, team.name), h("small", {}, [team.sport.name, team.country].filter(Boolean).join(" · ")))),
     h("span", { class: "chips" },
-      button(["My team", h("span", { class: "hidden" }, ` ${team.name}`)], async () => {
+      button([user.primary_team?.id === team.id ? "My team ✓" : "My team", h("span", { class: "hidden" }, ` ${team.name}`)], async () => {
         const { message } = await post("/api/auth/teams/primary", { team_id: team.id });
         user.primary_team = team;
         showNotice(message);
         again();
-      }, { "aria-pressed": String(user.primary_team?.id === team.id) }),
-      button(["Follow", h("span", { class: "hidden" }, ` ${team.name}`)], async () => {
+      }, { "aria-pressed": String(user.primary_team?.id === team.id), id: `mine-${team.id}` }),
+      button([others.has(team.id) ? "Following" : "Follow", h("span", { class: "hidden" }, ` ${team.name}`)], async () => {
         const chosen = new Set(others);
         if (!chosen.delete(team.id)) chosen.add(team.id);
         const { message } = await post("/api/auth/teams/other", { team_ids: [...chosen] });
@@ -1020,7 +1022,7 @@ async function teams() {
         chosen.forEach((id) => others.add(id));
         showNotice(message);
         again();
-      }, { "aria-pressed": String(others.has(team.id)) })));
+      }, { "aria-pressed": String(others.has(team.id)), id: `follow-${team.id}` })));
   draw(first);
   return [
     back("me"),
@@ -1071,6 +1073,7 @@ async function account() {
         showNotice("The code is in the SMS inbox.");
         element.replaceWith(deletionForm());
         $("#code").focus();
+        $("#code").scrollIntoView({ block: "center" });
         document.dispatchEvent(new Event("shown"));
       }, { class: "danger" })),
   ];

@@ -52,7 +52,7 @@ function drawControls() {
   // The correction starts from the result.
   if ($("#controls").dataset.score !== score) [home.value, away.value] = [match?.home_score ?? 0, match?.away_score ?? 0];
   $("#controls").dataset.score = score;
-  const course = match?.status === "scheduled" ? "not started" : match && `${statusName(match)} · ${scoreText(match)}`;
+  const course = match?.status === "scheduled" ? "Not started" : match && `${statusName(match)} · ${scoreText(match)}`;
   $("#controls-match").textContent = match ? `${match.home_team.name} – ${match.away_team.name} · ${course}` : "Open a match in the app to control it here.";
 }
 
