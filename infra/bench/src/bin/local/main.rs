@@ -290,7 +290,7 @@ impl Scenario {
     fn calls(self) -> Option<Calls> {
         let (reads, writes) = match self {
             Self::Health => (1, 0),
-            Self::Me => (2, 0),
+            Self::Me => (4, 0),
             Self::Events => (3, 0),
             Self::Prediction => (4, 3),
             Self::Daily => (2, 1),
