@@ -18,7 +18,7 @@ use touchline::domain::digest;
 
 const LOCK: &str = "no holder of the lock panics";
 
-/// The files that were requested, by path. They are part of the program, so they never change.
+/// The compressed files, by path. A file is added when it is first requested. The program contains it, so it never changes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files(Arc<Mutex<HashMap<String, Arc<File>>>>);
 

@@ -43,8 +43,8 @@ impl Span {
         Self { name, kind, start, end: now(), read_units: 0.0, write_units: 0.0 }
     }
 
-    /// Returns the span as the pages get it, with its start after the arrival of the request. A delivery can have
-    /// begun before the request, with the writes of others.
+    /// Returns the span as the pages get it, with its start after the arrival of the request. A delivery that
+    /// also has writes of other requests can begin before this request. Then it starts at 0.
     pub(crate) fn shown(&self, arrival: Instant) -> Value {
         let micros = |from, to: Instant| {
             u64::try_from(to.saturating_duration_since(from).as_micros()).unwrap_or(u64::MAX)

@@ -16,6 +16,7 @@
 //! - `shrink`: makes a failing world smaller
 //! - `bank`: small schedules of concurrent requests to one wallet, on the same network
 //! - `league`: small worlds of leaderboards, on the same network
+//! - `small_app`, `failure`: what `bank` and `league` share
 //! - `final_match`: a final, as a scale model
 
 #![expect(clippy::disallowed_methods, reason = "tokio's paused clock is the virtual time of a world")]
@@ -26,6 +27,7 @@ mod clock;
 mod costs;
 mod dice;
 mod dynamodb;
+mod failure;
 mod fault;
 pub mod final_match;
 mod gateway;
@@ -41,6 +43,7 @@ mod season;
 mod settings;
 mod shrink;
 mod signal;
+mod small_app;
 mod sms;
 mod streams;
 mod trace;

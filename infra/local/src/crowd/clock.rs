@@ -15,7 +15,7 @@ impl Clock for At {
     }
 }
 
-/// The clock of `tally`. It is slow until the past season is stored.
+/// The clock of `tally`. It shows a time in the past until the past season is stored.
 ///
 /// `tally` removes a user's counters of a matchday some days after the matchday. With the time of today, it would remove those
 /// of the past season before the leaderboards are built from them. It uses the time for nothing else that matters.

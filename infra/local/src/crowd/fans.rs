@@ -1,4 +1,4 @@
-//! The fans of the demo league: invented people with names, teams, and more or less luck.
+//! The fans of the demo league: invented people with names and teams. They predict more or less well.
 
 use touchline::domain::{Name, Phone, Username};
 

@@ -15,7 +15,7 @@ const WEEKS: u64 = 5;
 /// How long before the first start of the stack the fans have registered: before the first match of the season.
 const REGISTERED: TimeDelta = TimeDelta::days(60);
 
-/// The season that a stack has. It depends on the hour of the first start, and stays the same when the stack starts
+/// The past season of a stack. It depends on the hour of the first start, and stays the same when the stack starts
 /// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Season {
@@ -55,7 +55,7 @@ impl Season {
         saturdays.chain((0..=demo::PAST_DAYS).map(|day| recent + Days::new(day))).collect()
     }
 
-    /// Returns the numbers of the matches that were over at the first start, in the order of their kick-offs. The
+    /// Returns the numbers of the matches that had ended before the first start, in the order of their kick-offs. The
     /// last day has at least two, so that fans can move on its leaderboard.
     pub(super) fn matches(self) -> Vec<i64> {
         let is_over =

@@ -92,8 +92,8 @@ impl Player {
             return Err(already());
         }
         let course = course(&catalog, row, &order).map_err(unprocessable)?;
-        // A kick-off has whole seconds. One a moment ahead is after every prediction that is stored until `feed` has
-        // closed the match, so that no prediction is late.
+        // Times of matches have whole seconds. With the present second, a prediction of the same second would count as
+        // late. So the kick-off is one to two seconds ahead.
         let now = (SystemClock.now() + TimeDelta::seconds(2)).trunc_subsecs(0);
         let fixture = Fixture {
             event,

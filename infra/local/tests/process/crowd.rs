@@ -67,7 +67,7 @@ fn world(running: &Running, token: &str) -> (String, Value) {
 }
 
 #[test]
-fn the_demo_league_has_fans_with_a_past() {
+fn the_demo_league_has_fans_with_records_and_places() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_fans(folder.path());
     let token = running.log_in(PHONE);

@@ -19,9 +19,10 @@ mod schedule;
 
 use std::ops::Range;
 
+pub use crate::failure::Failure;
 pub(crate) use checks::check_ledger;
 use product::Product;
-pub use report::{Failure, Played};
+pub use report::Played;
 pub use sabotage::Sabotage;
 
 /// How many schedules share an engine. Each schedule has its own wallet, so schedules do not affect each other. The

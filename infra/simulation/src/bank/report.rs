@@ -1,20 +1,4 @@
-use std::fmt;
 use std::ops::AddAssign;
-
-/// A schedule that failed its checks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    pub seed: u64,
-    pub what: String,
-    /// The calls of the schedule and the outcomes of its orders.
-    pub trace: Vec<String>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {}: {}", self.seed, self.what)
-    }
-}
 
 /// Counts over all schedules that were played.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

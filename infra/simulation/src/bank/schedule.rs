@@ -8,14 +8,17 @@ use touchline_testing::SeededRandom;
 use super::checks::{self, History};
 use super::order::{Order, Outcome};
 use super::product::Product;
-use super::report::{Failure, Played};
+use super::report::Played;
 use super::sabotage::Sabotage;
 use crate::clock::VirtualClock;
 use crate::dice::Dice;
 use crate::dynamodb::{DynamoDb, LONGEST_DELAY};
+use crate::failure::Failure;
 use crate::fault::Faults;
 use crate::process::Process;
 use crate::runtime;
+use crate::settings;
+use crate::small_app::small_app;
 use crate::streams::Streams;
 use crate::trace::Trace;
 
@@ -67,7 +70,7 @@ impl Schedule {
             }));
         }
         Self {
-            app: Product::app(&dynamodb, clock, SeededRandom::new(dice("app").number())),
+            app: small_app(settings::config(), &dynamodb, clock, SeededRandom::new(dice("app").number())),
             user: UserId(1 + u32::try_from(seed % u64::from(u32::MAX)).unwrap_or(0)),
             dice: dice("orders"),
             faults,

@@ -20,8 +20,9 @@ mod world;
 
 use std::ops::Range;
 
+pub use crate::failure::Failure;
 use product::Product;
-pub use report::{Failure, Played};
+pub use report::Played;
 pub use sabotage::Sabotage;
 
 /// How many worlds share an engine. Each world deletes its items at its end. The engine prepares its statements once.

@@ -5,14 +5,10 @@ use chrono::TimeDelta;
 use dynoxide::Database;
 use serde_json::json;
 use touchline::App;
-use touchline::config::{Config, Tables};
+use touchline::config::Tables;
 use touchline::domain::UserId;
-use touchline::ports::chat::LocalChat;
 use touchline::ports::clock::Clock;
-use touchline::ports::random::Random;
-use touchline::ports::sms::Console;
-use touchline::ports::web::NoWeb;
-use touchline::storage::{self, Store, keys};
+use touchline::storage::{self, keys};
 use touchline_stack::direct::{self, DirectClient, RequestBody};
 use touchline_stack::resources::StreamMapping;
 use touchline_stack::tables;
@@ -73,26 +69,9 @@ pub fn mappings(tables: &Tables) -> Vec<StreamMapping> {
 /// A build reads one in so many of the 128 shards of the statistics. To read all of them would take most of the time.
 const ONE_IN: u8 = 16;
 
-/// Returns whether builds read the statistics of a user.
+/// Returns whether the statistics of a user are in the shards that builds read.
 pub fn is_read(user: UserId) -> bool {
     (0..keys::STATS_SHARDS / ONE_IN).any(|shard| keys::user_stats(user).pk == keys::stats_shard(shard))
-}
-
-/// Returns an app that calls the engine over the network of `dynamodb`.
-pub fn app(config: &Arc<Config>, dynamodb: &DynamoDb, clock: VirtualClock, random: SeededRandom) -> App {
-    let client = storage::connect(&config.aws, dynamodb.http_client());
-    let random: Arc<dyn Random> = Arc::new(random);
-    App {
-        store: Store::new(client, config.tables.clone()),
-        clock: Arc::new(clock) as Arc<dyn Clock>,
-        sms: Arc::new(Console),
-        chat: Arc::new(LocalChat::new(config.chat.server.clone(), Arc::clone(&random))),
-        random,
-        web: Arc::new(NoWeb),
-        catalog_cache: Arc::default(),
-        sms_counts: Arc::default(),
-        config: Arc::clone(config),
-    }
 }
 
 /// Deploys `points`, `tally` and `standings`. If `by_workers`, builds are divided over workers, as with many users.

@@ -1,21 +1,6 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-/// A world that failed its checks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    pub seed: u64,
-    pub what: String,
-    /// What happened in the world: the calls to the store, and the results of the functions.
-    pub trace: Vec<String>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {}: {}", self.seed, self.what)
-    }
-}
-
 /// Counts over all worlds that were played.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Played {

@@ -25,16 +25,18 @@ use touchline_testing::SeededRandom;
 
 use super::oracle::{Line, Selection, State, States};
 use super::product::{self, Product};
-use super::report::{Failure, Played};
+use super::report::Played;
 use super::sabotage::Sabotage;
 use crate::clock::VirtualClock;
 use crate::dice::Dice;
 use crate::dynamodb::{DynamoDb, LONGEST_DELAY};
+use crate::failure::Failure;
 use crate::fault::Faults;
 use crate::lambda::Lambda;
 use crate::process::Process;
 use crate::runtime;
 use crate::settings;
+use crate::small_app::small_app;
 use crate::streams::Streams;
 use crate::trace::Trace;
 use crate::world::has_due;
@@ -157,7 +159,7 @@ impl World {
             users.retain(|user| product::is_read(*user));
         }
         let users: Vec<UserId> = users.into_iter().collect();
-        let app = product::app(&config, &dynamodb, clock, SeededRandom::new(part("app").number()));
+        let app = small_app(Arc::clone(&config), &dynamodb, clock, SeededRandom::new(part("app").number()));
         let lambda = product::deploy(seed, &app, clock, &faults, &trace, dice.once_in(3));
         let store = app.store.clone();
         let app = App { store: app.store.caching_recent_items(move || clock.time()), ..app };
