@@ -156,7 +156,7 @@ assert len(waits) == 1 and 0 <= waits[0] <= 0.5, waits
 equal([row["event_id"] for row in alice.call("GET", "/api/auth/predictions")["data"]], [match["id"]])
 equal(alice.match(match["id"])["my_prediction"]["id"], prediction["id"])
 
-step("a temporary error is repeated after the wait that the service asks for, and a long wait is left to the user")
+step("after a temporary error the client waits for retry_after and retries, and a long wait raises the error")
 Proxy.respond_next = (503, {"message": "Busy.", "code": "busy", "retry_after": 3})
 equal(alice.predict(match["id"], "home", 2, 1)["id"], prediction["id"])
 assert len(waits) == 1 and 3 <= waits[0] <= 3.5, waits
@@ -203,7 +203,7 @@ equal([status for _, path, status, _ in Proxy.responses if path.endswith("/accep
 equal([row["room_id"] for row in bob.call("GET", "/api/auth/chat-rooms", joined="true")["data"]], [room])
 equal(rejected(lambda: bob.accept_invite_link("AAAAAAAAAAAA")).code, "invite_link_not_found")
 
-step("coins move once, although the responses are lost")
+step("a retry after a lost response neither pays nor deducts coins twice")
 Proxy.drop_next = True
 equal(rejected(lambda: bob.call("POST", "/api/auth/daily-coins")).code, "already_claimed")
 Proxy.drop_next = True

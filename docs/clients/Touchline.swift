@@ -1,6 +1,9 @@
 // A client of Touchline's API for iOS 15 and later, with URLSession, async/await and Codable. docs/for-apps.md explains it.
 
 import Foundation
+#if canImport(FoundationNetworking) // Linux
+import FoundationNetworking
+#endif
 
 struct Envelope<T: Decodable>: Decodable { let data: T }
 struct Page<T: Decodable, M: Decodable>: Decodable { let data: [T]; let meta: M }
@@ -44,7 +47,7 @@ actor Touchline {
         let configuration = URLSessionConfiguration.default
         configuration.timeoutIntervalForRequest = 15
         // The cache sends If-None-Match by itself.
-        configuration.urlCache = URLCache(memoryCapacity: 2_000_000, diskCapacity: 20_000_000)
+        configuration.urlCache = URLCache(memoryCapacity: 2_000_000, diskCapacity: 20_000_000, diskPath: "touchline")
         session = URLSession(configuration: configuration)
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase

@@ -198,7 +198,7 @@ async function matchday() {
   await inspect("06-live");
   await app.getByText("Exact score!").waitFor({ timeout: 60_000 });
 
-  step("the pay-off: points, the ladder, the crowd, the place in the table");
+  step("the result: points, the ladder, the picks of the crowd, the rank");
   await page.waitForFunction(() => document.querySelector("#outcome .points").textContent === "+4");
   assert.match(await page.locator("#outcome").textContent(), new RegExp(`\\d+ of ${before + 13} called it`));
   assert.equal(await page.locator("#ladder .lit").textContent(), "4Exact score");
@@ -207,6 +207,7 @@ async function matchday() {
   await page.waitForFunction(() => !document.querySelector(".confetti"));
   const points = (await app.getByRole("region", { name: "The crowd" }).locator(".points").allTextContents()).map(Number);
   assert.deepEqual(points.slice(0, 10), points.slice(0, 10).toSorted((a, b) => b - a), "best first");
+  assert.equal(await page.locator("#guide li.done").count(), 4);
   await inspect("07-exact");
   // A finished match cannot begin again.
   for (const control of ["Kick off", "Home scores", "Away scores", "Finish", "Add 12 fans"]) {
@@ -219,7 +220,7 @@ async function matchday() {
   await correction.getByLabel("Away").fill("1");
   await correction.getByRole("button", { name: "Correct the result" }).click();
   await notice("Result corrected to 1 : 1");
-  await tools.getByRole("button", { name: "Calculate points" }).click();
+  await tools.getByRole("button", { name: "Calculate points again" }).click();
   await notice(`Points calculated for ${before + 13} predictions`);
   await app.getByText("Not this time.").waitFor();
   await inspect("08-miss");
@@ -289,6 +290,8 @@ async function social() {
   await app.locator(".standings li").nth(2).waitFor();
   await app.getByRole("button", { name: "Get a code" }).click();
   invite = await page.locator("#invite-code").textContent();
+  await app.getByRole("button", { name: "Copy the code" }).click();
+  await notice("The code is copied");
   await inspect("14-room");
   await tab("Rooms");
   await app.getByText("Make a room").click();
@@ -354,7 +357,7 @@ async function behindTheScenes() {
   assert.ok(await page.locator("#traffic li").count() > 50);
   await page.getByLabel("Filter").fill("post /api/auth/predictions");
   const predicted = page.locator("#traffic summary:visible").first();
-  assert.match(await predicted.textContent(), /201POST.*\d+ calls · 1 RCU · 2 WCU/);
+  assert.match(await predicted.textContent(), /201POST.*\d+ calls 1 RCU 2 WCU/);
   await predicted.click();
   await page.locator("#traffic details[open] .timeline").waitFor();
   const spans = await page.locator("#traffic details[open] .timeline .what").allTextContents();
@@ -379,9 +382,9 @@ async function behindTheScenes() {
   await page.setViewportSize(DESKTOP);
 }
 
-/** Each screen on a phone in the dark, without motion. */
+/** Every screen at the width of a phone, in dark mode, with reduced motion. */
 async function phoneInTheDark() {
-  step("on a phone, in the dark, with reduced motion: every screen");
+  step("every screen at the width of a phone, in dark mode, with reduced motion");
   await visit({ viewport: PHONE, colorScheme: "dark", reducedMotion: "reduce" });
   assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(14, 20, 18)", "the dark background");
   await inspect("30-phone-login");

@@ -30,23 +30,23 @@ pub struct Limits {
     /// With more users, the work is divided over several processes.
     pub users_in_one_process: u32,
     pub users_per_worker: u32,
-    /// One in how many shards of the statistics is read, a power of two: the first ones. In a simulation, all users
-    /// are in them.
+    /// Builds read only the first `1/one_in` of the shards of the statistics. A power of two, and 1 in Lambda. The
+    /// simulation has all its users in these shards, because to read all 128 would take most of its time.
     pub one_in: u8,
 }
 
-/// More users than any build has: they are divided into as many groups as possible.
+/// Stands for an unknown number of users, and gives the maximum number of groups.
 const MANY_USERS: u32 = u32::MAX / 2;
 
 impl Limits {
     pub const DEFAULT: Self = Self { users_in_one_process: 300_000, users_per_worker: 160_000, one_in: 1 };
 
-    /// Returns the group of all users.
+    /// Returns the group of all users that builds read.
     fn all(self) -> Group {
         Group { number: 0, of: self.one_in }
     }
 
-    /// Divides so many users into groups. Their number is a power of two.
+    /// Returns the groups for a number of users. The number of groups is a power of two.
     fn groups(self, users: u32) -> impl Iterator<Item = Group> {
         let groups = users.div_ceil(self.users_per_worker.max(1)).next_power_of_two();
         let most = self.most_groups();

@@ -69,7 +69,7 @@ const TIME_FOR_THE_REST: TimeDelta = TimeDelta::seconds(30);
 /// Handles one invocation in one process, however many users there are. Lambda stops it at `deadline`. A run that is stopped
 /// changes nothing that readers see.
 pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<Value, StandingsError> {
-    handle_divided(app, event, deadline, Limits::DEFAULT).await
+    handle_with_limits(app, event, deadline, Limits::DEFAULT).await
 }
 
 /// Handles one invocation in Lambda. With many users, this invokes further executions of the function.
@@ -82,9 +82,9 @@ pub async fn handle_in_lambda(
     handle_with(&app, event, deadline, workers, Limits::DEFAULT).await
 }
 
-/// Handles one invocation in one process, with other limits than those of Lambda. The simulation has few users, and divides
-/// their builds with low limits.
-pub async fn handle_divided(
+/// Handles one invocation in one process, with the given limits. The simulation has few users and sets low limits, so that it
+/// also tests builds by workers.
+pub async fn handle_with_limits(
     app: App,
     event: Value,
     deadline: DateTime<Utc>,

@@ -15,7 +15,7 @@ const CONCURRENT_SHARDS: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     pub number: u8,
-    /// The number of groups into which all users are divided. It divides the number of shards.
+    /// The number of groups of this size that all shards make. It divides the number of shards.
     pub of: u8,
 }
 
@@ -27,7 +27,7 @@ impl Group {
     }
 }
 
-/// Divides the users in one of `one_in` shards into so many groups. Both are powers of two.
+/// Divides the first `1/one_in` of the shards into `count` groups. Both numbers are powers of two.
 pub fn groups_of(count: u8, one_in: u8) -> impl Iterator<Item = Group> {
     (0..count).map(move |number| Group { number, of: count * one_in })
 }

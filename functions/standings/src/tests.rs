@@ -466,7 +466,7 @@ async fn put_users(app: &TestApp, users: u32, settlement: u32) {
 
 /// The records of two matches can be counted in any order, because they come from different shards of the stream.
 #[tokio::test]
-async fn points_that_are_counted_late_do_not_make_a_user_reach_them_earlier() {
+async fn records_counted_out_of_order_keep_the_latest_time_at_which_points_were_reached() {
     let app = TestApp::serving(&[]).start().await;
     let board = board("t1.all");
     let fold = async |shard: &str, points, reached| {

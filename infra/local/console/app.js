@@ -54,6 +54,7 @@ function go(to) {
 const renderSafely = () => render().catch((error) => showNotice(error.message, true));
 addEventListener("hashchange", () => {
   clearOldNotice();
+  hideFinishedGuide();
   renderSafely();
 });
 
@@ -73,7 +74,7 @@ function show(...children) {
   const [name] = address();
   const before = { ...screen.dataset };
   screen.dataset.shown = `${location.hash} ${children[0]?.id}`;
-  // A match that kicks off or ends is news: it shows from the top.
+  // When a match kicks off or ends, its screen scrolls to the top.
   screen.dataset.phase = name === "match" ? state.match?.status : "";
   const scrollTop = screen.scrollTop;
   keepFocus(screen, () => screen.replaceChildren(...children.filter(Boolean)));
@@ -109,14 +110,18 @@ const countdownTo = (time) => h("span", { "data-until": time.getTime() }, countd
 
 const STEPS = ["Log in", "Predict a match", "Play it", "Get points"];
 
+const stepsDone = () => Number(sessionStorage.getItem("guide") ?? 0);
+
 /** Marks the next step on the way from the login to the first points. */
 function guideTo(step) {
-  const reached = Math.max(step, Number(sessionStorage.getItem("guide") ?? 0));
+  const reached = Math.max(step, stepsDone());
   sessionStorage.setItem("guide", reached);
-  $("#guide").hidden = reached >= STEPS.length;
   $("#guide").replaceChildren(...STEPS.map((text, index) =>
     h("li", { class: index < reached ? "done" : "", "aria-current": index === reached ? "step" : null }, text)));
 }
+
+/** Once all steps are done, the guide stays until the user opens another screen. */
+const hideFinishedGuide = () => { $("#guide").hidden = stepsDone() >= STEPS.length; };
 
 // Login
 
@@ -164,8 +169,12 @@ function enterCode(phone) {
   );
 }
 
+const NICKNAMES = ["volley", "nutmeg", "onside", "topcorner", "extratime", "thirdman", "farpost", "halfway"];
+
 async function username() {
-  const { suggestions } = await post("/api/auth/username/generate", { base: state.user.username });
+  // A name like fan294857362 is not the fan's own choice, so the suggestions start from another one.
+  const base = /^fan\d+$/.test(state.user.username) ? NICKNAMES[Math.floor(Math.random() * NICKNAMES.length)] : state.user.username;
+  const { suggestions } = await post("/api/auth/username/generate", { base });
   const availability = h("p", { class: "hint", role: "status", id: "availability" }, "3 to 30 characters: letters, digits, _ and .");
   const input = h("input", {
     id: "username", name: "username", value: state.user.username, autocomplete: "username",
@@ -279,7 +288,7 @@ function chips(label, names, current, choose) {
 
 // One match
 
-/** The latest news of the matches that play themselves, by id. */
+/** The latest message about each match that the stack plays, by id. */
 const plays = new Map();
 const isPlaying = (id) => ["kick-off", "playing", "half-time", "full-time"].includes(plays.get(id)?.phase);
 
@@ -298,9 +307,9 @@ async function match(text, signal) {
   const crowd = isSettled ? await wholeCrowd(id, everyone) : everyone.data;
   const board = own?.points_earned != null && match.status === "finished" ? await get("/api/auth/leaderboards", { per_page: 1 }) : null;
   if (signal.aborted) return [];
-  // A goal that fell while this loaded.
+  // The score may have changed while this loaded.
   if (match.status === "live" && isPlaying(id)) Object.assign(match, { home_score: plays.get(id).home_score, away_score: plays.get(id).away_score });
-  state.match = { ...match, own };
+  state.match = { ...match, own, isSettled };
   document.dispatchEvent(new Event("match-opened"));
   if (own) guideTo(own.points_earned == null ? 2 : 4);
   return [
@@ -433,7 +442,7 @@ const withoutPoints = (own, match, isSettled) => own
 
 const TITLES = { 4: "Exact score!", 3: "Right goal difference!", 2: "Right result!", 0: "Not this time." };
 
-/** What the match brought: points, the fans who did as well, and places won in the table. */
+/** The result of a prediction: the points, how many fans were exact or did better, and the rank. */
 function payOff(match, own, crowd, { total_predictions: total }, board) {
   const all = crowd.length < MOST_ROWS ? total : `the first ${crowd.length}`;
   const points = own.points_earned;
@@ -473,8 +482,9 @@ const SECONDS = { 10: "10 seconds", 60: "60 seconds", 180: "3 minutes" };
 function playForm(match, own) {
   const score = own?.score_prediction;
   const [home, away] = [match.home_score ?? 0, match.away_score ?? 0];
-  const hint = score ? "It ends as you predicted. Change the score to see a wrong prediction."
-    : own ? "Without a score, the match makes its own." : "Predict first, so that you can get points. Then let it play.";
+  const isPossible = score && score.home >= home && score.away >= away;
+  const hint = isPossible ? "The match ends with your score, unless you change it here."
+    : own ? "Leave the score empty to get a random result." : "Predict first, so that you can get points. Then let it play.";
   return h("form", {
     class: "card", id: "play",
     onsubmit: handler(async (form) => {
@@ -487,7 +497,7 @@ function playForm(match, own) {
   },
     h("h3", {}, match.status === "live" ? "Play the rest of this match" : "Play this match"),
     h("p", { class: "hint" }, hint),
-    h("fieldset", {}, h("legend", {}, "Final score"), scoreSteppers(match, score && score.home >= home && score.away >= away ? score : null, { least: { home, away }, most: 200 })),
+    h("fieldset", {}, h("legend", {}, "Final score"), scoreSteppers(match, isPossible ? score : null, { least: { home, away }, most: 200 })),
     h("label", { class: "between" }, "Length of the match", h("select", { name: "seconds" },
       Object.entries(SECONDS).map(([value, text]) => h("option", { value, selected: value === "60" }, text)))),
     h("button", { class: own ? "primary" : "" }, "▶ Play this match"));
@@ -536,14 +546,14 @@ function roomLink(match, joined) {
   }, { id: "join" });
 }
 
-/** News of a match that plays itself: shows the clock and the goals, and loads the screen again at its turns. */
+/** Shows a message about a match that the stack plays: the clock and the score. Loads the screen again when the phase changes. */
 document.addEventListener("play", ({ detail: play }) => {
   const before = plays.get(play.event_id);
   plays.set(play.event_id, play);
   const [name, id] = address();
   const isShown = name === "match" && Number(id) === play.event_id;
   if (play.phase === "failed") showNotice(`The match stopped: ${play.message}`, true);
-  // In other sports, most messages bring several points.
+  // In some sports, one message often has several goals. Only single ones are announced.
   const goals = play.home_score + play.away_score - (before ? before.home_score + before.away_score : 0);
   if (play.scorer && goals === 1 && state.match?.id === play.event_id) {
     const team = state.match[`${play.scorer}_team`].name;
@@ -553,8 +563,8 @@ document.addEventListener("play", ({ detail: play }) => {
   } else if (play.phase === "settled") {
     showNotice("");
   }
-  const isTurn = play.phase !== before?.phase;
-  if (isTurn && (isShown || name === "matches")) renderSafely();
+  const isNewPhase = play.phase !== before?.phase;
+  if (isNewPhase && (isShown || name === "matches")) renderSafely();
   else if (isShown) drawPlay(play);
   else if (name === "matches") drawGoals(play);
 });
@@ -861,7 +871,11 @@ function inviteCard(id) {
     h("div", { class: "chips" },
       button("Get a code", async () => {
         const { data } = await post(`${roomPath(id)}/invite-link`);
-        shown.replaceChildren(h("p", { class: "big code", id: "invite-code" }, data.code), h("p", { class: "hint" }, `Valid until ${dateFormat.format(new Date(data.expires_at))}`));
+        shown.replaceChildren(
+          h("p", { class: "big code", id: "invite-code" }, data.code),
+          h("p", { class: "hint" }, `Valid until ${dateFormat.format(new Date(data.expires_at))}`),
+          // A browser lets a page copy only over HTTPS or from localhost.
+          ...(navigator.clipboard ? [copyButton(data.code)] : []));
       }),
       button("Revoke the code", async () => {
         const { message } = await call("DELETE", `${roomPath(id)}/invite-link`);
@@ -870,6 +884,11 @@ function inviteCard(id) {
       })),
     shown);
 }
+
+const copyButton = (code) => button("Copy the code", async () => {
+  await navigator.clipboard.writeText(code);
+  showNotice("The code is copied. Paste it into a message to a friend.");
+});
 
 // Chat: the app talks to the homeserver itself, as the fan. Touchline only tells it where.
 
@@ -1096,4 +1115,5 @@ document.addEventListener("connected", () => {
 
 prepareLogin();
 guideTo(state.token ? 1 : 0);
+hideFinishedGuide();
 if (state.token) renderSafely();

@@ -110,7 +110,7 @@ export const smsLog = (query) =>
 let noticeTimer;
 let noticedAt = 0;
 
-/** Shows a message. It leaves after some seconds: errors stay longer, because they say what to do. */
+/** Shows a message for some seconds. Errors stay longer, because they say what to do. */
 export function showNotice(text, isBad = false) {
   const notice = $("#notice");
   notice.textContent = text;
@@ -120,7 +120,7 @@ export function showNotice(text, isBad = false) {
   noticeTimer = setTimeout(() => { notice.textContent = ""; }, isBad ? 12_000 : 6_000);
 }
 
-/** Clears a notice that belongs to the screen that the user leaves. A new one also says what led to the next screen. */
+/** Clears the notice when the user opens another screen. Keeps a new one, unless it is an error: the action that opened the screen showed it. */
 export function clearOldNotice() {
   if ($("#notice").classList.contains("bad") || performance.now() - noticedAt > 1000) showNotice("");
 }

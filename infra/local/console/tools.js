@@ -10,7 +10,7 @@ let drawn = "";
 /** The phone numbers of fans that the match controls have added. Nobody enters their codes. */
 const added = new Set();
 
-/** Draws the inbox if it has changed: each drawing is read out by a screen reader. */
+/** Draws the inbox if it has changed: a screen reader reads it aloud each time it is drawn. */
 function drawInbox() {
   const content = JSON.stringify([messages, Boolean($("#code"))]);
   if (content === drawn) return;
@@ -37,16 +37,17 @@ const loadInboxSafely = () => loadInbox().catch(() => {});
 // The match controls
 
 /** The steps that a match allows: a finished match cannot kick off again, and only its result can be corrected. */
-const LEGAL = { scheduled: ["kick-off", "fans"], live: ["home", "away", "finish"], finished: ["correct", "points"] };
+const ALLOWED = { scheduled: ["kick-off", "fans"], live: ["home", "away", "finish"], finished: ["correct", "points"] };
 
 function drawControls() {
   const { match } = state;
   $("#controls").hidden = !match;
-  const legal = LEGAL[match?.status] ?? [];
+  const allowed = ALLOWED[match?.status] ?? [];
   for (const control of document.querySelectorAll("[data-do]")) {
-    const isLegal = legal.includes(control.dataset.do);
-    for (const element of control.tagName === "FORM" ? control.elements : [control]) element.disabled = !isLegal;
+    const isAllowed = allowed.includes(control.dataset.do);
+    for (const element of control.tagName === "FORM" ? control.elements : [control]) element.disabled = !isAllowed;
   }
+  $("[data-do=points]").textContent = match?.isSettled ? "Calculate points again" : "Calculate points";
   const { home, away } = $("form[data-do=correct]").elements;
   const score = match ? `${match.id} ${scoreText(match)}` : "";
   // The correction starts from the result.
@@ -58,8 +59,8 @@ function drawControls() {
 
 /** Loads the match and the screen that the app shows again. */
 async function refresh() {
-  const { own, id } = state.match;
-  state.match = { ...(await call("GET", `/api/auth/events/${id}`)).data, own };
+  const { own, isSettled, id } = state.match;
+  state.match = { ...(await call("GET", `/api/auth/events/${id}`)).data, own, isSettled };
   drawControls();
   return render();
 }
@@ -83,8 +84,8 @@ const addGoal = (side) => {
   return next;
 };
 /**
- * The start time, or now if the match has not started: a match cannot be live before its start. It starts with a full second.
- * A prediction of the same second would count as late, so this waits for the next one.
+ * Returns the start time. If the match has not started, waits for the next full second and returns it: a match cannot be live
+ * before its start, start times have whole seconds, and a prediction of the same second would count as late.
  */
 const startTime = async () => {
   if (Date.parse(state.match.start_time) <= Date.now()) return state.match.start_time;
@@ -176,12 +177,11 @@ function timeline(spans) {
 
 function drawRequest({ method, path, status, ms, cost, usd, request, response, calls, spans }) {
   const kind = status < 400 ? "ok" : status < 500 ? "rejected" : "failed";
-  const costText = cost ? `${count(cost.calls, "call")} · ${cost.rcu} RCU · ${cost.wcu} WCU · ${ms} ms`
-    : calls?.length ? `${count(calls.length, "call")} · ${ms} ms` : `${ms} ms`;
+  const costs = [...(cost ? [count(cost.calls, "call"), `${cost.rcu} RCU`, `${cost.wcu} WCU`] : calls?.length ? [count(calls.length, "call")] : []), `${ms} ms`];
   const list = $("#traffic");
   $(".empty", list)?.remove();
   const details = h("details", {},
-    h("summary", {}, h("span", { class: kind }, String(status)), h("b", {}, method), h("code", {}, path), h("span", { class: "cost" }, costText)));
+    h("summary", {}, h("span", { class: kind }, String(status)), h("b", {}, method), h("code", {}, path), h("span", { class: "cost" }, costs.map((text) => [h("span", {}, text), " "]))));
   // The details are built when they are opened, so that much traffic stays cheap.
   details.addEventListener("toggle", () => details.append(...[
     spans?.length && timeline(spans),

@@ -23,7 +23,8 @@ use crate::files::{self, Files};
 use crate::play::Player;
 use crate::traffic::Traffic;
 
-/// The content security policy. Pages load nothing from other origins and send nothing to other origins.
+/// The content security policy: pages use this origin only. The console may also call the homeserver, see
+/// [`console_policy`].
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
 
 const HTML: &str = "text/html; charset=utf-8";

@@ -59,7 +59,7 @@ struct FinishedPass {
     number: u64,
     /// The deliveries that the pass caused.
     caused: Vec<Ticket>,
-    /// What the pass did, if it was listed.
+    /// What the pass did. Empty if no console page was open.
     spans: Vec<Span>,
 }
 
@@ -157,7 +157,7 @@ impl Tickets {
     }
 
     /// Waits until the writes of the tickets are delivered. Then waits for the writes that these deliveries caused.
-    /// Returns what the deliveries did, if they were listed. They can have delivered the writes of other requests,
+    /// Returns what the deliveries did, if a console page was open. They can have delivered the writes of other requests,
     /// too.
     pub(crate) async fn delivered(self) -> Vec<Span> {
         let mut work = BTreeMap::new();

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_file_is_compressed_for_clients_that_accept_it_and_sent_once() {
+    async fn a_file_is_compressed_on_request_and_304_if_unchanged() {
         let text = "touchline ".repeat(1_000);
         let file = File::new(HeaderMap::new(), text.clone().into());
         let send = |headers: &[(HeaderName, &str)]| {

@@ -47,7 +47,7 @@ impl Host {
         let start = spans::now();
         let task = tokio::spawn(calls::in_current_scope(tokio::time::timeout(*timeout, handler(event))));
         let ended = task.await;
-        calls::list_invocation(name, start);
+        calls::record_invocation(name, start);
         Some(match ended {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => {

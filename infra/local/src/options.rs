@@ -18,7 +18,8 @@ pub struct Options {
     pub host: IpAddr,
 
     /// Accept requests for this host name, which other devices use for this machine. Can be repeated.
-    /// localhost and the address of --host need no flag; with --host 0.0.0.0, no IP address does.
+    /// Requests for localhost and for the address of --host are always accepted; with --host 0.0.0.0, those
+    /// for any IP address.
     #[arg(long = "allow-host", value_name = "NAME", value_parser = host_name)]
     pub allowed_hosts: Vec<String>,
 

@@ -57,7 +57,7 @@ mod tests {
     use crate::spans;
 
     #[test]
-    fn a_million_logins_cost_what_the_documentation_says() {
+    fn the_price_of_a_request_is_the_sum_of_the_prices_of_its_spans() {
         let start = spans::now();
         let span = |name: &str, kind, ms, read_units, write_units| Span {
             name: name.to_owned(),

@@ -24,7 +24,7 @@ use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack};
 
 use crate::calls::{self, CallObserver};
-use crate::crowd::{self, Apps, Crowd, SetInTheEnd, TallyClock};
+use crate::crowd::{self, Apps, CatchUpOnDrop, Crowd, TallyClock};
 use crate::data_folder::DataFolder;
 use crate::delivery::Inboxes;
 use crate::error::StartError;
@@ -72,7 +72,7 @@ impl LocalStack {
 
         let inboxes = Inboxes::new(&stack);
         let gathers_crowd = !options.no_demo && !options.no_crowd;
-        let tally_clock = gathers_crowd.then(|| Arc::new(TallyClock::slow()));
+        let tally_clock = gathers_crowd.then(|| Arc::new(TallyClock::behind()));
         let observer = CallObserver::new(inboxes.clone(), options.record_calls.clone());
         let HostedFunctions { host, apps, aws, tables } = host_functions(
             &stack,
@@ -290,7 +290,7 @@ async fn gather_crowd(
     tally_clock: Arc<TallyClock>,
     is_imported: oneshot::Receiver<()>,
 ) -> Result<Crowd, StartError> {
-    let _set_in_the_end = SetInTheEnd(&tally_clock);
+    let _catch_up = CatchUpOnDrop(&tally_clock);
     if is_imported.await.is_err() {
         return Err(StartError::Crowd("the demo league is missing".into()));
     }

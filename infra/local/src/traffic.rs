@@ -1,4 +1,5 @@
-//! Publishes every request and its response to the open console pages.
+//! Publishes every request with its response, and the progress of matches that the stack plays, to the open console
+//! pages.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +15,7 @@ use crate::spans::Span;
 
 const LOCK: &str = "no holder of the lock panics";
 
-/// How many requests a page can fall behind before it misses requests.
+/// How many messages a page can fall behind before it misses some.
 const CAPACITY: usize = 256;
 
 /// How many characters of a body the console shows.

@@ -2,14 +2,15 @@ use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use tokio::time::Instant;
 use touchline::ports::clock::Clock;
 
-/// The clock of one environment. It follows the virtual time of the runtime, and it is wrong by a constant.
+/// The clock of one environment. It follows the virtual time of the runtime. `skew` is the difference between [`BEGIN`] and the
+/// time at which the world begins, plus the error of this clock.
 #[derive(Debug, Clone, Copy)]
 pub struct VirtualClock {
     started: Instant,
     skew: TimeDelta,
 }
 
-/// The time at which every world begins: a Friday evening.
+/// The virtual time at which a world begins, unless it uses [`VirtualClock::starting_at`]: a Friday evening.
 const BEGIN: i64 = 1_794_592_800;
 
 impl VirtualClock {
@@ -19,7 +20,7 @@ impl VirtualClock {
         Self { started: Instant::now(), skew: TimeDelta::zero() }
     }
 
-    /// Returns the true clock of a world that begins now, at another time than other worlds.
+    /// Returns the true clock of a world whose virtual time is `begin` now.
     #[must_use]
     pub fn starting_at(begin: DateTime<Utc>) -> Self {
         let clock = Self::starting_now();

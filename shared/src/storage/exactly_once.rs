@@ -59,15 +59,15 @@ impl Store {
     ) -> Result<(), StoreError> {
         let position = format!("{POSITION}{shard}");
         let mut open = additions;
-        // The item, if a condition has failed.
+        // The item as the last failed condition returned it.
         let mut stored = Item::new();
-        // A failed condition returns the current position, and the next attempt continues after it. If the
-        // condition fails again, another invocation is folding the same shard concurrently. The conflicts end
-        // when that invocation has folded its last record.
+        // The condition fails for two reasons. If records were counted before, the item has their position, and the
+        // next attempt continues after it. If another shard has stored a later value, the next attempt does not
+        // assign that value. It fails again only while other invocations write the same item.
         let mut retry = Retry::immediate("position in a stream shard", 10);
         loop {
             let (run, fields, mut assigned) = longest_run(open);
-            // The records of another shard can be later than these, and their values stay.
+            // Another shard may have stored a later value, which stays.
             assigned.retain(|(name, value)| integer(&stored, name).is_none_or(|stored| stored < *value));
             let mut conditions = vec!["(attribute_not_exists(#position) OR #position < :first)".to_owned()];
             let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
@@ -138,7 +138,7 @@ impl Store {
                     let Some(item) = item_that_failed_condition(&error) else {
                         return Err(StoreError::from_sdk("UpdateItem", &error));
                     };
-                    // Without a position, the item has a later value than one of those to assign.
+                    // Without a position, the condition failed because of a later value.
                     let folded = position_in(&item, &position).unwrap_or(0);
                     let done = open.partition_point(|addition| addition.sequence.number() <= folded);
                     open = &open[done..];

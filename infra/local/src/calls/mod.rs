@@ -34,15 +34,15 @@ tokio::task_local! {
 /// The work of the current request.
 #[derive(Debug, Default)]
 struct Scope {
-    /// `None` if the work is not listed.
-    listed: Option<Mutex<Listed>>,
+    /// `None` if nobody watches, so that the work is not recorded.
+    recorded: Option<Mutex<Recorded>>,
     /// The kind of an invocation.
     invocation: Option<Kind>,
     tickets: Arc<Mutex<Tickets>>,
 }
 
 #[derive(Debug, Default)]
-struct Listed {
+struct Recorded {
     /// One line for each DynamoDB call.
     calls: Vec<String>,
     spans: Vec<Span>,
@@ -50,8 +50,8 @@ struct Listed {
 
 impl Scope {
     fn add(&self, span: Span) {
-        if let Some(listed) = &self.listed {
-            listed.lock().expect(LOCK).spans.push(span);
+        if let Some(recorded) = &self.recorded {
+            recorded.lock().expect(LOCK).spans.push(span);
         }
     }
 }
@@ -67,28 +67,28 @@ pub(crate) struct Observed {
     pub(crate) tickets: Tickets,
 }
 
-/// Runs `work`; returns its output and what it did. The calls and invocations are listed only if `lists_calls` is set.
-pub(crate) async fn observe<F: Future>(lists_calls: bool, work: F) -> (F::Output, Observed) {
-    observe_as(Kind::Function, lists_calls, work).await
+/// Runs `work`; returns its output and what it did. Records the calls and invocations only if `is_watched`.
+pub(crate) async fn observe<F: Future>(is_watched: bool, work: F) -> (F::Output, Observed) {
+    observe_as(Kind::Function, is_watched, work).await
 }
 
 /// Like [`observe`], for the delivery of a stream.
-pub(crate) async fn observe_delivery<F: Future>(lists_calls: bool, work: F) -> (F::Output, Observed) {
-    observe_as(Kind::Stream, lists_calls, work).await
+pub(crate) async fn observe_delivery<F: Future>(is_watched: bool, work: F) -> (F::Output, Observed) {
+    observe_as(Kind::Stream, is_watched, work).await
 }
 
-async fn observe_as<F: Future>(kind: Kind, lists_calls: bool, work: F) -> (F::Output, Observed) {
-    let listed = lists_calls.then(Mutex::default);
-    let scope = Arc::new(Scope { listed, invocation: Some(kind), tickets: Arc::default() });
+async fn observe_as<F: Future>(kind: Kind, is_watched: bool, work: F) -> (F::Output, Observed) {
+    let recorded = is_watched.then(Mutex::default);
+    let scope = Arc::new(Scope { recorded, invocation: Some(kind), tickets: Arc::default() });
     let output = SCOPE.scope(Arc::clone(&scope), work).await;
-    let listed = scope.listed.as_ref().map(|listed| std::mem::take(&mut *listed.lock().expect(LOCK)));
-    let Listed { calls, spans } = listed.unwrap_or_default();
+    let recorded = scope.recorded.as_ref().map(|recorded| std::mem::take(&mut *recorded.lock().expect(LOCK)));
+    let Recorded { calls, spans } = recorded.unwrap_or_default();
     let tickets = std::mem::take(&mut *scope.tickets.lock().expect(LOCK));
     (output, Observed { calls, spans, tickets })
 }
 
-/// Lists an invocation that has ended.
-pub(crate) fn list_invocation(function: &str, start: Instant) {
+/// Records an invocation that has ended.
+pub(crate) fn record_invocation(function: &str, start: Instant) {
     let _ = SCOPE.try_with(|scope| {
         if let Some(kind) = scope.invocation {
             scope.add(Span::since(start, function.to_owned(), kind));
@@ -125,8 +125,8 @@ impl CallObserver {
     fn record(&self, function: &str, operation: &str, body: &Value) {
         let actions = actions::actions(operation, body);
         let _ = SCOPE.try_with(|scope| {
-            if let Some(listed) = &scope.listed {
-                listed.lock().expect(LOCK).calls.push(actions::summary(operation, &actions));
+            if let Some(recorded) = &scope.recorded {
+                recorded.lock().expect(LOCK).calls.push(actions::summary(operation, &actions));
             }
         });
         let Some(path) = &self.file else { return };
@@ -143,7 +143,7 @@ impl CallObserver {
     }
 
     fn wants_calls(&self) -> bool {
-        self.file.is_some() || SCOPE.try_with(|scope| scope.listed.is_some()).unwrap_or_default()
+        self.file.is_some() || SCOPE.try_with(|scope| scope.recorded.is_some()).unwrap_or_default()
     }
 }
 
@@ -190,7 +190,7 @@ impl HttpConnector for ObservedConnector {
         if self.observer.wants_calls() {
             self.observer.record(&self.function, operation, &body);
         }
-        let scope = SCOPE.try_with(Arc::clone).ok().filter(|scope| scope.listed.is_some());
+        let scope = SCOPE.try_with(Arc::clone).ok().filter(|scope| scope.recorded.is_some());
         let timed = scope.map(|scope| TimedCall {
             scope,
             name: actions::tables(operation, &body),
@@ -225,7 +225,7 @@ impl HttpConnector for ObservedConnector {
     }
 }
 
-/// A DynamoDB call whose span is listed when it ends.
+/// A DynamoDB call whose span is recorded when it ends.
 struct TimedCall {
     scope: Arc<Scope>,
     name: String,

@@ -23,7 +23,8 @@ const MORE_GOALS: u32 = 5;
 const SURE: u32 = 6;
 const MINUTES: u32 = 7;
 
-/// How long before the kick-off a fan predicts at the earliest. The crowd predicts matches this far ahead.
+/// Every fan predicts at least this long before the kick-off. So the matches of the next two days always have their
+/// predictions.
 pub(super) const AHEAD: TimeDelta = TimeDelta::days(2);
 
 /// The prediction of a fan for a match.

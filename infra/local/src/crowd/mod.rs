@@ -1,10 +1,10 @@
 //! The fans of the demo league: their predictions in a past season and for the next matches, their points and their
 //! rooms.
 //!
-//! The fans cannot use the API for the past. Instead, the code that the functions run stores what they did, with a
-//! clock of the past. Only the predictions are written in batches, with their points: they are the same items that
-//! `predictions` and `points` store. The streams deliver all of it to `tally`, and `standings` builds the
-//! leaderboards.
+//! The API accepts no predictions for past matches. So this module calls the functions' code with a clock that is set
+//! back. Two things are written directly, because one by one they would take minutes: the predictions, in batches and
+//! with their points, and the leaderboards before the last match. `tally` counts from the streams, and `standings`
+//! builds the leaderboards of the last match.
 //!
 //! Everything is derived from the hour of the first start, and each step looks whether it is done. So a stack that
 //! was killed half-way continues, and one that starts again only adds predictions for new matches.
@@ -38,7 +38,7 @@ use touchline::storage::{Reads, catalog};
 
 use crate::{calls, demo};
 use clock::At;
-pub(crate) use clock::{SetInTheEnd, TallyClock};
+pub(crate) use clock::{CatchUpOnDrop, TallyClock};
 use fans::Fan;
 use forecasts::{AHEAD, Guess, guess};
 use season::Season;
@@ -46,19 +46,20 @@ use season::Season;
 /// How many writes run at the same time. Few, so that requests are answered meanwhile.
 const CONCURRENT: usize = 8;
 
-/// How many writes are made before their deliveries are awaited. A request waits for all deliveries in progress.
-const WAVE: usize = 1_000;
+/// After this many predictions, wait until the streams have delivered them. A delivery takes all records of a stream,
+/// so a request that writes to the same table waits for all of them.
+const WRITES_PER_DELIVERY: usize = 1_000;
 
 /// The maximum number of statements in a batch.
 const BATCH: usize = 25;
 
-/// The time that an invocation in the past gets. Its clock stands still.
+/// The timeout of an invocation. Its clock is fixed, so the timeout never expires.
 const TIMEOUT: TimeDelta = TimeDelta::minutes(10);
 
-/// How often the queue of the leaderboards is read while they are built.
+/// The pause between two reads of the queue of leaderboards.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
 
-/// Matches that begin sooner are not predicted: a request could begin them meanwhile.
+/// Fans skip matches that kick off within this time: the kick-off could come before all predictions are stored.
 const TOO_LATE: TimeDelta = TimeDelta::minutes(5);
 
 /// The fans of the demo league.
@@ -108,7 +109,7 @@ impl Gathering<'_> {
         let fans = self.register(season, first.is_none()).await?;
         let matches = async {
             self.play_season(season, &fans).await?;
-            tally_clock.set();
+            tally_clock.catch_up();
             self.predict_next_matches(&fans).await
         };
         let ((), rooms) = tokio::try_join!(matches, self.open_rooms(&fans))?;
@@ -142,8 +143,8 @@ impl Gathering<'_> {
         Ok((fan, user))
     }
 
-    /// Plays the past season. The last match is settled after the leaderboards of all others are built, so that the
-    /// fans move on them.
+    /// Plays the past season. Builds the leaderboards of all other matches before it settles the last one, so that the
+    /// last build changes ranks.
     async fn play_season(&self, season: Season, fans: &[Registered]) -> Result<(), String> {
         let numbers = season.matches();
         let catalog = self.import(&numbers).await?;
@@ -197,7 +198,7 @@ impl Gathering<'_> {
         let mut others: Vec<_> = open.into_iter().flatten().collect();
         // `tally` adds the predictions of a user in one write if they are in one batch.
         others.sort_by_key(|(_, user, _)| *user);
-        for wave in others.chunks(WAVE).chain([last.as_slice()]) {
+        for wave in others.chunks(WRITES_PER_DELIVERY).chain([last.as_slice()]) {
             delivered(self.insert(wave)).await?;
         }
         Ok(())

@@ -20,8 +20,8 @@ struct FanRoom {
     name: &'static str,
     topic: &'static str,
     league: League,
-    /// The league of the room's match. `None` for a room without a match.
-    of: Option<u32>,
+    /// The tournament of the room's match, by its index in the demo league. `None` for a room without a match.
+    tournament: Option<u32>,
     members: usize,
 }
 
@@ -30,41 +30,47 @@ const ROOMS: [FanRoom; 6] = [
         name: "Northgate away end",
         topic: "Every away match, every season",
         league: League::Tournament,
-        of: Some(0),
+        tournament: Some(0),
         members: 30,
     },
     FanRoom {
         name: "Five minutes of stoppage time",
         topic: "All sports, all matches",
         league: League::All,
-        of: None,
+        tournament: None,
         members: 22,
     },
     FanRoom {
         name: "Skyline courtside",
         topic: "Basketball after dark",
         league: League::Tournament,
-        of: Some(1),
+        tournament: Some(1),
         members: 16,
     },
     FanRoom {
         name: "Fjord throwers",
         topic: "The Northern Cup and nothing else",
         league: League::Tournament,
-        of: Some(2),
+        tournament: Some(2),
         members: 10,
     },
-    FanRoom { name: "Saturday at Cliff Road", topic: "", league: League::Match, of: Some(0), members: 13 },
+    FanRoom {
+        name: "Saturday at Cliff Road",
+        topic: "",
+        league: League::Match,
+        tournament: Some(0),
+        members: 13,
+    },
     FanRoom {
         name: "Harbour commuters",
         topic: "Predictions from the ferry",
         league: League::Tournament,
-        of: Some(0),
+        tournament: Some(0),
         members: 5,
     },
 ];
 
-/// In how many rooms of the next featured matches the fans are.
+/// Fans join the rooms of this many upcoming matches of the first tournament.
 const MATCH_ROOMS: usize = 2;
 const MATCH_ROOM_MEMBERS: u32 = 8;
 
@@ -105,12 +111,12 @@ fn members(number: u32, count: usize, fans: &[Registered]) -> Vec<Registered> {
     members
 }
 
-/// Returns the matches of a league that have not begun, in the order of their kick-offs.
-fn next_matches(catalog: &Catalog, league: u32) -> impl Iterator<Item = &Match> {
+/// Returns the matches of a tournament of the demo league that have not begun, in the order of their kick-offs.
+fn next_matches(catalog: &Catalog, index: u32) -> impl Iterator<Item = &Match> {
     let mut events: Vec<&Match> = catalog
         .events()
         .filter(|event| {
-            event.tournament_id == demo::tournament_id(league) && event.status == Status::Scheduled
+            event.tournament_id == demo::tournament_id(index) && event.status == Status::Scheduled
         })
         .collect();
     events.sort_by_key(|event| event.start);
@@ -142,8 +148,8 @@ async fn create(chat: &App, new: &FanRoom, catalog: &Catalog, creator: Registere
     lock_username(chat, &user).await.map_err(text)?;
     let room_id = chat.chat.create_room(new_room(new, &nonce, &user.username)).await.map_err(text)?;
     let now = chat.clock.now();
-    // A room of one match is about one of the next days, so that it has something to talk about for a while.
-    let event_id = new.of.and_then(|league| next_matches(catalog, league).nth(4)).map(|event| event.id);
+    // The fifth of the next matches: one that does not begin soon after the first start.
+    let event_id = new.tournament.and_then(|index| next_matches(catalog, index).nth(4)).map(|event| event.id);
     let room = Room {
         room_id,
         name: new.name.to_owned(),
@@ -175,7 +181,8 @@ async fn create(chat: &App, new: &FanRoom, catalog: &Catalog, creator: Registere
     Ok(room)
 }
 
-/// Joins fans to a room, unless they have joined. The last one joins after all others.
+/// Lets fans join a room. The last one joins after all others: if they are a member, an earlier start has finished the
+/// room.
 async fn join_all(chat: &App, room: &Room, members: &[Registered]) -> Result<(), String> {
     let Some((last, others)) = members.split_last() else { return Ok(()) };
     if room.removed_at.is_some()

@@ -56,7 +56,7 @@ impl Season {
     }
 
     /// Returns the numbers of the matches that had ended before the first start, in the order of their kick-offs. The
-    /// last day has at least two, so that fans can move on its leaderboard.
+    /// last day has at least two, so that the second one changes ranks on the leaderboard of the day.
     pub(super) fn matches(self) -> Vec<i64> {
         let is_over =
             |number: &i64| *number >= 0 && demo::kick_off(*number) + demo::LENGTH <= self.first_start;

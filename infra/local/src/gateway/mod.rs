@@ -124,12 +124,12 @@ impl Gateway {
     /// Handles a request; returns the response and what the request did.
     async fn route(&self, parts: &Parts, body: &Bytes, source: SocketAddr) -> (Response, Work) {
         let (method, path) = (&parts.method, parts.uri.path());
-        let lists_calls = self.is_shown(&parts.headers);
+        let is_watched = self.is_shown(&parts.headers);
         let (response, observed) = if let Some(name) = lambda_api::function_name(method, path) {
-            calls::observe(lists_calls, lambda_api::invoke(&self.host, name, &parts.headers, body)).await
+            calls::observe(is_watched, lambda_api::invoke(&self.host, name, &parts.headers, body)).await
         } else if let Some((target, path_parameters)) = self.routes.find(method.as_str(), path) {
             let call = self.call_function(target, path_parameters, parts, body, source);
-            calls::observe(lists_calls, call).await
+            calls::observe(is_watched, call).await
         } else {
             return (response::message(StatusCode::NOT_FOUND, "Not Found"), Work::default());
         };

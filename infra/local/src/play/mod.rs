@@ -35,7 +35,7 @@ const LAST_START: i64 = 60;
 /// How often `points` is invoked until all predictions of a match are settled.
 const MAX_SETTLEMENTS: u32 = 20;
 
-/// How often the queue of the leaderboards is read while they are built.
+/// The pause between two reads of the queue of leaderboards.
 const QUEUE_PAUSE: Duration = Duration::from_millis(50);
 
 /// A request that cannot be carried out: the status, and a message for people.

@@ -1,4 +1,4 @@
-//! The course of a match: which goal falls when. Pure: the same match with the same result always takes the same
+//! The course of a match: the minute of each goal. Pure: the same match with the same result always takes the same
 //! course.
 
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl Course {
         steps
     }
 
-    /// Returns the minute and the side of each goal. No two goals fall in the same minute, unless there are more
+    /// Returns the minute and the side of each goal. No two are in the same minute, unless there are more
     /// goals than minutes.
     fn goals(&self, minutes: &[u32]) -> Vec<(u32, Side)> {
         let mut minutes = minutes.to_vec();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_course_depends_on_the_match_and_nothing_else() {
+    fn the_same_request_gives_the_same_course_and_another_match_gives_another() {
         assert_eq!(course(7, 60, (2, 1)).steps(), course(7, 60, (2, 1)).steps());
         assert_ne!(course(7, 60, (2, 1)).steps(), course(8, 60, (2, 1)).steps());
     }

@@ -56,7 +56,7 @@ pub(crate) struct Streams {
     host: Arc<Host>,
     subscriptions: Vec<Subscription>,
     checkpoints: Mutex<Checkpoints>,
-    /// While a page is open, the work of the deliveries is listed.
+    /// While a page is open, the work of the deliveries is recorded.
     traffic: Traffic,
 }
 

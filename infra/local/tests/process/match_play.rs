@@ -101,7 +101,7 @@ fn a_match_plays_itself_and_the_fans_get_their_points() {
 }
 
 #[test]
-fn a_request_to_play_a_match_is_checked() {
+fn invalid_requests_to_play_a_match_are_rejected() {
     let (_folder, running, _) = with_a_match();
     for id in ["10", "x"] {
         assert_eq!(running.post(&format!("/_console/matches/{id}/play"), "", &json!({})).0, 404, "{id}");
@@ -113,6 +113,11 @@ fn a_request_to_play_a_match_is_checked() {
         assert_eq!(status, 422, "{body}");
         assert!(error["message"].is_string(), "{error}");
     }
+}
+
+#[test]
+fn a_live_match_continues_from_its_score() {
+    let (_folder, running, _) = with_a_match();
     let live = json!({ "format": "touchline", "events": [{
         "id": 9, "tournament_id": 1, "home_team_id": 1, "away_team_id": 2, "start_time": "2026-01-01T00:00:00Z",
         "status": "live", "home_score": 1, "away_score": 0,

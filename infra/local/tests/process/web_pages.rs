@@ -160,7 +160,7 @@ fn the_sdk_reads_and_writes_the_store_through_its_port() {
 }
 
 #[test]
-fn pages_are_small_and_loaded_once() {
+fn the_files_of_pages_are_compressed_and_unchanged_ones_are_304() {
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path());
     let get = |path: &str, headers: &str| {

@@ -51,7 +51,7 @@ impl World {
         self.history().selections(&self.truth().states)
     }
 
-    /// Notes how the boards that have closed since must stay.
+    /// Stores the expected rows of each board that has closed since the last call. A closed board must not change.
     pub fn close_boards(&self) {
         let (now, history) = (self.clock.time(), self.history());
         let mut truth = self.truth();
@@ -189,7 +189,8 @@ impl World {
         } else {
             history.counts(&self.truth().states, &selection)
         };
-        // Who joins or leaves after the period has closed is not in its table, or still is. All others have their rows.
+        // After the period has closed, the members at its last build are unknown: users have joined and left since. So
+        // the check takes the users who are in the table, and compares their rows. It does not detect a missing row.
         let members: Vec<u32> = if is_closed {
             found.iter().map(|line| line.user).collect()
         } else {

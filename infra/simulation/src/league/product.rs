@@ -115,13 +115,13 @@ const TALLY: Code = Code::Event(|app, event, deadline| {
 const STANDINGS: Code = Code::Event(|app, event, deadline| {
     let limits = standings::Limits { one_in: ONE_IN, ..standings::Limits::DEFAULT };
     Box::pin(async move {
-        standings::handle_divided(app, event, deadline, limits).await.map_err(|error| error.to_string())
+        standings::handle_with_limits(app, event, deadline, limits).await.map_err(|error| error.to_string())
     })
 });
 
 const STANDINGS_BY_WORKERS: Code = Code::Event(|app, event, deadline| {
     let limits = standings::Limits { users_in_one_process: 1, users_per_worker: 2, one_in: ONE_IN };
     Box::pin(async move {
-        standings::handle_divided(app, event, deadline, limits).await.map_err(|error| error.to_string())
+        standings::handle_with_limits(app, event, deadline, limits).await.map_err(|error| error.to_string())
     })
 });

@@ -55,13 +55,13 @@ const MIDNIGHTS: [&str; 6] = [
 const BEFORE: TimeDelta = TimeDelta::hours(6);
 
 /// How long a round may take until nothing is left to do, in virtual time.
-const SETTLES_WITHIN: Duration = Duration::from_hours(6);
+const IDLE_WITHIN: Duration = Duration::from_hours(6);
 
 /// After so many runs of `points` and `standings` in a round, the faults end until the next round. A run with many
 /// faults hardly ever ends.
 const RUNS_WITH_FAULTS: u32 = 8;
 
-/// How often a client sends a request again that fails. The last attempt has no faults.
+/// The number of attempts of a client. The last one has no faults, so it succeeds.
 const ATTEMPTS: u32 = 6;
 
 /// The functions that can have more faults than the others. A build makes many calls, so with more faults it would
@@ -83,7 +83,7 @@ pub struct World {
     pub store: Store,
     pub users: Vec<UserId>,
     pub room: Option<Room>,
-    state: Mutex<Truth>,
+    truth: Mutex<Truth>,
 }
 
 /// What has really happened so far.
@@ -177,7 +177,7 @@ impl World {
             store,
             users,
             room: None,
-            state: Mutex::default(),
+            truth: Mutex::default(),
         }
         .with_matches(midnight)
     }
@@ -223,12 +223,12 @@ impl World {
                 removed_at: None,
             });
         }
-        self.state = Mutex::new(truth);
+        self.truth = Mutex::new(truth);
         self
     }
 
     pub fn truth(&self) -> MutexGuard<'_, Truth> {
-        self.state.lock().expect("no holder of the lock panics")
+        self.truth.lock().expect("no holder of the lock panics")
     }
 
     async fn run(self: &Arc<Self>) -> Result<Played, String> {
@@ -249,7 +249,7 @@ impl World {
         let rounds = *self.dice.choose(&[1, 1, 2, 2, 3]);
         for round in 0..rounds {
             self.play_round(round).await;
-            self.settle().await?;
+            self.run_until_idle().await?;
             played += self.check().await?;
             self.pass_time().await;
         }
@@ -407,7 +407,8 @@ impl World {
             let joins = !self.truth().members.contains(&user.0);
             work.push(Box::pin(self.set_member(user, joins)));
         }
-        // A board is built for some hours after it has closed. Suspensions in this time may or may not show.
+        // A board is built for some hours after it has closed. It is not defined whether it shows a suspension from
+        // this time, so nobody is suspended then.
         if !self.is_a_board_closing() && dice.once_in(3) {
             work.push(Box::pin(self.moderate(*dice.choose(&self.users))));
         }
@@ -480,8 +481,8 @@ impl World {
                 0 | 1 => row.status = Status::Abandoned,
                 // The match belongs to another day, and perhaps to another month and season.
                 2 | 3 => row.start += TimeDelta::hours(i64::from(dice.below(60)) - 20),
-                // The room of a match whose tournament changes has another table then. A closed period keeps the old
-                // one.
+                // The table of the room depends on the tournament of match 1. After a change, closed periods would
+                // keep the table of the old tournament, which the oracle does not have.
                 4 if row.id != 1 || self.league() != Some(League::Tournament) => {
                     row.tournament_id = 3 - row.tournament_id;
                 }
@@ -507,12 +508,12 @@ impl World {
     }
 
     /// Runs the functions until nothing is left to do.
-    async fn settle(&self) -> Result<(), String> {
+    async fn run_until_idle(&self) -> Result<(), String> {
         let began = Instant::now();
         let mut was_quiet = false;
         let mut runs = 0;
         loop {
-            if began.elapsed() > SETTLES_WITHIN {
+            if began.elapsed() > IDLE_WITHIN {
                 return Err("the round does not end".into());
             }
             if runs == RUNS_WITH_FAULTS {
@@ -546,7 +547,7 @@ impl World {
         }
     }
 
-    /// Returns whether a board is about to close, or has closed some hours ago.
+    /// Returns whether a board closes within 7 hours, or has closed within the last 13.
     fn is_a_board_closing(&self) -> bool {
         let now = self.clock.time();
         let closes = self.selections().into_iter().filter_map(|selection| selection.period.closes());
