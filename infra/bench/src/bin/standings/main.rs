@@ -1,10 +1,13 @@
 //! Measures what a leaderboard costs with 1,000, 100,000 and 10,000,000 users, and compares every rank with a full sort. Then
-//! measures the two kinds of workers that build leaderboards of 10,000,000 users, each in a process of its own.
+//! measures the tables of two rooms, and the two kinds of workers that build leaderboards of 10,000,000 users, each in a
+//! process of its own.
 //!
 //! `standings-bench [--quick] [--write | --check]`
 
 #![expect(clippy::print_stdout, reason = "prints its results")]
 #![expect(clippy::disallowed_methods, reason = "measures time")]
+
+mod room;
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::Stdio;
@@ -91,14 +94,23 @@ async fn main() {
          took {fold} write units for all boards.",
         read_units / f64::from(size)
     ));
+    let rooms = if is_quick { [100, 2_000] } else { [1_000, 100_000] };
+    let [small, large] = [room::measure(rooms[0]).await, room::measure(rooms[1]).await];
+    assert_eq!(small.page, large.page, "a page must not cost more in a larger room");
     let (share, all) = if is_quick { (2_000, 20_000) } else { (10_000_000 / GROUPS, 10_000_000) };
     let collecting = collect(share).await;
     let publishing = publish(all).await;
     report.line(format!(
         "\n| worker | users | seconds | users a second | seconds of CPU | read units | write units | peak memory, MB |\n\
-         |---|---|---|---|---|---|---|---|\n{}\n{}",
+         |---|---|---|---|---|---|---|---|\n{}\n{}\n{}\n{}",
+        small.building.row("builds the table of a room", rooms[0]),
+        large.building.row("builds the table of a room", rooms[1]),
         collecting.row("reads statistics, stores sorted rows for eight boards", share),
         publishing.row("merges 64 runs, compares with the earlier build, publishes one board", all),
+    ));
+    report.line(format!(
+        "\nEvery rank in the two rooms equals a full sort. The first page of either table took {} read units in {} rounds.",
+        large.page.read_units, large.page.rounds
     ));
     report.line(format!(
         "\nFrom the end of a settlement to exact ranks of {all} users with {GROUPS} workers and one for each board: a pause of \
@@ -197,12 +209,12 @@ async fn measure(users: u32) -> Figures {
     assert_eq!(page.rows.len(), 50);
     let (around, near) = read(Window::AroundOwn { each_side: 5 }).await;
     assert_eq!(around.rows.len(), 11);
-    compare(&store, rows).await;
+    compare(&store, Board::GLOBAL, rows).await;
     Figures { reads: [of_rank, first, later, near], publishing, write_units: cost.write_units }
 }
 
 /// Compares all rows and ranks of the stored board with a sort that uses none of its code.
-async fn compare(store: &Store, mut rows: Vec<Row>) {
+async fn compare(store: &Store, board: Board, mut rows: Vec<Row>) {
     rows.sort_by(|a, b| {
         let (a, b) = (a.place, b.place);
         b.points
@@ -211,7 +223,7 @@ async fn compare(store: &Store, mut rows: Vec<Row>) {
             .then(a.reached.cmp(&b.reached))
             .then(a.user.0.cmp(&b.user.0))
     });
-    let built = store.built_board(Board::GLOBAL, Reads::Consistent).await.expect("the store responds");
+    let built = store.built_board(board, Reads::Consistent).await.expect("the store responds");
     let stored = store.board_rows(&built.expect("the board exists")).await.expect("the store responds");
     assert_eq!(stored.len(), rows.len());
     let mut ranks = HashMap::new();
@@ -220,7 +232,7 @@ async fn compare(store: &Store, mut rows: Vec<Row>) {
         assert_eq!((found.row.place, found.rank as usize), (expected.place, rank));
     }
     for (points, rank) in ranks {
-        let found = store.rank(Board::GLOBAL, points).await.expect("the store responds");
+        let found = store.rank(board, points).await.expect("the store responds");
         assert_eq!(found.map(|found| found as usize), Some(rank), "{points} points");
     }
 }
@@ -291,16 +303,21 @@ fn settled() -> Prediction {
     }
 }
 
+/// Returns the counters of a user for eight boards.
+fn tally(user: u32, boards: &UserTally) -> UserTally {
+    let stats = stats(user);
+    UserTally {
+        stats,
+        boards: boards.boards.keys().map(|board| (*board, stats)).collect(),
+        reached: boards.reached.clone(),
+    }
+}
+
 /// Writes the statistics of users, each with the counters of eight boards.
 async fn put_statistics(client: &Client, table: &str, users: impl Iterator<Item = u32>, boards: &UserTally) {
     let number = |value: i64| AttributeValue::N(value.to_string());
     let item = |user: u32| {
-        let stats = stats(user);
-        let tally = UserTally {
-            stats,
-            boards: boards.boards.keys().map(|board| (*board, stats)).collect(),
-            reached: boards.reached.clone(),
-        };
+        let tally = tally(user, boards);
         let Key { pk, sk } = keys::user_stats(UserId(user));
         let mut item: HashMap<String, AttributeValue> =
             [("pk".to_owned(), AttributeValue::S(pk)), ("sk".to_owned(), AttributeValue::S(sk))].into();
@@ -315,12 +332,21 @@ async fn put_statistics(client: &Client, table: &str, users: impl Iterator<Item 
         }
         item
     };
-    let batches = stream::iter(users).chunks(25).map(|users| {
-        let put = |user: u32| {
-            let put = PutRequest::builder().set_item(Some(item(user))).build();
+    put_items(client, table, users.map(item)).await;
+}
+
+/// Writes items in batches.
+async fn put_items(
+    client: &Client,
+    table: &str,
+    items: impl Iterator<Item = HashMap<String, AttributeValue>>,
+) {
+    let batches = stream::iter(items).chunks(25).map(|items| {
+        let put = |item| {
+            let put = PutRequest::builder().set_item(Some(item)).build();
             WriteRequest::builder().put_request(put.expect("the put is complete")).build()
         };
-        let puts: Vec<WriteRequest> = users.into_iter().map(put).collect();
+        let puts: Vec<WriteRequest> = items.into_iter().map(put).collect();
         async move {
             client.batch_write_item().request_items(table, puts).send().await.expect("the write succeeds");
         }
@@ -437,6 +463,6 @@ async fn publish(users: u32) -> Used {
     let task = json!({ "publish": { "board": Board::GLOBAL, "build": build, "runs": runs, "until": until } });
     let used = run_worker(&process.url, &task).await;
     assert_eq!(used.result, true);
-    compare(&store, (1..=users).map(row).collect()).await;
+    compare(&store, Board::GLOBAL, (1..=users).map(row).collect()).await;
     used
 }
