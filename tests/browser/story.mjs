@@ -161,6 +161,10 @@ async function firstMinute() {
   await app.getByText("As it stands:").waitFor();
   await app.getByText("Exact score!").waitFor({ timeout: 90_000 });
   console.log(`    ${((performance.now() - started) / 1000).toFixed(1)} s from the first request to “Exact score!”`);
+  // The guide shows that all steps are done, until the user opens another screen.
+  assert.equal(await page.locator("#guide li.done:visible").count(), 4);
+  await tab("Matches");
+  await page.locator("#guide").waitFor({ state: "hidden" });
 }
 
 async function matchday() {
@@ -199,7 +203,7 @@ async function matchday() {
   await app.getByText("Exact score!").waitFor({ timeout: 60_000 });
 
   step("the result: points, the ladder, the picks of the crowd, the rank");
-  await page.waitForFunction(() => document.querySelector("#outcome .points").textContent === "+4");
+  await page.waitForFunction(() => document.querySelector("#outcome .points").textContent === "+4 points");
   assert.match(await page.locator("#outcome").textContent(), new RegExp(`\\d+ of ${before + 13} called it`));
   assert.equal(await page.locator("#ladder .lit").textContent(), "4Exact score");
   assert.match(await page.locator("#outcome").textContent(), /Place [\d,]+ of [\d,]+/);
@@ -207,7 +211,6 @@ async function matchday() {
   await page.waitForFunction(() => !document.querySelector(".confetti"));
   const points = (await app.getByRole("region", { name: "The crowd" }).locator(".points").allTextContents()).map(Number);
   assert.deepEqual(points.slice(0, 10), points.slice(0, 10).toSorted((a, b) => b - a), "best first");
-  assert.equal(await page.locator("#guide li.done").count(), 4);
   await inspect("07-exact");
   // A finished match cannot begin again.
   for (const control of ["Kick off", "Home scores", "Away scores", "Finish", "Add 12 fans"]) {
@@ -271,7 +274,7 @@ async function social() {
   const fanName = await fan.textContent();
   await fan.click();
   await app.getByRole("heading", { name: fanName }).waitFor();
-  await app.getByText("Last five:").waitFor();
+  await app.getByText("Latest results:").waitFor();
   await inspect("12-fan");
   await app.getByRole("button", { name: "Block this fan" }).click();
   await app.getByRole("button", { name: "Unblock this fan" }).waitFor();
@@ -294,9 +297,9 @@ async function social() {
   await notice("The code is copied");
   await inspect("14-room");
   await tab("Rooms");
-  await app.getByText("Make a room").click();
+  await app.getByText("Create a room").click();
   await app.getByLabel("Name", { exact: true }).fill("Corner flag club");
-  await app.getByRole("button", { name: "Make the room" }).click();
+  await app.getByRole("button", { name: "Create the room" }).click();
   await app.getByRole("heading", { name: "Corner flag club" }).waitFor();
   await app.getByText("1 member").first().waitFor();
 
@@ -318,7 +321,7 @@ async function account() {
   await app.getByText("Streak: 1 day").first().waitFor();
   assert.ok(await app.getByRole("button", { name: "Claim today's coins" }).isDisabled());
   await app.getByText("Next bonus in").waitFor();
-  await app.getByRole("button", { name: "Give away 5 coins" }).click();
+  await app.getByRole("button", { name: "Spend 5 coins on a gift" }).click();
   await app.getByText("5 coins", { exact: true }).first().waitFor();
   assert.equal(await app.getByRole("region", { name: "History" }).getByRole("listitem").count(), 2);
   await inspect("15-coins");
@@ -329,7 +332,7 @@ async function account() {
   await app.getByLabel("Search").fill("nobody plays here");
   await app.getByText("No team matches “nobody plays here”.").waitFor();
   await app.getByLabel("Search").fill("goteholm");
-  await app.getByRole("button", { name: "My team Göteholm IF" }).click();
+  await app.getByRole("button", { name: "Make my team Göteholm IF" }).click();
   await app.getByRole("button", { name: "My team ✓ Göteholm IF", pressed: true }).waitFor();
   await app.getByLabel("Search").fill("herons");
   await app.getByRole("button", { name: "Follow Lakeside Herons" }).click();
@@ -397,7 +400,7 @@ async function phoneInTheDark() {
   await inspect("33-phone-live");
   await app.getByText("Exact score!").waitFor({ timeout: 60_000 });
   assert.equal(await page.locator(".confetti").count(), 0, "no motion");
-  assert.equal(await page.locator("#outcome .points").textContent(), "+4", "no counting");
+  assert.equal(await page.locator("#outcome .points").textContent(), "+4 points", "no counting");
   await inspect("34-phone-exact");
   for (const [name, title] of [["Picks", "My picks"], ["Table", "Table"], ["Rooms", "Rooms"], ["Coins", "Coins"]]) {
     await tab(name);
@@ -410,14 +413,14 @@ async function phoneInTheDark() {
   await app.getByRole("heading", { name: "Table of the room" }).waitFor();
   await inspect("36-phone-room");
   await app.getByRole("button", { name: "Leave this room" }).click();
-  await app.getByText("You are in no room yet").waitFor();
+  await app.getByText("You have not joined a room yet").waitFor();
   await tab("Table");
   await app.locator(".standings .fan").first().click();
   await app.getByRole("region", { name: "Public profile" }).waitFor();
   await inspect("37-phone-fan");
   await tab("Me");
   await app.getByRole("link", { name: "Choose teams" }).click();
-  await app.getByRole("button", { name: /^My team/ }).first().waitFor();
+  await app.getByRole("button", { name: /^Make my team/ }).first().waitFor();
   await inspect("38-phone-teams");
   await page.getByRole("button", { name: "Developer tools" }).click();
   await page.getByRole("heading", { name: "Match controls" }).waitFor();

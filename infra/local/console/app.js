@@ -1,7 +1,7 @@
 // The app as a fan sees it: login, matches, picks, tables, rooms, coins and the account.
 
 import {
-  $, button, call, clearOldNotice, clockFormat, count, countUp, countdown, crest, dateFormat, dayName, endSession, get, h, handler, hasMotion,
+  $, button, call, clearOldNotice, clockFormat, count, countUp, countdown, crest, dateFormat, dayName, decoded, endSession, get, h, handler, hasMotion,
   icon, pickText, pointsFor, post, saveChat, saveLogin, saveUser, scoreText, showNotice, state, statusName, timeFormat, winnerOf,
 } from "./console.js";
 
@@ -10,18 +10,14 @@ import {
 const TABS = { matches: "Matches", picks: "Picks", table: "Table", rooms: "Rooms", coins: "Coins", me: "Me" };
 const SCREENS = { matches, picks, table, rooms, coins, me, match, room, fan, teams, account, username };
 /** The tab that is marked while a screen without a tab is shown. */
-const TAB_OF = { match: "matches", room: "rooms", fan: "table", teams: "me", account: "me", username: "me" };
+const TAB_OF = { match: "matches", room: "rooms", teams: "me", account: "me", username: "me" };
+/** The address of the last screen that was not the profile of a fan. Profiles open from several screens. */
+let beforeFan = "#table";
+const tabOf = (name) => name === "fan" ? tabOf(address(beforeFan)[0]) : TAB_OF[name] ?? name;
 
-const address = () => {
-  const [, name, id = ""] = /^#([^/]*)\/?(.*)$/.exec(location.hash) ?? [];
+const address = (hash = location.hash) => {
+  const [, name, id = ""] = /^#([^/]*)\/?(.*)$/.exec(hash) ?? [];
   return Object.hasOwn(SCREENS, name ?? "") ? [name, decoded(id)] : ["matches", ""];
-};
-const decoded = (text) => {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 };
 
 /** Is aborted when the user leaves the screen, or when it is loaded again. */
@@ -34,7 +30,8 @@ export async function render() {
   leaving = new AbortController();
   const { signal } = leaving;
   const [name, id] = address();
-  drawTabs(TAB_OF[name] ?? name);
+  if (name !== "fan") beforeFan = location.hash || "#matches";
+  drawTabs(tabOf(name));
   $("#screen").setAttribute("aria-busy", "true");
   try {
     const children = await SCREENS[name](id, signal);
@@ -137,8 +134,9 @@ function prepareLogin() {
   }));
 }
 
-const codeInput = () => h("input", {
-  id: "code", name: "code", inputmode: "numeric", autocomplete: "one-time-code", maxlength: 6, required: true,
+/** `phone` tells the inbox which code to offer. */
+const codeInput = (phone) => h("input", {
+  id: "code", name: "code", "data-phone": phone, inputmode: "numeric", autocomplete: "one-time-code", maxlength: 6, required: true,
 });
 
 function enterCode(phone) {
@@ -148,16 +146,16 @@ function enterCode(phone) {
       onsubmit: handler(async (form) => {
         const { data, message } = await post("/api/code/verify", { phone, code: form.code.value, device_name: DEVICE });
         saveLogin(data);
-        showNotice(message ?? `Welcome, ${data.user.username}.`);
-        guideTo(1);
         const isNew = Date.now() - Date.parse(data.user.created_at) < 60_000;
+        showNotice(message ?? (isNew ? "Welcome. Choose your username." : `Welcome, ${data.user.username}.`));
+        guideTo(1);
         await go(isNew ? "username" : "matches");
       }),
     },
       h("h2", {}, "Enter the code"),
       h("p", {}, `The code for ${phone} is in the SMS inbox of this page.`),
       h("label", { for: "code" }, "Code"),
-      codeInput(),
+      codeInput(phone),
       h("button", { class: "primary" }, "Log in"),
       h("div", { class: "chips" },
         button("Send a new code", async () => {
@@ -232,7 +230,8 @@ async function matches() {
     h("select", { "aria-label": "Tournament", onchange: handler((select) => { tournament = select.value; return render(); }) },
       h("option", { value: "" }, "All tournaments"),
       tournaments.map(({ id, name }) => h("option", { value: id, selected: String(id) === tournament }, name))),
-    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then let it play: it takes 60 seconds. The bars show what fans pick: home, draw or away."),
+    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then let it play: it takes 60 seconds. The bars show what fans pick: ",
+      sideWord("home"), ", ", sideWord("draw"), " or ", sideWord("away"), "."),
     byDay(data).map(([day, list]) => h("section", { class: "day", "aria-label": day },
       h("h3", {}, day),
       h("ul", { class: "list" }, list.map((match) => h("li", {}, matchCard(match)))))),
@@ -271,13 +270,16 @@ const shortPick = ({ prediction, score_prediction: score }) =>
 const statusText = (match) => match.status === "live" ? h("span", { class: "live" }, "● Live") : statusName(match);
 const sideNames = (match) => ({ home: match.home_team.name, draw: "Draw", away: match.away_team.name });
 
+/** The name of a side in the colour of its part of the bars. */
+const sideWord = (side) => h("b", { style: `color: var(--${side})` }, side);
+
 /** One bar of three parts: how many fans pick home, draw and away. */
 function shareBar(shares, match) {
-  const text = Object.entries(sideNames(match)).map(([side, name]) => `${name} ${shares[side]} %`).join(", ");
+  const text = Object.entries(sideNames(match)).map(([side, name]) => `${name} ${shares[side]}%`).join(", ");
   return h("span", { class: "shares", title: text },
     h("span", { class: "hidden" }, `Fans pick: ${text}`),
     Object.keys(sideNames(match)).filter((side) => shares[side] > 0).map((side) => h("i", { style: `flex: ${shares[side]}; --hue: var(--${side})`, "aria-hidden": "true" },
-      shares[side] >= 9 ? `${shares[side]} %` : "")));
+      shares[side] >= 9 ? `${shares[side]}%` : "")));
 }
 
 /** A row of buttons of which one is pressed. */
@@ -290,7 +292,7 @@ function chips(label, names, current, choose) {
 
 /** The latest message about each match that the stack plays, by id. */
 const plays = new Map();
-const isPlaying = (id) => ["kick-off", "playing", "half-time", "full-time"].includes(plays.get(id)?.phase);
+export const isPlaying = (id) => ["kick-off", "playing", "half-time", "full-time"].includes(plays.get(id)?.phase);
 
 const back = (tab) => h("a", { class: "back", href: `#${tab}` }, `← ${TABS[tab]}`);
 
@@ -355,7 +357,7 @@ function clockText(match) {
 function predictForm(match, own, meta) {
   const names = sideNames(match);
   const sum = meta.prediction_distribution.home + meta.prediction_distribution.draw + meta.prediction_distribution.away;
-  const share = (side) => sum > 0 && `${Math.round(100 * meta.prediction_distribution[side] / sum)} %`;
+  const share = (side) => sum > 0 && `${Math.round(100 * meta.prediction_distribution[side] / sum)}%`;
   const pick = (side) => h("label", {},
     h("input", { type: "radio", name: "prediction", value: side, required: true, checked: own?.prediction === side }),
     h("b", {}, side === "draw" ? "Draw" : names[side]), share(side) && h("small", {}, `${share(side)} of fans`));
@@ -372,12 +374,12 @@ function predictForm(match, own, meta) {
     }),
   },
     h("fieldset", {}, h("legend", {}, "Who wins?"), h("div", { class: "picks" }, Object.keys(names).map(pick))),
-    h("fieldset", {}, h("legend", {}, "Which score? ", h("small", {}, "Exact: 4 points. Right goal difference: 3. Right result: 2.")),
+    h("fieldset", {}, h("legend", {}, "Which score? ", h("small", {}, "Exact: 4 points. Right winner and goal difference: 3. Right winner or draw: 2.")),
       scoreSteppers(match, own?.score_prediction, { onscore: (home, away) => { form.elements.prediction.value = winnerOf(home, away); } })),
-    h("div", { class: "between" }, h("label", { for: "confidence" }, "How sure are you?"), h("output", { for: "confidence", id: "sure" }, `${own?.confidence ?? 50} %`)),
+    h("div", { class: "between" }, h("label", { for: "confidence" }, "How sure are you?"), h("output", { for: "confidence", id: "sure" }, `${own?.confidence ?? 50}%`)),
     h("input", {
       id: "confidence", name: "confidence", type: "range", min: 0, max: 100, step: 5, value: own?.confidence ?? 50,
-      oninput: (event) => { $("#sure").textContent = `${event.target.value} %`; },
+      oninput: (event) => { $("#sure").textContent = `${event.target.value}%`; },
     }),
     h("p", { class: "hint" }, "Fans see it beside your pick. It does not change your points."),
     h("button", { class: own ? "" : "primary" }, own ? "Change my prediction" : "Predict"),
@@ -418,7 +420,7 @@ function scoreSteppers(match, score, { least = { home: 0, away: 0 }, most = 99, 
   return h("div", { class: "steppers" }, stepper("home", match.home_team), stepper("away", match.away_team));
 }
 
-const RUNGS = [[4, "Exact score"], [3, "Right goal difference"], [2, "Right result"], [0, "Wrong result"]];
+const RUNGS = [[4, "Exact score"], [3, "Right winner and goal difference"], [2, "Right result"], [0, "Wrong result"]];
 
 /** The ladder of points, with one rung lit. */
 const ladder = (points) => h("ol", { class: "ladder", id: "ladder" }, RUNGS.map(([worth, what]) =>
@@ -440,6 +442,7 @@ const withoutPoints = (own, match, isSettled) => own
       : "Full time. Points are calculated within two minutes. To calculate them now, use the match controls."))
   : h("p", { class: "card" }, "You did not predict this match.");
 
+const pointsText = (points) => points > 0 ? `+${count(points, "point")}` : "0 points";
 const TITLES = { 4: "Exact score!", 3: "Right goal difference!", 2: "Right result!", 0: "Not this time." };
 
 /** The result of a prediction: the points, how many fans were exact or did better, and the rank. */
@@ -456,11 +459,11 @@ function payOff(match, own, crowd, { total_predictions: total }, board) {
   sessionStorage.setItem(`celebrated ${match.id} ${points}`, "yes");
   const card = h("section", { class: "card payoff", id: "outcome", "aria-label": "Your points" },
     h("p", { class: "verdict" }, title),
-    h("p", { class: points > 0 ? "big points" : "big" }, isNew ? countUp(points, (value) => `+${value}`) : `+${points}`),
+    h("p", { class: points > 0 ? "big points" : "big" }, isNew ? countUp(points, pointsText) : pointsText(points)),
     h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), "."),
     h("p", {}, company),
     ladder(points),
-    board.me && h("p", { class: "between" }, h("a", { href: "#table" }, `Place ${board.me.rank.toLocaleString()} of ${board.total.toLocaleString()}`), movedBadge(board.me.moved)));
+    board.me && h("p", { class: "between" }, h("a", { href: "#table" }, `Place ${board.me.rank.toLocaleString()} of ${board.total.toLocaleString()}, all fans`), movedBadge(board.me.moved, true)));
   if (isNew && points > 0) celebrate(card, points);
   return card;
 }
@@ -512,10 +515,10 @@ function sharesCard(meta, match) {
     h("h3", { id: "shares" }, "What fans predicted"),
     h("p", { class: "hint" }, total === 0 ? "Nobody predicted this match."
       : sum === 0 ? `${count(total, "prediction")}. The shares are hidden while there are few.`
-        : `${count(total, "prediction")} · ${Math.round(meta.average_confidence)} % sure on average`),
+        : `${count(total, "prediction")} · ${Math.round(meta.average_confidence)}% sure on average`),
     sum > 0 && h("dl", { class: "bars" }, Object.entries(sideNames(match)).flatMap(([side, name]) => {
       const share = Math.round(100 * meta.prediction_distribution[side] / sum);
-      return [h("dt", {}, name), h("dd", { class: "track", "aria-hidden": "true" }, h("i", { style: `width: ${share}%; --hue: var(--${side})` })), h("dd", {}, `${share} %`)];
+      return [h("dt", {}, name), h("dd", { class: "track", "aria-hidden": "true" }, h("i", { style: `width: ${share}%; --hue: var(--${side})` })), h("dd", {}, `${share}%`)];
     })));
 }
 
@@ -529,7 +532,7 @@ function crowdCard(crowd, match, isSettled, total) {
   return h("section", { class: "card", "aria-labelledby": "crowd" },
     h("h3", { id: "crowd" }, isSettled ? "The crowd, best first" : "Picks of fans"),
     h("ul", { class: "list rows" }, shown.map((row) => h("li", { class: "between", "aria-current": row === own ? "true" : null },
-      h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, match)} · ${row.confidence} % sure`)),
+      h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, match)} · ${row.confidence}% sure`)),
       pointsBadge(row.points_earned)))),
     total > shown.length && h("p", { class: "hint" }, `${shown.length} of ${count(total, "fan")}`));
 }
@@ -609,7 +612,7 @@ async function picks() {
         teamsOf(row.event),
         h("span", { class: "score" }, row.event.home_score == null ? clockFormat.format(new Date(row.event.start_time)) : goalsInRows(row.event)),
         h("small", { class: "foot" },
-          h("span", {}, `${shortPick(row)} · ${row.confidence} % sure`),
+          h("span", {}, `You: ${shortPick(row)} · ${row.confidence}% sure`),
           h("span", { class: row.points_earned ? "points" : "" }, row.points_earned == null ? row.event.status === "scheduled" ? dayName(new Date(row.event.start_time)) : statusText(row.event)
             : `+${row.points_earned}${WHY[row.reason] ? ` · ${WHY[row.reason]}` : ""}`)))))),
     data.length === 0 && h("p", { class: "hint" }, "No predictions yet. ", h("a", { href: "#matches" }, "Open an upcoming match"), " to make one."),
@@ -653,16 +656,16 @@ async function table() {
     page.data.length === 0 && h("p", { class: "hint" }, shownTable.isAroundMe && total > 0
       ? "You are not in this table yet: none of your predictions has points."
       : "Nobody is in this table yet. It shows a match within a minute after its points were calculated."),
-    as_of && h("p", { class: "hint" }, `${count(total, "fan")} · as of ${timeFormat.format(new Date(as_of))}`),
+    as_of && h("p", { class: "hint" }, `${count(total, "fan")} · as of ${timeFormat.format(new Date(as_of))} · ▲ ▼ places since the match before`),
   ];
 }
 
-function movedBadge(moved) {
+function movedBadge(moved, hasUnit = false) {
   if (!moved) return null;
-  const places = Math.abs(moved) === 1 ? "place" : "places";
+  const places = count(Math.abs(moved), "place");
   return h("span", { class: `moved ${moved > 0 ? "up" : "down"}` },
-    h("span", { "aria-hidden": "true" }, `${moved > 0 ? "▲" : "▼"} ${Math.abs(moved)}`),
-    h("span", { class: "hidden" }, `${moved > 0 ? "up" : "down"} ${Math.abs(moved)} ${places}`));
+    h("span", { "aria-hidden": "true" }, `${moved > 0 ? "▲" : "▼"} ${hasUnit ? places : Math.abs(moved)}`),
+    h("span", { class: "hidden" }, `${moved > 0 ? "up" : "down"} ${places}`));
 }
 
 const standingsRow = ({ rank, user, points, correct, settled, exact, moved }) =>
@@ -689,7 +692,7 @@ async function fan(id) {
   const [{ data }, { data: blocks }] = await Promise.all([get(`/api/auth/users/${id}`), get("/api/auth/blocks", { per_page: 100 })]);
   const isBlocked = blocks.some(({ user }) => user.id === data.id);
   return [
-    back("table"),
+    h("a", { class: "back", href: beforeFan }, "← Back"),
     h("h2", {}, data.username),
     profileCard(data),
     data.id !== state.user.id && button(isBlocked ? "Unblock this fan" : "Block this fan", async () => {
@@ -708,10 +711,10 @@ function profileCard({ name, primary_team: team, record, form, ranks, member_sin
     h("p", { class: "hint" }, `A fan since ${dateFormat.format(new Date(member_since))}`),
     team && h("p", { class: "team" }, crest(team, 24), team.name),
     h("dl", { class: "figures" },
-      [["Points", record.points], ["Right", record.settled ? `${record.correct} of ${record.settled}` : "–"],
+      [["Points", record.points], ["Right results", record.settled ? `${record.correct} of ${record.settled}` : "–"],
         ["Place, all time", rank(ranks.all)], ["Place, season", rank(ranks.season)], ["Place, month", rank(ranks.month)]]
         .map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value.toLocaleString())))),
-    form.length > 0 && h("p", {}, "Last five: ", form.map((reason) => h("span", { class: `form ${reason}`, title: WHY[reason] },
+    form.length > 0 && h("p", {}, "Latest results: ", form.map((reason) => h("span", { class: `form ${reason}`, title: WHY[reason] },
       h("span", { "aria-hidden": "true" }, FORM[reason]), h("span", { class: "hidden" }, `${WHY[reason]}, `)))));
 }
 
@@ -740,7 +743,7 @@ async function rooms() {
   return [
     h("h2", {}, "Rooms"),
     h("section", { class: "day" }, h("h3", {}, "My rooms"),
-      joined.length > 0 ? h("ul", { class: "list" }, joined.map(roomRow)) : h("p", { class: "hint" }, "You are in no room yet. A room is a league: its members have a table of their own.")),
+      joined.length > 0 ? h("ul", { class: "list" }, joined.map(roomRow)) : h("p", { class: "hint" }, "You have not joined a room yet. A room is a league: its members have a table of their own.")),
     h("form", {
       class: "inline",
       onsubmit: handler(async (form) => {
@@ -784,7 +787,7 @@ const roomRow = (room) => h("li", {}, h("a", { class: "card room", href: `#${enc
 
 function newRoomForm() {
   const { match } = state;
-  return h("details", { class: "card" }, h("summary", {}, "Make a room"),
+  return h("details", { class: "card" }, h("summary", {}, "Create a room"),
     h("form", {
       onsubmit: handler(async (form) => {
         const [league, event] = form.league.value.split(" ");
@@ -802,7 +805,7 @@ function newRoomForm() {
         match && h("option", { value: `tournament ${match.id}` }, `All matches of ${match.tournament.name}`),
         match && h("option", { value: `match ${match.id}` }, `Only ${match.home_team.name} – ${match.away_team.name}`)),
       h("label", { class: "check" }, h("input", { type: "checkbox", name: "private" }), "Private: only invited fans can join"),
-      h("button", { class: "primary" }, "Make the room")));
+      h("button", { class: "primary" }, "Create the room")));
 }
 
 async function findRoom(id) {
@@ -830,16 +833,18 @@ async function room(id, signal) {
     back("rooms"),
     h("h2", {}, found.name),
     h("p", { class: "hint" }, [count(stats.total_members, "member"), `table for ${found.league === "tournament" && event ? event.tournament.name : LEAGUES[found.league]}`, found.topic].filter(Boolean).join(" · ")),
+    event && h("h3", {}, found.league === "match" ? "The match of this room" : `A match of ${event.tournament.name}`),
     event && h("a", { class: "card match", href: `#match/${event.id}` }, h("b", {}, `${event.home_team.name} – ${event.away_team.name}`),
       h("span", { class: "score" }, event.status === "scheduled" ? clockFormat.format(new Date(event.start_time)) : scoreText(event))),
     found.is_joined ? state.chat && chatCard(found, signal) : button("Join this room", async () => { await joinRoom(id); await render(); }, { class: "primary" }),
     h("section", { class: "card", "aria-labelledby": "room-table" }, h("h3", { id: "room-table" }, "Table of the room"),
       rows.length > 0 ? list : h("p", { class: "hint" }, "The table is being built. Look again in a minute."),
       meta.next_cursor && moreButton({ ...query, per_page: 50 }, list, meta.next_cursor)),
-    found.is_joined && !state.chat && h("p", { class: "hint" }, "Chat is off, because this stack has no homeserver. docs/chat.md shows how to connect one."),
+    found.is_joined && !state.chat && h("p", { class: "hint" }, "Chat is off: this stack has no Matrix homeserver. docs/chat.md shows how to connect one."),
     picked && event && h("section", { class: "card", "aria-labelledby": "room-picks" }, h("h3", { id: "room-picks" }, "Who picked what"),
+      h("p", { class: "hint" }, `${event.home_team.name} – ${event.away_team.name}`),
       picked.data.length > 0 ? h("ul", { class: "list rows" }, picked.data.map((row) => h("li", { class: "between" },
-        h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, event)} · ${row.confidence} % sure`)),
+        h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, event)} · ${row.confidence}% sure`)),
         pointsBadge(row.points_earned))))
         : h("p", { class: "hint" }, "No member has predicted this match yet.")),
     fans && h("p", { class: "hint" }, `Supporters: ${fans}`),
@@ -974,16 +979,16 @@ async function coins() {
       h("p", {}, countUp(data.streak_days, (value) => `Streak: ${count(value, "day")}`, before.streak_days)),
       h("ol", { class: "streak", "aria-hidden": "true" }, Array.from({ length: 7 }, (_, day) =>
         h("li", { class: day < (data.streak_days % 7 || Math.min(data.streak_days, 7)) ? "done" : "" }))),
-      h("p", { class: "hint" }, isReady ? "Today's bonus is ready." : ["Next bonus ", countdownTo(new Date(data.next_claim_at))])),
+      h("p", { class: "hint" }, "Each day in a row brings more coins. ", isReady ? "Today's bonus is ready." : ["Next bonus ", countdownTo(new Date(data.next_claim_at)), "."])),
     button("Claim today's coins", async () => {
       const { data: claimed } = await post("/api/auth/daily-coins");
       showNotice(`You received ${claimed.coins_awarded} coins for day ${claimed.streak_days} of your streak.`);
       await render();
     }, { class: "primary", disabled: !isReady }),
-    h("p", { class: "hint" }, "Apps take coins for gifts, purchases and bets. This button shows such a deduction."),
-    button("Give away 5 coins", async () => {
+    h("p", { class: "hint" }, "An app can take coins for gifts, purchases and bets. Try it:"),
+    button("Spend 5 coins on a gift", async () => {
       const { data: spent } = await post("/api/auth/coins/deduct", { amount: 5, reason: "gift", reference_id: newReferenceId() });
-      showNotice(`You gave away 5 coins. ${spent.new_balance} left.`);
+      showNotice(`You spent 5 coins. ${spent.new_balance} left.`);
       await render();
     }, { disabled: data.balance < 5 }),
     h("section", { class: "card", "aria-label": "History" }, h("h3", {}, "History"),
@@ -1027,7 +1032,7 @@ async function teams() {
   const teamRow = (team, again) => h("li", { class: "card between" },
     h("span", { class: "team" }, crest(team, 30), h("span", {}, h("b", {}, team.name), h("small", {}, [team.sport.name, team.country].filter(Boolean).join(" · ")))),
     h("span", { class: "chips" },
-      button([user.primary_team?.id === team.id ? "My team ✓" : "My team", h("span", { class: "hidden" }, ` ${team.name}`)], async () => {
+      button([user.primary_team?.id === team.id ? "My team ✓" : "Make my team", h("span", { class: "hidden" }, ` ${team.name}`)], async () => {
         const { message } = await post("/api/auth/teams/primary", { team_id: team.id });
         user.primary_team = team;
         showNotice(message);
@@ -1061,7 +1066,7 @@ async function account() {
     h("h2", {}, "Account and privacy"),
     h("section", { class: "card", "aria-labelledby": "sessions" }, h("h3", { id: "sessions" }, "Where you are logged in"),
       h("ul", { class: "list rows" }, sessions.map((session) => h("li", { class: "between" },
-        h("span", {}, session.device_name ?? "Unnamed device", h("small", {}, ` since ${timeFormat.format(new Date(session.created_at))}`)),
+        h("span", {}, session.device_name ?? "Unnamed device", h("small", {}, ` since ${dayName(new Date(session.created_at)).toLowerCase()}, ${clockFormat.format(new Date(session.created_at))}`)),
         session.current ? h("small", {}, "this page") : button("Log out there", async () => {
           const { message } = await post(`/api/auth/sessions/${session.id}/revoke`);
           showNotice(message ?? "That session has ended.");
@@ -1103,7 +1108,7 @@ const deletionForm = () => h("form", {
     await post("/api/auth/account/delete/confirm", { code: form.code.value });
     endSession();
   }),
-}, h("label", { for: "code" }, "Code"), codeInput(), h("button", { class: "danger primary" }, "Delete my account for good"));
+}, h("label", { for: "code" }, "Code"), codeInput(state.user.phone), h("button", { class: "danger primary" }, "Delete my account for good"));
 
 $(".skip").addEventListener("click", (event) => { event.preventDefault(); $("#app").focus(); });
 // While the page was not connected, it may have missed the end of a match.

@@ -59,6 +59,15 @@ export function endSession() {
   location.replace("/");
 }
 
+/** Decodes a part of an address. Returns it as it is if it is not encoded. */
+export const decoded = (text) => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+};
+
 // Requests to the local stack
 
 /** An error response of the API. */

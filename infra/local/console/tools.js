@@ -1,18 +1,20 @@
 // The developer tools of the matchday console: SMS inbox, match controls and traffic.
 
-import { $, call, count, h, handler, invoke, scoreText, showNotice, smsLog, state, statusName } from "./console.js";
-import { render } from "./app.js";
+import { $, call, clockFormat, count, decoded, h, handler, invoke, scoreText, showNotice, smsLog, state, statusName } from "./console.js";
+import { isPlaying, render } from "./app.js";
 
 // The SMS inbox
 
 let messages = [];
 let drawn = "";
 /** The phone numbers of fans that the match controls have added. Nobody enters their codes. */
-const added = new Set();
+const added = new Set(JSON.parse(localStorage.getItem("added") ?? "[]"));
+const digits = (phone) => phone.replace(/\D/g, "");
 
 /** Draws the inbox if it has changed: a screen reader reads it aloud each time it is drawn. */
 function drawInbox() {
-  const content = JSON.stringify([messages, Boolean($("#code"))]);
+  const phone = $("#code")?.dataset.phone;
+  const content = JSON.stringify([messages, phone ?? null]);
   if (content === drawn) return;
   drawn = content;
   const enter = (code) => () => {
@@ -20,10 +22,11 @@ function drawInbox() {
     input.value = code;
     input.form.requestSubmit($("button.primary", input.form));
   };
-  const items = messages.map(({ phone, code }) => h("li", {},
-    h("span", {}, h("small", {}, phone), h("br"), h("b", {}, code)),
-    // Only a screen that asks for a code can use one.
-    $("#code") && h("button", { type: "button", onclick: enter(code) }, "Use", h("span", { class: "hidden" }, ` the code ${code}`))));
+  // Only a screen that asks for a code can use one, and only the newest one for its number.
+  const usable = phone && (messages.find((message) => digits(message.phone) === digits(phone)) ?? messages[0]);
+  const items = messages.map((message) => h("li", {},
+    h("span", {}, h("small", {}, `${message.phone} · ${clockFormat.format(new Date(message.created_at))}`), h("br"), h("b", {}, message.code)),
+    message === usable && h("button", { type: "button", onclick: enter(message.code) }, "Use", h("span", { class: "hidden" }, ` the code ${message.code}`))));
   if (items.length) $("#inbox").replaceChildren(...items);
 }
 
@@ -42,11 +45,14 @@ const ALLOWED = { scheduled: ["kick-off", "fans"], live: ["home", "away", "finis
 function drawControls() {
   const { match } = state;
   $("#controls").hidden = !match;
-  const allowed = ALLOWED[match?.status] ?? [];
+  const isBusy = Boolean(match) && isPlaying(match.id);
+  const allowed = isBusy ? [] : ALLOWED[match?.status] ?? [];
   for (const control of document.querySelectorAll("[data-do]")) {
     const isAllowed = allowed.includes(control.dataset.do);
     for (const element of control.tagName === "FORM" ? control.elements : [control]) element.disabled = !isAllowed;
   }
+  $("#controls-hint").textContent = isBusy ? "The stack plays this match. The controls return when its points are calculated."
+    : "Run the match step by step, as a results service reports it.";
   $("[data-do=points]").textContent = match?.isSettled ? "Calculate points again" : "Calculate points";
   const { home, away } = $("form[data-do=correct]").elements;
   const score = match ? `${match.id} ${scoreText(match)}` : "";
@@ -120,7 +126,7 @@ const CONTROLS = {
     const picks = ["home", "home", "home", "draw", "away", "away"];
     for (let fan = 0; fan < 12; fan += 1) {
       const phone = `+4479${String(Math.floor(Math.random() * 1e8)).padStart(8, "0")}`;
-      added.add(phone);
+      localStorage.setItem("added", JSON.stringify([...added.add(phone)]));
       await call("POST", "/api/code/request", { phone }, { token: null });
       const { data: [sms] } = await smsLog(`?phone=${encodeURIComponent(phone)}`);
       const { data } = await call("POST", "/api/code/verify", { phone, code: sms.code }, { token: null });
@@ -175,13 +181,13 @@ function timeline(spans) {
       h("span", { class: "cost" }, [milliseconds(span.us), units(span)].filter(Boolean).join(" · ")))));
 }
 
-function drawRequest({ method, path, status, ms, cost, usd, request, response, calls, spans }) {
+function drawRequest({ method, path, status, ms, cost, usd, request, response, spans }) {
   const kind = status < 400 ? "ok" : status < 500 ? "rejected" : "failed";
-  const costs = [...(cost ? [count(cost.calls, "call"), `${cost.rcu} RCU`, `${cost.wcu} WCU`] : calls?.length ? [count(calls.length, "call")] : []), `${ms} ms`];
+  const costs = [...(cost ? [count(cost.calls, "call"), `${cost.rcu} RCU`, `${cost.wcu} WCU`] : ["", "", ""]), `${ms} ms`];
   const list = $("#traffic");
   $(".empty", list)?.remove();
   const details = h("details", {},
-    h("summary", {}, h("span", { class: kind }, String(status)), h("b", {}, method), h("code", {}, path), h("span", { class: "cost" }, costs.map((text) => [h("span", {}, text), " "]))));
+    h("summary", {}, h("span", { class: kind }, String(status)), h("b", {}, method), h("code", {}, shownPath(path)), h("span", { class: "cost" }, costs.map((text) => [h("span", {}, text), " "]))));
   // The details are built when they are opened, so that much traffic stays cheap.
   details.addEventListener("toggle", () => details.append(...[
     spans?.length && timeline(spans),
@@ -197,7 +203,18 @@ function drawRequest({ method, path, status, ms, cost, usd, request, response, c
 
 const matchesFilter = (item) => item.dataset.text.includes($("#traffic-filter").value.trim().toLowerCase());
 
-function addRequest(entry) {
+/** The path without escapes. An invocation shows only the name of the function. */
+const shownPath = (path) => decoded(path.replace(/^\/2015-03-31\/functions\/(.*)\/invocations$/, "Lambda function $1"));
+
+/** Only responses of the API have their cost in a header. That of an invocation is the sum of its calls. */
+const costOf = ({ cost, calls, spans }) => {
+  if (cost || !calls?.length) return cost;
+  const sum = (unit) => (spans ?? []).reduce((total, span) => total + (span[unit] ?? 0), 0);
+  return { calls: calls.length, rcu: sum("rcu"), wcu: sum("wcu") };
+};
+
+function addRequest(received) {
+  const entry = { ...received, cost: costOf(received) };
   totals.requests += 1;
   totals.rcu += entry.cost?.rcu ?? 0;
   totals.wcu += entry.cost?.wcu ?? 0;
@@ -252,6 +269,6 @@ $("#theme").addEventListener("click", () => {
   localStorage.setItem("theme", next);
 });
 
-for (const event of ["handled", "match-opened"]) document.addEventListener(event, drawControls);
+for (const event of ["handled", "match-opened", "play"]) document.addEventListener(event, drawControls);
 document.addEventListener("shown", drawInbox);
 watchTraffic();

@@ -27,7 +27,7 @@ struct FanRoom {
 
 const ROOMS: [FanRoom; 6] = [
     FanRoom {
-        name: "Northgate away end",
+        name: "Harbour away end",
         topic: "Every away match, every season",
         league: League::Tournament,
         tournament: Some(0),
