@@ -11,9 +11,10 @@ const TABS = { matches: "Matches", picks: "Picks", table: "Table", rooms: "Rooms
 const SCREENS = { matches, picks, table, rooms, coins, me, match, room, fan, teams, account, username };
 /** The tab that is marked while a screen without a tab is shown. */
 const TAB_OF = { match: "matches", room: "rooms", teams: "me", account: "me", username: "me" };
-/** The address of the last screen that was not the profile of a fan. Profiles open from several screens. */
-let beforeFan = "#table";
-const tabOf = (name) => name === "fan" ? tabOf(address(beforeFan)[0]) : TAB_OF[name] ?? name;
+/** The screen from which each profile was opened, by the address of the profile. */
+const openedFrom = new Map();
+const beforeFan = () => openedFrom.get(location.hash) ?? "#table";
+const tabOf = (name) => name === "fan" ? tabOf(address(beforeFan())[0]) : TAB_OF[name] ?? name;
 
 const address = (hash = location.hash) => {
   const [, name, id = ""] = /^#([^/]*)\/?(.*)$/.exec(hash) ?? [];
@@ -30,7 +31,6 @@ export async function render() {
   leaving = new AbortController();
   const { signal } = leaving;
   const [name, id] = address();
-  if (name !== "fan") beforeFan = location.hash || "#matches";
   drawTabs(tabOf(name));
   $("#screen").setAttribute("aria-busy", "true");
   try {
@@ -538,7 +538,9 @@ function crowdCard(crowd, match, isSettled, total) {
 }
 
 const pointsBadge = (points) => points != null && h("span", { class: points > 0 ? "points" : "hint" }, `+${points}`);
-const fanLink = ({ id, username }) => h("a", { class: "fan", href: `#fan/${id}` }, username);
+const fanLink = ({ id, username }) => h("a", {
+  class: "fan", href: `#fan/${id}`, onclick: () => { openedFrom.set(`#fan/${id}`, location.hash || "#matches"); },
+}, username);
 
 function roomLink(match, joined) {
   const to = `room/${match.chat_room_id}`;
@@ -692,7 +694,7 @@ async function fan(id) {
   const [{ data }, { data: blocks }] = await Promise.all([get(`/api/auth/users/${id}`), get("/api/auth/blocks", { per_page: 100 })]);
   const isBlocked = blocks.some(({ user }) => user.id === data.id);
   return [
-    h("a", { class: "back", href: beforeFan }, "← Back"),
+    h("a", { class: "back", href: beforeFan() }, "← Back"),
     h("h2", {}, data.username),
     profileCard(data),
     data.id !== state.user.id && button(isBlocked ? "Unblock this fan" : "Block this fan", async () => {
@@ -979,7 +981,7 @@ async function coins() {
       h("p", {}, countUp(data.streak_days, (value) => `Streak: ${count(value, "day")}`, before.streak_days)),
       h("ol", { class: "streak", "aria-hidden": "true" }, Array.from({ length: 7 }, (_, day) =>
         h("li", { class: day < (data.streak_days % 7 || Math.min(data.streak_days, 7)) ? "done" : "" }))),
-      h("p", { class: "hint" }, "Each day in a row brings more coins. ", isReady ? "Today's bonus is ready." : ["Next bonus ", countdownTo(new Date(data.next_claim_at)), "."])),
+      h("p", { class: "hint" }, "Days in a row bring more coins, up to a maximum. ", isReady ? "Today's bonus is ready." : ["Next bonus ", countdownTo(new Date(data.next_claim_at)), "."])),
     button("Claim today's coins", async () => {
       const { data: claimed } = await post("/api/auth/daily-coins");
       showNotice(`You received ${claimed.coins_awarded} coins for day ${claimed.streak_days} of your streak.`);
@@ -1059,6 +1061,9 @@ async function teams() {
   ].flat();
 }
 
+/** Names a day in the middle of a sentence. */
+const sinceDay = (time) => dayName(time).replace(/^(Today|Yesterday)$/, (word) => word.toLowerCase());
+
 async function account() {
   const [{ data: sessions }, { data: blocks }] = await Promise.all([get("/api/auth/sessions"), get("/api/auth/blocks", { per_page: 100 })]);
   return [
@@ -1066,7 +1071,7 @@ async function account() {
     h("h2", {}, "Account and privacy"),
     h("section", { class: "card", "aria-labelledby": "sessions" }, h("h3", { id: "sessions" }, "Where you are logged in"),
       h("ul", { class: "list rows" }, sessions.map((session) => h("li", { class: "between" },
-        h("span", {}, session.device_name ?? "Unnamed device", h("small", {}, ` since ${dayName(new Date(session.created_at)).toLowerCase()}, ${clockFormat.format(new Date(session.created_at))}`)),
+        h("span", {}, session.device_name ?? "Unnamed device", h("small", {}, ` since ${sinceDay(new Date(session.created_at))}, ${clockFormat.format(new Date(session.created_at))}`)),
         session.current ? h("small", {}, "this page") : button("Log out there", async () => {
           const { message } = await post(`/api/auth/sessions/${session.id}/revoke`);
           showNotice(message ?? "That session has ended.");

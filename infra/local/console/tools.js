@@ -9,7 +9,8 @@ let messages = [];
 let drawn = "";
 /** The phone numbers of fans that the match controls have added. Nobody enters their codes. */
 const added = new Set(JSON.parse(localStorage.getItem("added") ?? "[]"));
-const digits = (phone) => phone.replace(/\D/g, "");
+/** A phone number as the API writes it, but without the +. */
+const digits = (phone) => phone.replace("(0)", "").replace(/\D/g, "");
 
 /** Draws the inbox if it has changed: a screen reader reads it aloud each time it is drawn. */
 function drawInbox() {
@@ -23,7 +24,7 @@ function drawInbox() {
     input.form.requestSubmit($("button.primary", input.form));
   };
   // Only a screen that asks for a code can use one, and only the newest one for its number.
-  const usable = phone && (messages.find((message) => digits(message.phone) === digits(phone)) ?? messages[0]);
+  const usable = phone && messages.find((message) => digits(message.phone) === digits(phone));
   const items = messages.map((message) => h("li", {},
     h("span", {}, h("small", {}, `${message.phone} · ${clockFormat.format(new Date(message.created_at))}`), h("br"), h("b", {}, message.code)),
     message === usable && h("button", { type: "button", onclick: enter(message.code) }, "Use", h("span", { class: "hidden" }, ` the code ${message.code}`))));
@@ -63,11 +64,16 @@ function drawControls() {
   $("#controls-match").textContent = match ? `${match.home_team.name} – ${match.away_team.name} · ${course}` : "Open a match in the app to control it here.";
 }
 
-/** Loads the match and the screen that the app shows again. */
-async function refresh() {
+/** Loads the match again. */
+async function reloadMatch() {
   const { own, isSettled, id } = state.match;
   state.match = { ...(await call("GET", `/api/auth/events/${id}`)).data, own, isSettled };
   drawControls();
+}
+
+/** Loads the match and the screen that the app shows again. */
+async function refresh() {
+  await reloadMatch();
   return render();
 }
 
@@ -195,7 +201,7 @@ function drawRequest({ method, path, status, ms, cost, usd, request, response, s
     request && h("pre", { "aria-label": "Request", tabindex: 0 }, pretty(request)),
     h("pre", { "aria-label": "Response", tabindex: 0 }, pretty(response)),
   ].filter(Boolean)), { once: true });
-  const item = h("li", { "data-text": `${status} ${method} ${path}`.toLowerCase() }, details);
+  const item = h("li", { "data-text": `${status} ${method} ${shownPath(path)} ${path}`.toLowerCase() }, details);
   item.hidden = !matchesFilter(item);
   list.prepend(item);
   while (list.children.length > SHOWN_REQUESTS) list.lastChild.remove();
@@ -209,7 +215,9 @@ const shownPath = (path) => decoded(path.replace(/^\/2015-03-31\/functions\/(.*)
 /** Only responses of the API have their cost in a header. That of an invocation is the sum of its calls. */
 const costOf = ({ cost, calls, spans }) => {
   if (cost || !calls?.length) return cost;
-  const sum = (unit) => (spans ?? []).reduce((total, span) => total + (span[unit] ?? 0), 0);
+  // The calls of functions in the background follow.
+  const own = (spans ?? []).filter(({ kind }) => kind === "store").slice(0, calls.length);
+  const sum = (unit) => own.reduce((total, span) => total + (span[unit] ?? 0), 0);
   return { calls: calls.length, rcu: sum("rcu"), wcu: sum("wcu") };
 };
 
@@ -269,6 +277,16 @@ $("#theme").addEventListener("click", () => {
   localStorage.setItem("theme", next);
 });
 
-for (const event of ["handled", "match-opened", "play"]) document.addEventListener(event, drawControls);
+for (const event of ["handled", "match-opened"]) document.addEventListener(event, drawControls);
+document.addEventListener("play", ({ detail: { event_id, phase } }) => {
+  drawControls();
+  if (event_id !== state.match?.id || location.hash === `#match/${event_id}`) return;
+  // The app loads a match again only while it shows it.
+  if (phase === "settled") state.match.isSettled = true;
+  if (["settled", "failed"].includes(phase)) reloadMatch().catch(() => {});
+});
+document.addEventListener("connected", () => {
+  if (state.match) reloadMatch().catch(() => {});
+});
 document.addEventListener("shown", drawInbox);
 watchTraffic();

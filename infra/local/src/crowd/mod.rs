@@ -53,7 +53,7 @@ const WRITES_PER_DELIVERY: usize = 1_000;
 /// The maximum number of statements in a batch.
 const BATCH: usize = 25;
 
-/// The timeout of an invocation. Its clock is fixed, so the timeout never expires.
+/// The timeout of an invocation. The clock of `standings` is fixed, so there it never expires.
 const TIMEOUT: TimeDelta = TimeDelta::minutes(10);
 
 /// The pause between two reads of the queue of leaderboards.

@@ -27,7 +27,7 @@ struct FanRoom {
 
 const ROOMS: [FanRoom; 6] = [
     FanRoom {
-        name: "Harbour away end",
+        name: "Northgate away end",
         topic: "Every away match, every season",
         league: League::Tournament,
         tournament: Some(0),

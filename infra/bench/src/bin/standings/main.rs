@@ -8,38 +8,27 @@
 #![expect(clippy::disallowed_methods, reason = "measures time")]
 
 mod room;
+mod users;
+mod worker;
 
-use std::collections::{BTreeMap, HashMap};
-use std::process::Stdio;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use chrono::{DateTime, TimeDelta, Utc};
-use futures_util::stream::{self, StreamExt as _};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
-use touchline::App;
+use serde_json::json;
 use touchline::domain::UserId;
-use touchline::domain::prediction::{Confidence, Forecast, Pick, Prediction, SettledIn, Stamp};
-use touchline::domain::standings::table::{ROWS_PER_BLOCK, Table};
+use touchline::domain::standings::table::Table;
 use touchline::domain::standings::{Board, Row, UserTally};
-use touchline::domain::tally::{Counters as _, UserStats};
-use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::storage::exactly_once::Addition;
-use touchline::storage::keys::{self, Key};
+use touchline::storage::keys;
 use touchline::storage::meter::{self, Cost};
 use touchline::storage::sequence::Sequence;
 use touchline::storage::standings::{OwnRow, Window};
 use touchline::storage::tallies::Aggregate;
-use touchline::storage::{Reads, Store};
 use touchline_bench::report::Report;
-use touchline_bench::{StoreProcess, config};
 
-/// The number of concurrent batches that write the statistics.
-const CONCURRENCY: usize = 16;
+use users::{compare, put_statistics, row, row_in_the_middle, settled, stats, store};
+use worker::{Used, run_worker};
 
 /// The number of boards on which a settled prediction counts.
 const BOARDS: f64 = 8.0;
@@ -61,7 +50,7 @@ const FANS: f64 = 5_000_000.0;
 async fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("store") => return touchline_bench::serve_store().await,
-        Some("worker") => return work().await,
+        Some("worker") => return worker::work().await,
         _ => {}
     }
     let is_quick = std::env::args().any(|argument| argument == "--quick");
@@ -94,7 +83,7 @@ async fn main() {
          took {fold} write units for all boards.",
         read_units / f64::from(size)
     ));
-    let rooms = if is_quick { [100, 2_000] } else { [1_000, 100_000] };
+    let rooms = if is_quick { [1_000, 4_000] } else { [1_000, 100_000] };
     let [small, large] = [room::measure(rooms[0]).await, room::measure(rooms[1]).await];
     assert_eq!(small.page, large.page, "a page must not cost more in a larger room");
     let (share, all) = if is_quick { (2_000, 20_000) } else { (10_000_000 / GROUPS, 10_000_000) };
@@ -109,7 +98,8 @@ async fn main() {
         publishing.row("merges 64 runs, compares with the earlier build, publishes one board", all),
     ));
     report.line(format!(
-        "\nEvery rank in the two rooms equals a full sort. The first page of either table took {} read units in {} rounds.",
+        "\nEvery rank in the two rooms equals a full sort. The first page of either table with the row \
+         of a member took {} read units in {} rounds; a request also reads the room, the membership and the names.",
         large.page.read_units, large.page.rounds
     ));
     report.line(format!(
@@ -134,40 +124,12 @@ fn at(text: &str) -> DateTime<Utc> {
     text.parse().expect("a valid time")
 }
 
-/// Returns the counts of a user. Most users have about 400 points, few have none or 900.
-fn stats(user: u32) -> UserStats {
-    // SplitMix32 gives each user other numbers.
-    let mut hash = user.wrapping_mul(0x9e37_79b9);
-    let mut below = |limit: u32| {
-        hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
-        hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
-        hash ^= hash >> 16;
-        i64::from(hash % limit)
-    };
-    let points: i64 = (0..6).map(|_| below(151)).sum();
-    let exact = below(60);
-    UserStats { settled: 380, correct: (points / 3).max(exact), points, exact }
-}
-
-fn row(user: u32) -> Row {
-    let reached = 1_790_000_000 + user.wrapping_mul(2_654_435_761) % 380 * 3_600;
-    Row::of(UserId(user), &stats(user), reached).expect("the user has settled predictions")
-}
-
 struct Figures {
     /// The cost of a rank, of the first page, of another page and of the rows around a user.
     reads: [Cost; 4],
     /// Seconds to publish a board.
     publishing: f64,
     write_units: f64,
-}
-
-async fn store() -> (StoreProcess, Store, Client, App) {
-    let process = StoreProcess::start().await;
-    let (config, _) = config(&process.url);
-    let client = touchline::storage::connect(&config.aws, touchline::ports::aws_http::client());
-    let store = Store::new(client.clone(), config.tables.clone());
-    (process, store, client, App::new(config))
 }
 
 /// Publishes a board of so many users, reads it, and compares all of it with a full sort.
@@ -183,10 +145,7 @@ async fn measure(users: u32) -> Figures {
         meter::measure(store.publish_board(Board::GLOBAL, build, &table, at("2026-11-15T17:00:00Z"))).await;
     assert!(published.expect("the board is published"));
     let publishing = begun.elapsed().as_secs_f64();
-    // A user in the middle of the board, with the following 50 rows in the same block. A page that ends in the next block
-    // reads half a unit more.
-    let block = users as usize / 2 / ROWS_PER_BLOCK;
-    let own = table.ranked().nth(block * ROWS_PER_BLOCK + 20).expect("the board has so many rows").row;
+    let own = row_in_the_middle(&table, users);
     drop(table);
 
     let (rank, of_rank) = meter::measure(async {
@@ -211,30 +170,6 @@ async fn measure(users: u32) -> Figures {
     assert_eq!(around.rows.len(), 11);
     compare(&store, Board::GLOBAL, rows).await;
     Figures { reads: [of_rank, first, later, near], publishing, write_units: cost.write_units }
-}
-
-/// Compares all rows and ranks of the stored board with a sort that uses none of its code.
-async fn compare(store: &Store, board: Board, mut rows: Vec<Row>) {
-    rows.sort_by(|a, b| {
-        let (a, b) = (a.place, b.place);
-        b.points
-            .cmp(&a.points)
-            .then(b.exact.cmp(&a.exact))
-            .then(a.reached.cmp(&b.reached))
-            .then(a.user.0.cmp(&b.user.0))
-    });
-    let built = store.built_board(board, Reads::Consistent).await.expect("the store responds");
-    let stored = store.board_rows(&built.expect("the board exists")).await.expect("the store responds");
-    assert_eq!(stored.len(), rows.len());
-    let mut ranks = HashMap::new();
-    for (position, (expected, found)) in rows.iter().zip(&stored).enumerate() {
-        let rank = *ranks.entry(expected.place.points).or_insert(position + 1);
-        assert_eq!((found.row.place, found.rank as usize), (expected.place, rank));
-    }
-    for (points, rank) in ranks {
-        let found = store.rank(board, points).await.expect("the store responds");
-        assert_eq!(found.map(|found| found as usize), Some(rank), "{points} points");
-    }
 }
 
 struct Building {
@@ -284,133 +219,6 @@ async fn build_all(users: u32) -> Building {
     let (folded, fold) = meter::measure(store.fold(&user, "1794744000000-a1b2c3d4", &[addition], now)).await;
     folded.expect("the points are added");
     Building { reading, everything, read_units: cost.read_units, fold: fold.write_units }
-}
-
-fn settled() -> Prediction {
-    let now = SystemClock.now();
-    let stamp = Stamp::new(now, 1);
-    Prediction {
-        event_id: 1,
-        user_id: UserId(1),
-        forecast: Forecast::new(Pick::Home, None).expect("the forecast is valid"),
-        confidence: Confidence::default(),
-        created: stamp.clone(),
-        changed: stamp,
-        edits: 1,
-        points: Some(2),
-        revision: 1,
-        settled_in: Some(SettledIn { tournament: 12, kick_off: now, at: now }),
-    }
-}
-
-/// Returns the counters of a user for eight boards.
-fn tally(user: u32, boards: &UserTally) -> UserTally {
-    let stats = stats(user);
-    UserTally {
-        stats,
-        boards: boards.boards.keys().map(|board| (*board, stats)).collect(),
-        reached: boards.reached.clone(),
-    }
-}
-
-/// Writes the statistics of users, each with the counters of eight boards.
-async fn put_statistics(client: &Client, table: &str, users: impl Iterator<Item = u32>, boards: &UserTally) {
-    let number = |value: i64| AttributeValue::N(value.to_string());
-    let item = |user: u32| {
-        let tally = tally(user, boards);
-        let Key { pk, sk } = keys::user_stats(UserId(user));
-        let mut item: HashMap<String, AttributeValue> =
-            [("pk".to_owned(), AttributeValue::S(pk)), ("sk".to_owned(), AttributeValue::S(sk))].into();
-        item.insert("user_id".to_owned(), number(user.into()));
-        item.insert("version".to_owned(), number(380));
-        item.insert(
-            "seen:1794744000000-a1b2c3d4".to_owned(),
-            AttributeValue::N("1234567800000000012345678".to_owned()),
-        );
-        for (name, value) in tally.fields().into_iter().chain(tally.assigned()) {
-            item.insert(name.into_owned(), number(value));
-        }
-        item
-    };
-    put_items(client, table, users.map(item)).await;
-}
-
-/// Writes items in batches.
-async fn put_items(
-    client: &Client,
-    table: &str,
-    items: impl Iterator<Item = HashMap<String, AttributeValue>>,
-) {
-    let batches = stream::iter(items).chunks(25).map(|items| {
-        let put = |item| {
-            let put = PutRequest::builder().set_item(Some(item)).build();
-            WriteRequest::builder().put_request(put.expect("the put is complete")).build()
-        };
-        let puts: Vec<WriteRequest> = items.into_iter().map(put).collect();
-        async move {
-            client.batch_write_item().request_items(table, puts).send().await.expect("the write succeeds");
-        }
-    });
-    batches.buffer_unordered(CONCURRENCY).collect::<Vec<()>>().await;
-}
-
-/// What a worker has used.
-#[derive(Debug, Serialize, Deserialize)]
-struct Used {
-    seconds: f64,
-    cpu_seconds: f64,
-    read_units: f64,
-    write_units: f64,
-    /// In MB.
-    peak_memory: f64,
-    result: Value,
-}
-
-impl Used {
-    fn row(&self, worker: &str, users: u32) -> String {
-        format!(
-            "| {worker} | {users} | {:.2} | {:.0} | {:.2} | {} | {} | {:.0} |",
-            self.seconds,
-            f64::from(users) / self.seconds,
-            self.cpu_seconds,
-            self.read_units,
-            self.write_units,
-            self.peak_memory
-        )
-    }
-}
-
-/// Carries out the task on the standard input with the store at the address in the second argument. Prints what it has used.
-async fn work() {
-    let url = std::env::args().nth(2).expect("the address of the store");
-    let task = serde_json::from_reader(std::io::stdin()).expect("a task");
-    let app = App::new(config(&url).0);
-    let begun = Instant::now();
-    let deadline = app.clock.now() + TimeDelta::hours(1);
-    let (result, cost) = meter::measure(standings::handle(app, task, deadline)).await;
-    let used = Used {
-        seconds: begun.elapsed().as_secs_f64(),
-        cpu_seconds: touchline_bench::cpu_seconds(),
-        read_units: cost.read_units,
-        write_units: cost.write_units,
-        peak_memory: touchline_bench::peak_memory(),
-        result: result.expect("the task succeeds"),
-    };
-    println!("{}", json!(used));
-}
-
-/// Runs a worker in a process of its own.
-async fn run_worker(url: &str, task: &Value) -> Used {
-    let program = std::env::current_exe().expect("the path of this program is known");
-    let mut command = Command::new(program);
-    let piped = command.args(["worker", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut process = piped.spawn().expect("the worker starts");
-    let mut input = process.stdin.take().expect("the input is piped");
-    input.write_all(task.to_string().as_bytes()).await.expect("the worker reads its task");
-    drop(input);
-    let output = process.wait_with_output().await.expect("the worker ends");
-    assert!(output.status.success(), "the worker failed");
-    serde_json::from_slice(&output.stdout).expect("the worker prints what it has used")
 }
 
 /// Measures a worker that collects the rows of one of 64 groups, which has so many users.

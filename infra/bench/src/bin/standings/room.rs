@@ -8,7 +8,8 @@ use touchline::App;
 use touchline::domain::UserId;
 use touchline::domain::prediction;
 use touchline::domain::room::{self, League, Room, RoomId};
-use touchline::domain::standings::{Board, Period, Row, UserTally};
+use touchline::domain::standings::table::Table;
+use touchline::domain::standings::{Board, Period, Place, Row, UserTally};
 use touchline::domain::tally::{Counters as _, RoomCounts};
 use touchline::flows::room_table::{Counted, RoomTable};
 use touchline::storage::keys::{self, Key};
@@ -17,12 +18,13 @@ use touchline::storage::meter::{self, Cost};
 use touchline::storage::standings::Window;
 use touchline::storage::{Reads, Store};
 
-use super::{Used, compare, put_items, put_statistics, run_worker, settled, store, tally};
+use crate::users::{compare, put_items, put_statistics, row_in_the_middle, settled, store, tally};
+use crate::worker::{Used, run_worker};
 
 pub struct RoomFigures {
     /// What the worker that builds the table has used.
     pub building: Used,
-    /// The cost of the first page.
+    /// The cost of the first page and of a member's own row.
     pub page: Cost,
 }
 
@@ -64,12 +66,16 @@ pub async fn measure(members: u32) -> RoomFigures {
     let counts = counts.fields().into_iter().chain([("summed".into(), 1)]);
     put_items(&client, &tables.rooms, [item(keys::room_tally(&room.room_id), counts)].into_iter()).await;
 
-    let building = run_worker(&process.url, &json!({ "room": room.room_id.as_str() })).await;
+    // The second build also compares the rows with those of the first one, as most builds do.
+    let task = json!({ "room": room.room_id.as_str() });
+    run_worker(&process.url, &task).await;
+    let building = run_worker(&process.url, &task).await;
     let rows = |user: u32| tally(user, &boards).row(UserId(user), Board::GLOBAL);
     let rows: Vec<Row> = (1..=members).map(|user| rows(user).expect("the user has points")).collect();
+    let own = row_in_the_middle(&Table::new(rows.clone()), members).place;
     let table = RoomTable::read(&app, room.clone(), Counted::of(&room, None), Period::All).await;
     compare(&store, table.expect("the store responds").board(), rows).await;
-    let (rows, page) = meter::measure(read_page(&app, &room)).await;
+    let (rows, page) = meter::measure(read_page(&app, &room, own)).await;
     assert_eq!(rows, 50);
     RoomFigures { building, page }
 }
@@ -85,13 +91,14 @@ async fn count(store: &Store, room: &Room, members: u32) -> RoomCounts {
     counts
 }
 
-/// Reads the first page of the table, as `leaderboards` does. Returns the number of rows.
-async fn read_page(app: &App, room: &Room) -> usize {
+/// Reads the first page of the table and the row of a member. Returns the number of rows. A request also reads the room,
+/// the membership and the names.
+async fn read_page(app: &App, room: &Room, own: Place) -> usize {
     let table = RoomTable::read(app, room.clone(), Counted::of(room, None), Period::All).await;
     let table = table.expect("the store responds");
     let built = table.refreshed(app).await.expect("the store responds");
     let window = Window::Page { after: None, limit: 50 };
-    let page = app.store.board_window(table.board(), built, window, None).await;
+    let page = app.store.board_window(table.board(), built, window, Some(own)).await;
     let (_, page) = page.expect("the store responds").expect("the table is built");
     page.rows.len()
 }
