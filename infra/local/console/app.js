@@ -881,13 +881,14 @@ function inviteCard(id) {
         shown.replaceChildren(
           h("p", { class: "big code", id: "invite-code" }, data.code),
           h("p", { class: "hint" }, `Valid until ${dateFormat.format(new Date(data.expires_at))}`),
-          // A browser lets a page copy only over HTTPS or from localhost.
-          ...(navigator.clipboard ? [copyButton(data.code)] : []));
-      }),
-      button("Revoke the code", async () => {
-        const { message } = await call("DELETE", `${roomPath(id)}/invite-link`);
-        shown.replaceChildren();
-        showNotice(message);
+          h("div", { class: "chips" },
+            // A browser lets a page copy only over HTTPS or from localhost.
+            navigator.clipboard && copyButton(data.code),
+            button("Revoke the code", async () => {
+              const { message } = await call("DELETE", `${roomPath(id)}/invite-link`);
+              shown.replaceChildren();
+              showNotice(message);
+            })));
       })),
     shown);
 }
@@ -1043,10 +1044,10 @@ async function teams() {
       button([others.has(team.id) ? "Following" : "Follow", h("span", { class: "hidden" }, ` ${team.name}`)], async () => {
         const chosen = new Set(others);
         if (!chosen.delete(team.id)) chosen.add(team.id);
-        const { message } = await post("/api/auth/teams/other", { team_ids: [...chosen] });
+        await post("/api/auth/teams/other", { team_ids: [...chosen] });
         others.clear();
         chosen.forEach((id) => others.add(id));
-        showNotice(message);
+        showNotice(chosen.has(team.id) ? `You follow ${team.name}.` : `You no longer follow ${team.name}.`);
         again();
       }, { "aria-pressed": String(others.has(team.id)), id: `follow-${team.id}` })));
   draw(first);

@@ -52,7 +52,7 @@ function drawControls() {
     const isAllowed = allowed.includes(control.dataset.do);
     for (const element of control.tagName === "FORM" ? control.elements : [control]) element.disabled = !isAllowed;
   }
-  $("#controls-hint").textContent = isBusy ? "The stack plays this match. The controls return when its points are calculated."
+  $("#controls-hint").textContent = isBusy ? "The stack plays this match itself, so its work is not in the traffic. The controls return when the points are calculated."
     : "Run the match step by step, as a results service reports it.";
   $("[data-do=points]").textContent = match?.isSettled ? "Calculate points again" : "Calculate points";
   const { home, away } = $("form[data-do=correct]").elements;
@@ -123,9 +123,11 @@ const CONTROLS = {
   points: async () => {
     const { matches: [settled] } = await invoke("points", { event_id: state.match.id });
     await refresh();
-    showNotice(`Points calculated for ${count(settled.scored, "prediction")}.`);
+    const done = `Points calculated for ${count(settled.scored, "prediction")}.`;
+    showNotice(`${done} The tables are being built.`);
     await invoke("standings", {});
     await refresh();
+    showNotice(done);
   },
   fans: async () => {
     const { id } = state.match;
