@@ -274,7 +274,7 @@ async function social() {
   const fanName = await fan.textContent();
   await fan.click();
   await app.getByRole("heading", { name: fanName }).waitFor();
-  await app.getByText("Latest results:").waitFor();
+  await app.getByText("Latest points:").waitFor();
   await inspect("12-fan");
   await app.getByRole("button", { name: "Block this fan" }).click();
   await app.getByRole("button", { name: "Unblock this fan" }).waitFor();
@@ -358,6 +358,8 @@ async function account() {
 async function behindTheScenes() {
   step("the traffic panel lists every request with its cost and its timeline");
   assert.ok(await page.locator("#traffic li").count() > 50);
+  await page.getByLabel("Filter").fill("201, predictions");
+  assert.ok(await page.locator("#traffic summary:visible").count() > 0);
   await page.getByLabel("Filter").fill("post /api/auth/predictions");
   const predicted = page.locator("#traffic summary:visible").first();
   assert.match(await predicted.textContent(), /201POST.*\d+ calls 1 RCU 2 WCU/);
@@ -438,6 +440,7 @@ async function phoneInTheDark() {
   const codes = tools.locator("#inbox li", { hasText: "+447700900789" });
   await codes.nth(1).waitFor();
   await codes.first().getByRole("button").click();
+  await app.getByRole("button", { name: "Delete my account for good" }).click();
   await app.getByRole("button", { name: "Send me a code" }).waitFor();
   assert.equal(await page.evaluate(() => sessionStorage.getItem("token")), null);
 }

@@ -712,11 +712,12 @@ function profileCard({ name, primary_team: team, record, form, ranks, member_sin
     name && h("p", {}, h("b", {}, name)),
     h("p", { class: "hint" }, `A fan since ${dateFormat.format(new Date(member_since))}`),
     team && h("p", { class: "team" }, crest(team, 24), team.name),
+    h("p", { class: "hint" }, "All fans, all matches:"),
     h("dl", { class: "figures" },
       [["Points", record.points], ["Right results", record.settled ? `${record.correct} of ${record.settled}` : "–"],
         ["Place, all time", rank(ranks.all)], ["Place, season", rank(ranks.season)], ["Place, month", rank(ranks.month)]]
         .map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value.toLocaleString())))),
-    form.length > 0 && h("p", {}, "Latest results: ", form.map((reason) => h("span", { class: `form ${reason}`, title: WHY[reason] },
+    form.length > 0 && h("p", {}, "Latest points: ", form.map((reason) => h("span", { class: `form ${reason}`, title: WHY[reason] },
       h("span", { "aria-hidden": "true" }, FORM[reason]), h("span", { class: "hidden" }, `${WHY[reason]}, `)))));
 }
 
@@ -837,7 +838,7 @@ async function room(id, signal) {
     h("p", { class: "hint" }, [count(stats.total_members, "member"), `table for ${found.league === "tournament" && event ? event.tournament.name : LEAGUES[found.league]}`, found.topic].filter(Boolean).join(" · ")),
     event && h("h3", {}, found.league === "match" ? "The match of this room" : `A match of ${event.tournament.name}`),
     event && h("a", { class: "card match", href: `#match/${event.id}` }, h("b", {}, `${event.home_team.name} – ${event.away_team.name}`),
-      h("span", { class: "score" }, event.status === "scheduled" ? clockFormat.format(new Date(event.start_time)) : scoreText(event))),
+      h("span", { class: "score" }, event.status === "scheduled" ? timeFormat.format(new Date(event.start_time)) : scoreText(event))),
     found.is_joined ? state.chat && chatCard(found, signal) : button("Join this room", async () => { await joinRoom(id); await render(); }, { class: "primary" }),
     h("section", { class: "card", "aria-labelledby": "room-table" }, h("h3", { id: "room-table" }, "Table of the room"),
       rows.length > 0 ? list : h("p", { class: "hint" }, "The table is being built. Look again in a minute."),

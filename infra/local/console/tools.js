@@ -21,7 +21,10 @@ function drawInbox() {
   const enter = (code) => () => {
     const input = $("#code");
     input.value = code;
-    input.form.requestSubmit($("button.primary", input.form));
+    const submit = $("button.primary", input.form);
+    // A deletion needs one more click.
+    if (submit.classList.contains("danger")) submit.focus();
+    else input.form.requestSubmit(submit);
   };
   // Only a screen that asks for a code can use one, and only the newest one for its number.
   const usable = phone && messages.find((message) => digits(message.phone) === digits(phone));
@@ -209,7 +212,8 @@ function drawRequest({ method, path, status, ms, cost, usd, request, response, s
   while (list.children.length > SHOWN_REQUESTS) list.lastChild.remove();
 }
 
-const matchesFilter = (item) => item.dataset.text.includes($("#traffic-filter").value.trim().toLowerCase());
+/** A request is shown if it contains each word of the filter. */
+const matchesFilter = (item) => $("#traffic-filter").value.toLowerCase().split(/[\s,]+/).every((word) => item.dataset.text.includes(word));
 
 /** The path without escapes. An invocation shows only the name of the function. */
 const shownPath = (path) => decoded(path.replace(/^\/2015-03-31\/functions\/(.*)\/invocations$/, "Lambda function $1"));
