@@ -221,7 +221,7 @@ const shownPath = (path) => decoded(path.replace(/^\/2015-03-31\/functions\/(.*)
 /** Only responses of the API have their cost in a header. That of an invocation is the sum of its calls. */
 const costOf = ({ cost, calls, spans }) => {
   if (cost || !calls?.length) return cost;
-  // The calls of functions in the background follow.
+  // The list begins with the calls of the function itself. Those of other functions come after them.
   const own = (spans ?? []).filter(({ kind }) => kind === "store").slice(0, calls.length);
   const sum = (unit) => own.reduce((total, span) => total + (span[unit] ?? 0), 0);
   return { calls: calls.length, rcu: sum("rcu"), wcu: sum("wcu") };

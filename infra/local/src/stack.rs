@@ -168,7 +168,7 @@ impl LocalStack {
         imported.map(Some)
     }
 
-    /// Waits until the fans of the demo league are there. Returns `None` if this stack has none, or if an earlier
+    /// Waits until the fans of the demo league are stored. Returns `None` if this stack has no fans, or if an earlier
     /// call returned them.
     pub async fn crowd(&mut self) -> Result<Option<Crowd>, StartError> {
         let Some(crowd) = &mut self.crowd else { return Ok(None) };

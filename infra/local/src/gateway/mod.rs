@@ -263,8 +263,8 @@ async fn respond(
     gateway.report(&parts, &body, response, arrival, work).await
 }
 
-/// Returns the user who has sent a request: the owner of its token, unless the token was rejected, or the user whom
-/// the response logs in.
+/// Returns the user who sent a request: the owner of its token, unless the token was rejected. For a login, the user in
+/// the response.
 fn user(headers: &HeaderMap, status: u16, response: &[u8]) -> Option<UserId> {
     let token = headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     if let Some(token) = token.filter(|_| status != 401).and_then(Token::parse) {

@@ -92,8 +92,8 @@ impl Player {
             return Err(already());
         }
         let course = course(&catalog, row, &order).map_err(unprocessable)?;
-        // Times of matches have whole seconds. With the present second, a prediction of the same second would count as
-        // late. So the kick-off is one to two seconds ahead.
+        // Start times have whole seconds. If the match started in the current second, a prediction from the same second
+        // would count as late. So the match starts one to two seconds from now.
         let now = (SystemClock.now() + TimeDelta::seconds(2)).trunc_subsecs(0);
         let fixture = Fixture {
             event,

@@ -143,7 +143,7 @@ impl History {
     }
 
     /// Checks that every prediction has the points of the match's last result. `last` has the last revision of each
-    /// match, and `predictions` are all predictions that were stored.
+    /// match. `predictions` has all stored predictions.
     pub fn check_points(
         &self,
         states: &States,

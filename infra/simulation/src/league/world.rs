@@ -57,8 +57,8 @@ const BEFORE: TimeDelta = TimeDelta::hours(6);
 /// How long a round may take until nothing is left to do, in virtual time.
 const IDLE_WITHIN: Duration = Duration::from_hours(6);
 
-/// After so many runs of `points` and `standings` in a round, the faults end until the next round. A run with many
-/// faults hardly ever ends.
+/// After this many runs of `points` and `standings` in a round, the calls have no faults until the next round. With
+/// faults, a round could go on for very long.
 const RUNS_WITH_FAULTS: u32 = 8;
 
 /// The number of attempts of a client. The last one has no faults, so it succeeds.
@@ -407,8 +407,8 @@ impl World {
             let joins = !self.truth().members.contains(&user.0);
             work.push(Box::pin(self.set_member(user, joins)));
         }
-        // A board is built for some hours after it has closed. It is not defined whether it shows a suspension from
-        // this time, so nobody is suspended then.
+        // A board is built for some hours after it has closed. A suspension in these hours may or may not change it,
+        // so nobody is suspended then.
         if !self.is_a_board_closing() && dice.once_in(3) {
             work.push(Box::pin(self.moderate(*dice.choose(&self.users))));
         }
@@ -481,8 +481,8 @@ impl World {
                 0 | 1 => row.status = Status::Abandoned,
                 // The match belongs to another day, and perhaps to another month and season.
                 2 | 3 => row.start += TimeDelta::hours(i64::from(dice.below(60)) - 20),
-                // The table of the room depends on the tournament of match 1. After a change, closed periods would
-                // keep the table of the old tournament, which the oracle does not have.
+                // The table of the room depends on the tournament of match 1. After a change, closed periods keep the
+                // table of the old tournament. The oracle knows only the new one.
                 4 if row.id != 1 || self.league() != Some(League::Tournament) => {
                     row.tournament_id = 3 - row.tournament_id;
                 }

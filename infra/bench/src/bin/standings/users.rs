@@ -47,8 +47,8 @@ pub async fn store() -> (StoreProcess, Store, Client, App) {
     (process, store, client, App::new(config))
 }
 
-/// Returns a row in the middle of a board. The following 50 rows are in the same block: a page that ends in the next block
-/// reads half a unit more.
+/// Returns a row in the middle of a board. The 50 rows after it are in the same block. A page that ends in the next block
+/// would read half a unit more.
 pub fn row_in_the_middle(table: &Table, users: u32) -> Row {
     let block = users as usize / 2 / ROWS_PER_BLOCK;
     table.ranked().nth(block * ROWS_PER_BLOCK + 20).expect("the board has so many rows").row

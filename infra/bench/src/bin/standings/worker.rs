@@ -12,7 +12,7 @@ use touchline::App;
 use touchline::storage::meter;
 use touchline_bench::config;
 
-/// What a worker has used.
+/// The time, the units and the memory that a worker used.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Used {
     pub seconds: f64,
