@@ -443,7 +443,10 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     let stats = UserStats { settled: 1, correct: 1, ..UserStats::default() };
     let memberships = app.store.memberships_page(UserId(guest.id), None, 100).await.unwrap();
     for member in memberships.rows.iter().filter(|member| member.event_id == Some(50)) {
-        app.store.copy_stats(member.key(), &VersionedStats { stats, version: 1 }).await.unwrap();
+        app.store
+            .copy_stats(member.key(), &VersionedStats { stats, unranked: false, version: 1 })
+            .await
+            .unwrap();
     }
     let response = guest.leaves("!match50:touchline.local").await;
     all.add(leave, "a ranked member", 200, (2.0, 3.0, 3), response);

@@ -123,6 +123,7 @@ async fn create(
         pick: None,
         edits: None,
         team: None,
+        unranked: false,
         seen: Some(Day::of(now)),
         asked: None,
         heard: None,

@@ -286,6 +286,10 @@ pub struct Member {
     /// seconds late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<u32>,
+    /// Whether an operator has taken the member off the boards. The Lambda function `tally` copies it from the user's
+    /// statistics, a few seconds late.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unranked: bool,
     /// The last day on which the member joined, sent a message, or predicted the room's match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Day>,

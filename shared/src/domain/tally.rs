@@ -135,6 +135,8 @@ counters! {
     /// Counts of the members of a room.
     RoomTotals {
         members,
+        /// Members whom an operator has taken off the boards.
+        unranked,
         /// Members who have predicted the match of the room.
         predictions,
         /// Members who predict a home win.
@@ -265,6 +267,7 @@ impl RoomCounts {
         let picked = |pick| i64::from(member.pick == Some(pick));
         let totals = RoomTotals {
             members: 1,
+            unranked: i64::from(member.unranked),
             predictions: i64::from(member.pick.is_some()),
             home: picked(Pick::Home),
             draw: picked(Pick::Draw),

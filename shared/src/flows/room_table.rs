@@ -39,8 +39,8 @@ const LONG_PAUSE: TimeDelta = TimeDelta::minutes(2);
 /// Which matches count in the table of a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// The leaderboard of all users over the same matches. One match has no leaderboard. Its room uses the leaderboard over
-    /// all matches, whose builds show that a user was suspended.
+    /// The leaderboard of all users over the same matches. One match has no leaderboard: then it is the one over all matches,
+    /// and only its periods count.
     pub scope: Scope,
     /// The id of the match, and the number of its shards, in the table of one match.
     event: Option<(u32, u8)>,
@@ -74,7 +74,7 @@ pub struct RoomTable {
     counted: Counted,
     period: Period,
     counts: RoomCounts,
-    /// The board of all users over the same matches.
+    /// The board of all users over the same matches. One match has none.
     source: Option<BuiltBoard>,
     /// What a table that is built now is made of.
     made_of: MadeOf,
@@ -84,18 +84,14 @@ impl RoomTable {
     /// Reads the versions from which the table would be built now. They show whether a stored table is out of date.
     pub async fn read(app: &App, room: Room, counted: Counted, period: Period) -> Result<Self, StoreError> {
         let board = Board { scope: counted.scope, period };
-        let settlement = async {
+        let results = async {
             match counted.event {
-                Some((event, _)) => app.store.recent_settlement(event).await,
-                None => Ok(None),
+                Some((event, _)) => Ok((None, app.store.recent_settlement(event).await?)),
+                None => Ok((app.store.recent_board(board).await?, None)),
             }
         };
-        let ((counts, version), source, settlement) = try_join3(
-            app.store.versioned_room_counts(&room.room_id),
-            app.store.recent_board(board),
-            settlement,
-        )
-        .await?;
+        let ((counts, version), (source, settlement)) =
+            try_join(app.store.versioned_room_counts(&room.room_id), results).await?;
         let settled = settlement.filter(|settlement| settlement.is_done);
         let made_of = MadeOf {
             tournament: match counted.scope {
@@ -105,7 +101,7 @@ impl RoomTable {
             event: counted.event,
             build: source.as_ref().map_or(0, |built| built.build),
             revision: settled.map_or(0, |settlement| settlement.revision),
-            members: counts.totals.members,
+            members: counts.totals.members - counts.totals.unranked,
             version,
         };
         Ok(Self { room, counted, period, counts, source, made_of })

@@ -212,8 +212,8 @@ impl Store {
         set.push_str(match to {
             Membership::Join => " REMOVE expires_at, invited_by",
             // Only joined members have these attributes.
-            Membership::Invite => " REMOVE expires_at, standing, ranked, entry, since",
-            Membership::Leave => " REMOVE standing, ranked, entry, since, invited_by",
+            Membership::Invite => " REMOVE expires_at, standing, ranked, unranked, entry, since",
+            Membership::Leave => " REMOVE standing, ranked, unranked, entry, since, invited_by",
         });
         update.update_expression(set)
     }
@@ -610,20 +610,29 @@ impl Store {
     /// Copies a joined member's statistics into the membership, unless the membership has a later version of
     /// them.
     pub async fn copy_stats(&self, member: Key, stats: &VersionedStats) -> Result<(), StoreError> {
-        let VersionedStats { stats, version } = stats;
-        let update = self.member_update(member);
-        let update = match stats.ranking_key() {
-            Some(standing) => update
-                .update_expression(
-                    "SET settled = :settled, correct = :correct, ranked = :version, standing = :standing",
-                )
-                .expression_attribute_values(":standing", number(standing)),
+        let VersionedStats { stats, unranked, version } = stats;
+        let (mut set, mut removed) =
+            ("SET settled = :settled, correct = :correct, ranked = :version".to_owned(), Vec::new());
+        let mut update = self.member_update(member);
+        match stats.ranking_key() {
+            Some(standing) => {
+                set.push_str(", standing = :standing");
+                update = update.expression_attribute_values(":standing", number(standing));
+            }
             // The user has no settled predictions any more, because results were withdrawn.
-            None => update.update_expression(
-                "SET settled = :settled, correct = :correct, ranked = :version REMOVE standing",
-            ),
-        };
+            None => removed.push("standing"),
+        }
+        if *unranked {
+            set.push_str(", unranked = :unranked");
+            update = update.expression_attribute_values(":unranked", AttributeValue::Bool(true));
+        } else {
+            removed.push("unranked");
+        }
+        if !removed.is_empty() {
+            set = format!("{set} REMOVE {}", removed.join(", "));
+        }
         let copied = update
+            .update_expression(set)
             .condition_expression(
                 "membership = :join AND (attribute_not_exists(ranked) OR ranked < :version)",
             )

@@ -27,7 +27,7 @@ use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys::{self, BoardPart};
 use super::store::{Reads, Store};
-use super::tallies::{integer, read_counters};
+use super::tallies::{Aggregate, integer, read_counters};
 use crate::domain::UserId;
 use crate::domain::standings::table::{
     self, Block, CorruptPart, Head, Index, MadeOf, Packed, Packer, RankedRow, Ranks, Table,
@@ -123,19 +123,28 @@ pub(super) fn read_head(board: Board, item: &Item) -> Result<Option<BuiltBoard>,
 pub(super) struct OtherBuild;
 
 impl Store {
-    /// Takes a user off all boards, or puts the user back.
+    /// Takes a user off all boards, or puts the user back. `tally` copies this into the user's memberships, as it copies the
+    /// statistics, so the version grows.
     pub async fn set_ranked(&self, user: UserId, is_ranked: bool) -> Result<(), StoreError> {
+        let base = Aggregate::User(user).base_version();
         let update = self
             .client
             .update_item()
             .table_name(&self.tables.predictions)
             .set_key(Some(keys::user_stats(user).into()))
-            .expression_attribute_names("#unranked", UNRANKED);
+            .expression_attribute_names("#unranked", UNRANKED)
+            .expression_attribute_values(":base", number(base))
+            .expression_attribute_values(":one", number(1));
         let update = if is_ranked {
-            update.update_expression("REMOVE #unranked").condition_expression("attribute_exists(#unranked)")
+            update
+                .update_expression("SET version = if_not_exists(version, :base) + :one REMOVE #unranked")
+                .condition_expression("attribute_exists(#unranked)")
         } else {
             update
-                .update_expression("SET #unranked = :yes, user_id = :user")
+                .update_expression(
+                    "SET #unranked = :yes, user_id = :user, version = if_not_exists(version, :base) + :one",
+                )
+                .condition_expression("attribute_not_exists(#unranked)")
                 .expression_attribute_values(":yes", AttributeValue::Bool(true))
                 .expression_attribute_values(":user", number(user))
         };

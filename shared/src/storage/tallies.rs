@@ -292,6 +292,9 @@ pub(super) fn integer(item: &Item, name: &str) -> Option<i64> {
 pub struct VersionedStats {
     #[serde(flatten)]
     pub stats: UserStats,
+    /// Whether an operator has taken the user off the boards.
+    #[serde(default)]
+    pub unranked: bool,
     #[serde(default)]
     pub version: u64,
 }

@@ -140,21 +140,43 @@ async fn only_members_read_the_table_of_a_private_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspended_member_leaves_the_table() {
+async fn a_suspended_member_leaves_the_table_and_returns_when_restored() {
     let app = app().await;
     let alice = app.user("alice").await;
-    let room = alice.creates_room("Kop").about_event(1).await.room_id();
-    let friends = friends(&app, &room, 2).await;
+    let room_of_match = alice.creates_room("Kop").about_event(1).await.room_id();
+    let room_of_all = alice.creates_room("Den").await.room_id();
+    let friends = friends(&app, &room_of_match, 2).await;
+    // No leaderboard shows a user who has not predicted.
+    let spectator = app.user("spectator").await;
+    for member in friends.iter().chain([&spectator]) {
+        member.joins(&room_of_all).await.expect(200);
+    }
+    spectator.joins(&room_of_match).await.expect(200);
     count_members(&app).await;
     settle(&app, (1, 0)).await;
-    assert_eq!(alice.views_table(&room).await.expect(200)["meta"]["total"], 3);
-    let order = json!({ "user_id": friends[0].id, "operator": "olivia", "reason": "spam" });
-    app.invoke(moderation::handle, json!({ "suspend": order })).await;
-    count(&app).await;
-    app.clock.advance(TimeDelta::minutes(1));
-    let body = alice.views_table(&room).await.expect(200);
-    assert_eq!(ranks(&body), [(1, "friend2"), (2, "alice")]);
-    assert_eq!(body["meta"]["total"], 2);
+    let all = vec![(1, "friend1"), (2, "friend2"), (3, "alice"), (3, "spectator")];
+    let orders = [
+        ("suspend", &spectator, vec![(1, "friend1"), (2, "friend2"), (3, "alice")]),
+        ("suspend", &friends[0], vec![(1, "friend2"), (2, "alice")]),
+        ("restore", &friends[0], vec![(1, "friend1"), (2, "friend2"), (3, "alice")]),
+        ("restore", &spectator, all.clone()),
+    ];
+    let expect = async |expected: &[(u64, &str)]| {
+        app.clock.advance(TimeDelta::minutes(1));
+        for room in [&room_of_match, &room_of_all] {
+            let body = alice.views_table(room).await.expect(200);
+            assert_eq!(ranks(&body), expected);
+            assert_eq!(body["meta"]["total"], expected.len());
+        }
+    };
+    expect(&all).await;
+    for (order, user, expected) in orders {
+        let order = json!({ (order): { "user_id": user.id, "operator": "olivia", "reason": "spam" } });
+        app.invoke(moderation::handle, order).await;
+        count(&app).await;
+        count_members(&app).await;
+        expect(&expected).await;
+    }
 }
 
 #[tokio::test]

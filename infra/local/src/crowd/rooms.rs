@@ -172,6 +172,7 @@ async fn create(chat: &App, new: &FanRoom, catalog: &Catalog, creator: Registere
         pick: None,
         edits: None,
         team: None,
+        unranked: false,
         seen: Some(Day::of(now)),
         asked: None,
         heard: None,

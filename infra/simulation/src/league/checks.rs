@@ -195,13 +195,7 @@ impl World {
             found.iter().map(|line| line.user).collect()
         } else {
             let truth = self.truth();
-            // The suspension of a user changes the leaderboard over the same matches, and with it the table. A user
-            // who is not on the leaderboard stays in the table until its next build.
-            let source = history.counts(&truth.states, &Selection { event: None, ..selection });
-            let stays =
-                |user: &u32| !source.contains_key(user) && found.iter().any(|line| line.user == *user);
-            let is_shown = |user: &&u32| !truth.unranked.contains(user) || stays(user);
-            truth.members.iter().filter(is_shown).copied().collect()
+            truth.members.difference(&truth.unranked).copied().collect()
         };
         let row = |user: &u32| (*user, counts.get(user).copied().unwrap_or_default());
         let expected = sorted(members.iter().map(row));

@@ -62,11 +62,11 @@ pub struct MadeOf {
     /// The tournament whose matches count, and the match and its number of shards if only one counts.
     pub tournament: Option<u32>,
     pub event: Option<(u32, u8)>,
-    /// The build of the leaderboard over the same matches.
+    /// The build of the leaderboard over the same matches. 0 if only one match counts.
     pub build: u64,
     /// The revision of the match's result that is settled.
     pub revision: u32,
-    /// The number of members.
+    /// The number of members that the table shows: all but the suspended ones.
     pub members: i64,
     /// The version of the room's counters. It also grows when a member predicts, is active or chooses a team.
     pub version: i64,
@@ -76,7 +76,7 @@ pub struct MadeOf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
     Nothing,
-    /// Perhaps nothing that the table shows: other members, or a suspended one.
+    /// Perhaps nothing that the table shows.
     Perhaps,
     Rows,
 }
@@ -86,16 +86,14 @@ impl MadeOf {
     #[must_use]
     pub fn changed(&self, now: &Self) -> Changed {
         let is_same = (self.tournament, self.event) == (now.tournament, now.event);
-        // The leaderboard of all users tells only about suspended users if one match counts.
-        let has_new_build = now.build > self.build;
         let is_newer = now.version > self.version;
         if !is_same
             || now.revision > self.revision
-            || (has_new_build && now.event.is_none())
+            || now.build > self.build
             || (is_newer && now.members != self.members)
         {
             Changed::Rows
-        } else if has_new_build || is_newer {
+        } else if is_newer {
             Changed::Perhaps
         } else {
             Changed::Nothing
