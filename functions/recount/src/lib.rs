@@ -82,9 +82,12 @@ pub async fn handle(app: App, event: Value, deadline: DateTime<Utc>) -> Result<V
         serde_json::from_value(event).map_err(|error| RecountError::BadOrder(error.to_string()))?;
     let mut report = Report::default();
     let carried_out = carry_out(&app, recount, &mut report, deadline - RESERVE).await;
+    // If this fails, the recount fails, and the operator repeats it.
+    let queued = app.store.queue_boards(&report.boards, "recount", app.clock.now()).await;
     // What was repaired before a failure must be reported too.
     report.publish(&app, carried_out.is_err());
     carried_out?;
+    queued?;
     Ok(serde_json::to_value(report).unwrap_or_default())
 }
 

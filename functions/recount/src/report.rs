@@ -1,8 +1,9 @@
 //! What a recount found and did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use touchline::domain::standings::Board;
 use touchline::storage::recounts::Differences;
 use touchline::{App, Error, lambda};
 
@@ -22,6 +23,9 @@ pub struct Report {
     pub busy: Vec<Busy>,
     /// How many memberships lacked data that is copied into them. They have it now.
     pub copied: u64,
+    /// The leaderboards of the users whose statistics were compared.
+    #[serde(skip)]
+    pub boards: BTreeSet<Board>,
     /// Where the next recount of everything or of the room continues, if this one stopped early.
     pub next: Option<Position>,
 }
@@ -75,6 +79,7 @@ impl Report {
         self.copied += other.copied;
         self.repaired.extend(other.repaired);
         self.busy.extend(other.busy);
+        self.boards.extend(other.boards);
     }
 
     /// Removes the counters that the time was not enough for. Returns whether there were any.

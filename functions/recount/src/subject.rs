@@ -129,7 +129,8 @@ pub async fn recount_room(
     copy_into_members(app, room, NextMembers::first(id.clone()), report, until).await
 }
 
-/// Recounts the statistics of a user.
+/// Recounts the statistics of a user. Also adds the user's leaderboards to the report, to be built again: if the stream
+/// record of the right statistics is lost, `tally` has not queued them.
 pub async fn recount_user(
     app: &App,
     user: UserId,
@@ -140,8 +141,10 @@ pub async fn recount_user(
     // Most statistics are right. The index is cheap, but may lack a prediction, so it does not prove a difference.
     let keys = app.store.indexed_predictions(user).await?;
     let (counted, _) = app.store.count_settled(&keys).await?;
-    let stored = app.store.stored_counters(&Aggregate::User(user)).await?;
-    if stored.differences(&counted, app.clock.now()).is_empty() {
+    let stored = app.store.stored_counters::<UserTally>(&Aggregate::User(user)).await?;
+    let now = app.clock.now();
+    report.boards.extend(counted.built_boards(now).chain(stored.counts.built_boards(now)));
+    if stored.differences(&counted, now).is_empty() {
         return Ok(());
     }
     let catalog = app.catalog().await?;

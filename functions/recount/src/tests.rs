@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use touchline::App;
 use touchline::domain::prediction::{Confidence, Forecast, SettledIn, Stamp, shard};
 use touchline::domain::room::{Membership, Room};
+use touchline::domain::standings::Board;
 use touchline::domain::tally::{EventCounts, EventTally, RoomCounts, UserStats};
 use touchline::domain::{Pick, RoomId, UserId};
 use touchline::storage::directory::Directory;
@@ -489,6 +491,28 @@ async fn points_at_any_moment_of_a_recount_of_statistics_count_once() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn leaderboards_of_statistics_whose_record_was_lost_are_built_again() {
+    let league = League::start().await;
+    league.predict(7, Pick::Home).await;
+    league.predict(8, Pick::Home).await;
+    league.deliver().await;
+    league.award(7, 4).await;
+    // `tally` counts the points. The record of the statistics, which queues the leaderboards, is lost.
+    league.pass(true).await;
+    league.lose().await;
+    let queued = async || {
+        let queues = league.product.store.queued_boards().await.unwrap();
+        queues.into_iter().flat_map(|queue| queue.boards).collect::<BTreeSet<Board>>()
+    };
+    assert_eq!(queued().await, BTreeSet::new());
+    assert_eq!(league.recount(json!({ "user": 8 })).await, nothing_repaired(1));
+    assert_eq!(queued().await, BTreeSet::new(), "no leaderboard has user 8");
+    assert_eq!(league.recount(json!({ "user": 7 })).await, nothing_repaired(1));
+    let boards = Board::of_match(1, league.app.clock.now()).collect::<BTreeSet<Board>>();
+    assert_eq!(queued().await, boards);
 }
 
 #[tokio::test]

@@ -74,13 +74,13 @@ impl Shared {
     }
 
     /// Returns the stored membership of a user: `join`, `invite` or `leave`.
-    fn stored_membership(&self, room: &str, user: u32) -> String {
+    fn stored_membership(&self, room: &str, user: u32) -> Option<String> {
         let id = user.to_string();
         let items = self.dynamodb.items(&self.tables.rooms);
         let member = items.iter().find(|item| {
             item["room_id"]["S"] == room && item["user_id"]["N"] == *id && !item["membership"].is_null()
         });
-        member.and_then(|member| member["membership"]["S"].as_str()).unwrap_or("leave").to_owned()
+        member?["membership"]["S"].as_str().map(str::to_owned)
     }
 
     /// Returns whether the ledger has an order of a user.
@@ -694,14 +694,16 @@ impl Person {
     }
 
     /// Sends a join or a leave. After it is acknowledged, the stored membership must be the homeserver's, even before
-    /// the homeserver's event arrives. Does not check users who join again: the service may wait for the event.
+    /// the homeserver's event arrives. Does not check users who join again: the service may wait for the event. They may
+    /// have had another username before.
     async fn change_membership<V>(&self, user: &User<Gateway>, room: &str, request: Request<Gateway, V>) {
         let began = Instant::now();
+        let is_first = self.shared.stored_membership(room, user.id).is_none();
         let (response, _) = self.insist(request).await;
         let (on_homeserver, changes) = self.shared.homeserver.membership(room, &user.username);
         let recent = changes.iter().filter(|change| **change + EVENT_TIME > began).count();
-        let stored = self.shared.stored_membership(room, user.id);
-        let is_checked = recent <= 1 && (on_homeserver == "leave" || changes.len() == 1);
+        let stored = self.shared.stored_membership(room, user.id).unwrap_or_else(|| "leave".to_owned());
+        let is_checked = recent <= 1 && (on_homeserver == "leave" || (is_first && changes.len() == 1));
         if response.status == 200 && is_checked && stored != on_homeserver {
             self.shared.violation(format!(
                 "{} is 200, but {} is {stored} and on the homeserver {on_homeserver}",

@@ -80,6 +80,13 @@ impl UserTally {
         self.rows(user).find(|(of, _)| *of == board).map(|(_, row)| row)
     }
 
+    /// Returns the boards for which there are counters, and that are still built.
+    pub fn built_boards(&self, now: DateTime<Utc>) -> impl Iterator<Item = Board> + '_ {
+        let global = (*self != Self::default()).then_some(Board::GLOBAL);
+        let boards = self.boards.keys().copied().chain(global);
+        boards.filter(move |board| !board.is_closed(now - Self::BUILT_AFTER_CLOSE))
+    }
+
     /// Returns the boards on which the user's row differs from `other`.
     #[must_use]
     pub fn changed_boards(&self, other: &Self) -> Vec<Board> {
