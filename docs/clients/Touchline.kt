@@ -54,7 +54,7 @@ class Touchline(private val url: String, cacheFolder: File, var token: String? =
     private val http = OkHttpClient.Builder().cache(Cache(cacheFolder, 10_000_000)).callTimeout(15, SECONDS)
         .retryOnConnectionFailure(false).build()
 
-    suspend fun requestCode(phone: String): Code = // A repeated request would send a second SMS and void the first code.
+    suspend fun requestCode(phone: String): Code = // A repeated request would send a second SMS and invalidate the first code.
         call<Data<Code>>("POST", "/api/code/request", buildJsonObject { put("phone", phone) }, repeatable = false).data
 
     suspend fun verify(phone: String, code: String): Login {

@@ -57,7 +57,7 @@ actor Touchline {
 
     @discardableResult
     func requestCode(phone: String) async throws -> Code {
-        // A repeated request would send a second SMS and void the first code.
+        // A repeated request would send a second SMS and invalidate the first code.
         let sent: Envelope<Code> = try await call("POST", "/api/code/request", body: ["phone": phone], repeatable: false)
         return sent.data
     }

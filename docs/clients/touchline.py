@@ -9,7 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-TIMEOUT = 15  # Seconds. The service gives up a request after 8.
+TIMEOUT = 15  # Seconds. The service times out after 8.
 ATTEMPTS = 4
 LONGEST_WAIT = 10  # Seconds. If the service asks for more, the user should know and decide.
 
@@ -30,7 +30,7 @@ class Touchline:
         self.cache = {}  # The ETag and the body of each GET.
 
     def request_code(self, phone):
-        # A repeated request would send a second SMS and void the first code.
+        # A repeated request would send a second SMS and invalidate the first code.
         return self.call("POST", "/api/code/request", {"phone": phone}, repeatable=False)["data"]
 
     def verify(self, phone, code, **details):

@@ -297,7 +297,7 @@ async function social() {
   await app.getByRole("button", { name: "Get a code" }).click();
   invite = await page.locator("#invite-code").textContent();
   await app.getByRole("button", { name: "Copy the code" }).click();
-  await notice("The code is copied");
+  await notice("Code copied");
   await inspect("14-room");
   await tab("Rooms");
   await app.getByText("Create a room").click();

@@ -36,6 +36,12 @@ export async function render() {
   try {
     const children = await SCREENS[name](id, signal);
     if (!signal.aborted) show(...children);
+  } catch (error) {
+    if (signal.aborted) return;
+    // A screen that is shown already stays.
+    if (!state.token || $("#screen").dataset.shown?.startsWith(`${location.hash} `)) throw error;
+    show(h("h2", { id: "failed" }, "This screen cannot be shown"), h("p", { class: "hint" }, error.message),
+      button("Try again", () => { delete $("#screen").dataset.shown; return render(); }));
   } finally {
     if (!signal.aborted) $("#screen").setAttribute("aria-busy", "false");
   }
@@ -230,7 +236,7 @@ async function matches() {
     h("select", { "aria-label": "Tournament", onchange: handler((select) => { tournament = select.value; return render(); }) },
       h("option", { value: "" }, "All tournaments"),
       tournaments.map(({ id, name }) => h("option", { value: id, selected: String(id) === tournament }, name))),
-    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then let it play: it takes 60 seconds. The bars show what fans pick: ",
+    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then press “Play this match”: it takes a minute. The bars show what fans pick: ",
       sideWord("home"), ", ", sideWord("draw"), " or ", sideWord("away"), "."),
     byDay(data).map(([day, list]) => h("section", { class: "day", "aria-label": day },
       h("h3", {}, day),
@@ -381,7 +387,7 @@ function predictForm(match, own, meta) {
       id: "confidence", name: "confidence", type: "range", min: 0, max: 100, step: 5, value: own?.confidence ?? 50,
       oninput: (event) => { $("#sure").textContent = `${event.target.value}%`; },
     }),
-    h("p", { class: "hint" }, "Fans see it beside your pick. It does not change your points."),
+    h("p", { class: "hint" }, "Other fans see this next to your pick. It does not change your points."),
     h("button", { class: own ? "" : "primary" }, own ? "Change my prediction" : "Predict"),
   );
   // A score that contradicts the new pick would be rejected.
@@ -413,7 +419,7 @@ function scoreSteppers(match, score, { least = { home: 0, away: 0 }, most = 99, 
       onchange: () => set(side, inputs[side].value), "aria-label": `Goals of ${team.name}`,
     });
     return h("div", { class: "stepper" }, h("span", {}, team.name),
-      h("button", { type: "button", onclick: step(-1), "aria-label": `One goal less for ${team.name}` }, "−"),
+      h("button", { type: "button", onclick: step(-1), "aria-label": `One goal fewer for ${team.name}` }, "−"),
       inputs[side],
       h("button", { type: "button", onclick: step(1), "aria-label": `One goal more for ${team.name}` }, "+"));
   };
@@ -438,7 +444,7 @@ function asItStands(match, own) {
 const withoutPoints = (own, match, isSettled) => own
   ? h("section", { class: "card", id: "outcome", "aria-label": "Your prediction" },
     h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), "."),
-    h("p", { class: "hint" }, isSettled ? "No points: the match began before the last change of your prediction." : isPlaying(match.id) ? "Full time. Your points are being calculated …"
+    h("p", { class: "hint" }, isSettled ? "No points: your prediction last changed after kick-off." : isPlaying(match.id) ? "Full time. Your points are being calculated …"
       : "Full time. Points are calculated within two minutes. To calculate them now, use the match controls."))
   : h("p", { class: "card" }, "You did not predict this match.");
 
@@ -454,7 +460,7 @@ function payOff(match, own, crowd, { total_predictions: total }, board) {
   const isDraw = own.prediction === "draw";
   const title = points === 2 && isDraw ? "A draw, as you said!" : TITLES[points] ?? count(points, "point");
   const company = total === 1 ? "Nobody else predicted this match." : points === 4 ? (exact === 1 ? `Only 1 of ${all} called it.` : `${exact} of ${all} called it.`)
-    : better === 0 ? `Nobody of ${all} did better.` : `${better} of ${all} did better.`;
+    : better === 0 ? `None of ${all} did better.` : `${better} of ${all} did better.`;
   const isNew = !sessionStorage.getItem(`celebrated ${match.id} ${points}`);
   sessionStorage.setItem(`celebrated ${match.id} ${points}`, "yes");
   const card = h("section", { class: "card payoff", id: "outcome", "aria-label": "Your points" },
@@ -486,8 +492,8 @@ function playForm(match, own) {
   const score = own?.score_prediction;
   const [home, away] = [match.home_score ?? 0, match.away_score ?? 0];
   const isPossible = score && score.home >= home && score.away >= away;
-  const hint = isPossible ? "The match ends with your score, unless you change it here."
-    : own ? "Leave the score empty to get a random result." : "Predict first, so that you can get points. Then let it play.";
+  const hint = isPossible ? "The match will end with the score you predicted, unless you change it here."
+    : own ? "Leave the score empty to get a random result." : "Predict first to earn points, then play the match.";
   return h("form", {
     class: "card", id: "play",
     onsubmit: handler(async (form) => {
@@ -514,7 +520,7 @@ function sharesCard(meta, match) {
   return h("section", { class: "card", "aria-labelledby": "shares" },
     h("h3", { id: "shares" }, "What fans predicted"),
     h("p", { class: "hint" }, total === 0 ? "Nobody predicted this match."
-      : sum === 0 ? `${count(total, "prediction")}. The shares are hidden while there are few.`
+      : sum === 0 ? `${count(total, "prediction")}. The split stays hidden until there are more.`
         : `${count(total, "prediction")} · ${Math.round(meta.average_confidence)}% sure on average`),
     sum > 0 && h("dl", { class: "bars" }, Object.entries(sideNames(match)).flatMap(([side, name]) => {
       const share = Math.round(100 * meta.prediction_distribution[side] / sum);
@@ -530,7 +536,7 @@ function crowdCard(crowd, match, isSettled, total) {
   const own = sorted.find(({ user }) => user.id === state.user.id);
   if (own && !shown.includes(own)) shown.push(own);
   return h("section", { class: "card", "aria-labelledby": "crowd" },
-    h("h3", { id: "crowd" }, isSettled ? "The crowd, best first" : "Picks of fans"),
+    h("h3", { id: "crowd" }, isSettled ? "The crowd, best first" : "Fans' picks"),
     h("ul", { class: "list rows" }, shown.map((row) => h("li", { class: "between", "aria-current": row === own ? "true" : null },
       h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, match)} · ${row.confidence}% sure`)),
       pointsBadge(row.points_earned)))),
@@ -630,9 +636,11 @@ const shownTable = { scope: "global", period: "all", isAroundMe: false };
 async function table() {
   const [{ data: tournaments }, { data: rooms }] = await Promise.all([
     get("/api/auth/tournaments", { per_page: 50 }),
-    get("/api/auth/chat-rooms", { joined: true, per_page: 50 }),
+    get("/api/auth/chat-rooms", { joined: true, per_page: 100 }),
   ]);
   const room = rooms.find(({ room_id }) => shownTable.scope === `room ${room_id}`);
+  // The user has left the room, or an operator has removed it.
+  if (shownTable.scope.startsWith("room ") && !room) shownTable.scope = "global";
   // The table of one match has no periods.
   const hasPeriods = room?.league !== "match";
   const [scope, id] = shownTable.scope.split(" ");
@@ -657,8 +665,8 @@ async function table() {
     isAway && h("ol", { class: "list standings apart", "aria-label": "Me" }, standingsRow(me)),
     page.data.length === 0 && h("p", { class: "hint" }, shownTable.isAroundMe && total > 0
       ? "You are not in this table yet: none of your predictions has points."
-      : "Nobody is in this table yet. It shows a match within a minute after its points were calculated."),
-    as_of && h("p", { class: "hint" }, `${count(total, "fan")} · as of ${timeFormat.format(new Date(as_of))} · ▲ ▼ places since the match before`),
+      : "Nobody is in this table yet. A match counts here within a minute of its points being calculated."),
+    as_of && h("p", { class: "hint" }, `${count(total, "fan")} · as of ${timeFormat.format(new Date(as_of))} · ▲ ▼ places gained or lost since the previous match`),
   ];
 }
 
@@ -813,16 +821,20 @@ function newRoomForm() {
 
 async function findRoom(id) {
   for (const joined of [true, null]) {
-    const { data } = await get("/api/auth/chat-rooms", { joined, per_page: 100 });
-    const found = data.find(({ room_id }) => room_id === id);
-    if (found) return found;
+    let cursor = null;
+    do {
+      const { data, meta } = await get("/api/auth/chat-rooms", { joined, per_page: 100, cursor });
+      const found = data.find(({ room_id }) => room_id === id);
+      if (found) return found;
+      cursor = meta.next_cursor;
+    } while (cursor);
   }
   return null;
 }
 
 async function room(id, signal) {
   const found = await findRoom(id);
-  if (!found) throw new Error("There is no such room, or only its members can see it.");
+  if (!found) throw new Error("This room does not exist, or only its members can see it.");
   const query = { scope: "room", id, period: "all" };
   const [{ data: stats }, { data: rows, meta }, picked] = await Promise.all([
     get(`${roomPath(id)}/member-stats`),
@@ -841,7 +853,7 @@ async function room(id, signal) {
       h("span", { class: "score" }, event.status === "scheduled" ? timeFormat.format(new Date(event.start_time)) : scoreText(event))),
     found.is_joined ? state.chat && chatCard(found, signal) : button("Join this room", async () => { await joinRoom(id); await render(); }, { class: "primary" }),
     h("section", { class: "card", "aria-labelledby": "room-table" }, h("h3", { id: "room-table" }, "Table of the room"),
-      rows.length > 0 ? list : h("p", { class: "hint" }, "The table is being built. Look again in a minute."),
+      rows.length > 0 ? list : h("p", { class: "hint" }, "The table is being built. Check back in a minute."),
       meta.next_cursor && moreButton({ ...query, per_page: 50 }, list, meta.next_cursor)),
     found.is_joined && !state.chat && h("p", { class: "hint" }, "Chat is off: this stack has no Matrix homeserver. docs/chat.md shows how to connect one."),
     picked && event && h("section", { class: "card", "aria-labelledby": "room-picks" }, h("h3", { id: "room-picks" }, "Who picked what"),
@@ -875,7 +887,7 @@ function supporters(distribution, event) {
 function inviteCard(id) {
   const shown = h("div", { role: "status" });
   return h("section", { class: "card", "aria-labelledby": "invites" }, h("h3", { id: "invites" }, "Invite friends"),
-    h("p", { class: "hint" }, "Everybody who enters the code under Rooms joins this room."),
+    h("p", { class: "hint" }, "Anyone who enters this code under Rooms joins this room."),
     h("div", { class: "chips" },
       button("Get a code", async () => {
         const { data } = await post(`${roomPath(id)}/invite-link`);
@@ -896,7 +908,7 @@ function inviteCard(id) {
 
 const copyButton = (code) => button("Copy the code", async () => {
   await navigator.clipboard.writeText(code);
-  showNotice("The code is copied. Paste it into a message to a friend.");
+  showNotice("Code copied. Send it to a friend.");
 });
 
 // Chat: the app talks to the homeserver itself, as the fan. Touchline only tells it where.
@@ -936,7 +948,7 @@ async function watchMessages(id, list, signal) {
     const sync = await matrix("GET", `sync?${query}`, null, signal).catch((error) => error);
     if (signal.aborted) return;
     if (sync instanceof Error) {
-      if (pause === 1000) showNotice(`No new messages: ${sync.message}`, true);
+      if (pause === 1000) showNotice(`Messages cannot be loaded: ${sync.message}`, true);
       await new Promise((resolve) => { setTimeout(resolve, pause); });
       pause = Math.min(30_000, 2 * pause);
       continue;
@@ -971,11 +983,15 @@ function entryText({ type, reason }) {
 /** The balance and the streak that the screen showed last. A higher one counts up from there. */
 let shownCoins = { balance: 0, streak_days: 0 };
 
-async function coins() {
+async function coins(_, signal) {
   const { data } = await get("/api/auth/coins");
   const before = shownCoins;
   shownCoins = data;
   const isReady = Date.parse(data.next_claim_at) <= Date.now();
+  if (!isReady) {
+    const timer = setTimeout(renderSafely, Date.parse(data.next_claim_at) - Date.now() + 500);
+    signal.addEventListener("abort", () => clearTimeout(timer));
+  }
   return [
     h("h2", {}, "Coins"),
     h("section", { class: "card", "aria-label": "Balance" },
@@ -983,13 +999,13 @@ async function coins() {
       h("p", {}, countUp(data.streak_days, (value) => `Streak: ${count(value, "day")}`, before.streak_days)),
       h("ol", { class: "streak", "aria-hidden": "true" }, Array.from({ length: 7 }, (_, day) =>
         h("li", { class: day < (data.streak_days % 7 || Math.min(data.streak_days, 7)) ? "done" : "" }))),
-      h("p", { class: "hint" }, "Days in a row bring more coins, up to a maximum. ", isReady ? "Today's bonus is ready." : ["Next bonus ", countdownTo(new Date(data.next_claim_at)), "."])),
+      h("p", { class: "hint" }, "Claim on consecutive days to get more coins, up to a maximum. ", isReady ? "Today's bonus is ready." : ["Next bonus ", countdownTo(new Date(data.next_claim_at)), "."])),
     button("Claim today's coins", async () => {
       const { data: claimed } = await post("/api/auth/daily-coins");
       showNotice(`You received ${claimed.coins_awarded} coins for day ${claimed.streak_days} of your streak.`);
       await render();
     }, { class: "primary", disabled: !isReady }),
-    h("p", { class: "hint" }, "An app can take coins for gifts, purchases and bets. Try it:"),
+    h("p", { class: "hint" }, "An app can charge coins for gifts, purchases and bets. Try it:"),
     button("Spend 5 coins on a gift", async () => {
       const { data: spent } = await post("/api/auth/coins/deduct", { amount: 5, reason: "gift", reference_id: newReferenceId() });
       showNotice(`You spent 5 coins. ${spent.new_balance} left.`);
@@ -1080,7 +1096,7 @@ async function account() {
           await render();
         }))))),
     h("section", { class: "card", "aria-labelledby": "blocks" }, h("h3", { id: "blocks" }, "Blocked fans"),
-      blocks.length === 0 && h("p", { class: "hint" }, "You have blocked nobody. To block a fan, open their profile from a table."),
+      blocks.length === 0 && h("p", { class: "hint" }, "You have not blocked anyone. To block a fan, open their profile from a table."),
       h("ul", { class: "list rows" }, blocks.map(({ user }) => h("li", { class: "between" }, user.username,
         button(["Unblock", h("span", { class: "hidden" }, ` ${user.username}`)], async () => {
           const { message } = await post(`/api/auth/users/${user.id}/unblock`);
@@ -1088,7 +1104,7 @@ async function account() {
           await render();
         }))))),
     h("section", { class: "card", "aria-labelledby": "data" }, h("h3", { id: "data" }, "Your data"),
-      h("p", { class: "hint" }, "Everything that Touchline stores about you, as one JSON file."),
+      h("p", { class: "hint" }, "Your profile, sessions, predictions, rooms, coins and reports, as one JSON file."),
       button("Download my data", async () => {
         const file = new Blob([JSON.stringify(await get("/api/auth/account/export"), null, 2)], { type: "application/json" });
         const link = h("a", { href: URL.createObjectURL(file), download: `touchline-${state.user.username}.json` });
@@ -1098,7 +1114,7 @@ async function account() {
         showNotice("Your data is in your downloads.");
       })),
     h("section", { class: "card", "aria-labelledby": "deletion" }, h("h3", { id: "deletion" }, "Delete my account"),
-      h("p", { class: "hint" }, "Deletes your profile, picks, coins and messages. This cannot be undone. A code by SMS confirms it."),
+      h("p", { class: "hint" }, "Deletes your profile, sessions and messages. Your picks and coin history stay, without your name. This cannot be undone. We text you a code to confirm it."),
       button("Send me the deletion code", async (element) => {
         await post("/api/auth/account/delete");
         showNotice("The code is in the SMS inbox.");
@@ -1128,4 +1144,8 @@ document.addEventListener("connected", () => {
 prepareLogin();
 guideTo(state.token ? 1 : 0);
 hideFinishedGuide();
-if (state.token) renderSafely();
+if (state.token) {
+  // Until the first screen is loaded, the page would show the login.
+  $("#screen").replaceChildren();
+  renderSafely();
+}

@@ -93,7 +93,8 @@ export async function call(method, path, body, { token = state.token, headers = 
   });
   const json = await response.json();
   if (response.ok) return json;
-  if (response.status === 401 && token && token === state.token) endSession();
+  // A wrong code is a 401, too.
+  if (json.code?.startsWith("token_") && token && token === state.token) endSession();
   throw new ApiError(response.status, json);
 }
 

@@ -2,8 +2,8 @@
 // Shows the API description with Swagger UI, and uses the console's login for its requests.
 
 /**
- * Converts the schemas of OpenAPI 3.1 to 3.0. Swagger UI reads a whole 3.1 document when it starts, which takes seconds. Of a
- * 3.0 document it reads an endpoint when it is opened.
+ * Converts the schemas of OpenAPI 3.1 to 3.0. Swagger UI processes a whole 3.1 document when it starts, which takes seconds. It
+ * processes a 3.0 document one endpoint at a time, when the user opens it.
  */
 function toOpenApi30(value) {
   if (Array.isArray(value)) return value.map(toOpenApi30);
@@ -38,7 +38,7 @@ async function show() {
     spec: { ...toOpenApi30(description), openapi: "3.0.3" },
     dom_id: "#explorer",
     deepLinking: true,
-    // A group is drawn when it is opened. All of them take seconds.
+    // Groups are drawn when they are opened: drawing all of them takes seconds.
     docExpansion: "none",
     // Each operation shows its own schemas. A list of all schemas takes long to draw.
     defaultModelsExpandDepth: -1,

@@ -55,8 +55,8 @@ function drawControls() {
     const isAllowed = allowed.includes(control.dataset.do);
     for (const element of control.tagName === "FORM" ? control.elements : [control]) element.disabled = !isAllowed;
   }
-  $("#controls-hint").textContent = isBusy ? "The stack plays this match itself, so its work is not in the traffic. The controls return when the points are calculated."
-    : "Run the match step by step, as a results service reports it.";
+  $("#controls-hint").textContent = isBusy ? "The stack is playing this match, so its calls do not appear under Traffic. The controls come back once the points are calculated."
+    : "Run the match step by step, as a results service would report it.";
   $("[data-do=points]").textContent = match?.isSettled ? "Calculate points again" : "Calculate points";
   const { home, away } = $("form[data-do=correct]").elements;
   const score = match ? `${match.id} ${scoreText(match)}` : "";
@@ -67,33 +67,36 @@ function drawControls() {
   $("#controls-match").textContent = match ? `${match.home_team.name} – ${match.away_team.name} · ${course}` : "Open a match in the app to control it here.";
 }
 
-/** Loads the match again. */
-async function reloadMatch() {
-  const { own, isSettled, id } = state.match;
-  state.match = { ...(await call("GET", `/api/auth/events/${id}`)).data, own, isSettled };
+const loadMatch = async (id) => (await call("GET", `/api/auth/events/${id}`)).data;
+
+/** Loads the match again, unless the app has opened another one meanwhile. */
+async function reloadMatch(id) {
+  const match = await loadMatch(id);
+  if (state.match?.id !== id) return;
+  const { own, isSettled } = state.match;
+  state.match = { ...match, own, isSettled };
   drawControls();
 }
 
 /** Loads the match and the screen that the app shows again. */
-async function refresh() {
-  await reloadMatch();
+async function refresh(id) {
+  await reloadMatch(id);
   return render();
 }
 
 /** Sends a change of the match to `feed`, as a results service would. */
-async function report(change) {
-  const { id, tournament_id, home_team, away_team, start_time, status, home_score, away_score } = state.match;
+async function report(match, change) {
+  const { id, tournament_id, home_team, away_team, start_time, status, home_score, away_score } = match;
   const event = {
     id, tournament_id, home_team_id: home_team.id, away_team_id: away_team.id, start_time, status,
     ...(home_score != null && { home_score, away_score }), ...change,
   };
   const result = await invoke("feed", { format: "touchline", events: [event] });
   if (result.rejected) throw new Error(`feed rejected the change: ${result.reasons.map((reason) => reason.reason ?? JSON.stringify(reason)).join("; ")}`);
-  await refresh();
+  await refresh(id);
 }
 
-const addGoal = (side) => {
-  const { home_score, away_score } = state.match;
+const addGoal = ({ home_score, away_score }, side) => {
   const next = { home_score: home_score ?? 0, away_score: away_score ?? 0, status: "live" };
   next[`${side}_score`] += 1;
   return next;
@@ -102,38 +105,40 @@ const addGoal = (side) => {
  * Returns the start time. If the match has not started, waits for the next full second and returns it: a match cannot be live
  * before its start, start times have whole seconds, and a prediction of the same second would count as late.
  */
-const startTime = async () => {
-  if (Date.parse(state.match.start_time) <= Date.now()) return state.match.start_time;
+const startTime = async (match) => {
+  if (Date.parse(match.start_time) <= Date.now()) return match.start_time;
   const next = 1000 * Math.ceil((Date.now() + 1) / 1000);
   await new Promise((resolve) => { setTimeout(resolve, next - Date.now()); });
   return new Date(next).toISOString().replace(".000Z", "Z");
 };
 
 const CONTROLS = {
-  "kick-off": async () => { await report({ status: "live", start_time: await startTime(), home_score: 0, away_score: 0 }); showNotice("Kick-off. Predictions are closed."); },
-  home: async () => report({ ...addGoal("home"), start_time: await startTime() }),
-  away: async () => report({ ...addGoal("away"), start_time: await startTime() }),
-  finish: async () => {
-    const { home_score, away_score } = state.match;
-    await report({ status: "finished", start_time: await startTime(), home_score: home_score ?? 0, away_score: away_score ?? 0 });
+  "kick-off": async (match) => {
+    await report(match, { status: "live", start_time: await startTime(match), home_score: 0, away_score: 0 });
+    showNotice("Kick-off. Predictions are closed.");
+  },
+  home: async (match) => report(match, { ...addGoal(match, "home"), start_time: await startTime(match) }),
+  away: async (match) => report(match, { ...addGoal(match, "away"), start_time: await startTime(match) }),
+  finish: async (match) => {
+    const { home_score, away_score } = match;
+    await report(match, { status: "finished", start_time: await startTime(match), home_score: home_score ?? 0, away_score: away_score ?? 0 });
     showNotice("Full time.");
   },
-  correct: async (form) => {
+  correct: async (match, form) => {
     const result = { home_score: Number(form.home.value), away_score: Number(form.away.value) };
-    await report({ status: "finished", start_time: await startTime(), ...result });
+    await report(match, { status: "finished", start_time: await startTime(match), ...result });
     showNotice(`Result corrected to ${result.home_score} : ${result.away_score}. Calculate the points again.`);
   },
-  points: async () => {
-    const { matches: [settled] } = await invoke("points", { event_id: state.match.id });
-    await refresh();
+  points: async ({ id }) => {
+    const { matches: [settled] } = await invoke("points", { event_id: id });
+    await refresh(id);
     const done = `Points calculated for ${count(settled.scored, "prediction")}.`;
     showNotice(`${done} The tables are being built.`);
     await invoke("standings", {});
-    await refresh();
+    await refresh(id);
     showNotice(done);
   },
-  fans: async () => {
-    const { id } = state.match;
+  fans: async ({ id }) => {
     const picks = ["home", "home", "home", "draw", "away", "away"];
     for (let fan = 0; fan < 12; fan += 1) {
       const phone = `+4479${String(Math.floor(Math.random() * 1e8)).padStart(8, "0")}`;
@@ -145,17 +150,33 @@ const CONTROLS = {
       await call("POST", "/api/auth/predictions", body, { token: data.token });
       showNotice(`${fan + 1} of 12 fans added.`);
     }
-    await refresh();
+    await refresh(id);
   },
 };
+/** Runs a control on the current match. Another page may have changed the match meanwhile. */
+async function control(element) {
+  const { id } = state.match;
+  const match = await loadMatch(id);
+  if (isPlaying(id) || !ALLOWED[match.status].includes(element.dataset.do)) {
+    await refresh(id);
+    throw new Error("This match has changed meanwhile. The controls now show the next steps.");
+  }
+  await CONTROLS[element.dataset.do](match, element);
+}
+
 for (const element of document.querySelectorAll("[data-do]")) {
-  element.addEventListener(element.tagName === "FORM" ? "submit" : "click", handler(async (control) => {
+  element.addEventListener(element.tagName === "FORM" ? "submit" : "click", handler(async () => {
     // Only one control runs at a time, because each control starts from the score that the previous control set.
-    $("#controls").inert = true;
+    const controls = $("#controls");
+    const focused = document.activeElement;
+    controls.inert = true;
     try {
-      await CONTROLS[control.dataset.do](control);
+      await control(element);
     } finally {
-      $("#controls").inert = false;
+      controls.inert = false;
+      drawControls();
+      // The inert part of the page loses the focus. Without it, the keyboard starts again at the top.
+      if (document.activeElement === document.body) (focused.disabled ? $("button:enabled", controls) : focused)?.focus({ preventScroll: true });
     }
   }));
 }
@@ -234,7 +255,7 @@ function addRequest(received) {
   totals.wcu += entry.cost?.wcu ?? 0;
   if (entry.usd && state.user && entry.user_id === state.user.id) totals.fan += entry.usd;
   $("#totals").textContent = `${count(totals.requests, "request")} · ${totals.rcu.toLocaleString()} RCU · ${totals.wcu.toLocaleString()} WCU`;
-  if (totals.fan > 0) $("#evening").textContent = `On AWS, this fan's evening would cost ${dollars(totals.fan)}.`;
+  if (totals.fan > 0) $("#evening").textContent = `On AWS, this fan's evening so far would cost ${dollars(totals.fan)}.`;
   if (!isPaused) return drawRequest(entry);
   waiting = [...waiting, entry].slice(-SHOWN_REQUESTS);
   $("#traffic-pause").textContent = `Continue (${waiting.length} new)`;
@@ -289,10 +310,10 @@ document.addEventListener("play", ({ detail: { event_id, phase } }) => {
   if (event_id !== state.match?.id || location.hash === `#match/${event_id}`) return;
   // The app loads a match again only while it shows it.
   if (phase === "settled") state.match.isSettled = true;
-  if (["settled", "failed"].includes(phase)) reloadMatch().catch(() => {});
+  if (["settled", "failed"].includes(phase)) reloadMatch(event_id).catch(() => {});
 });
 document.addEventListener("connected", () => {
-  if (state.match) reloadMatch().catch(() => {});
+  if (state.match) reloadMatch(state.match.id).catch(() => {});
 });
 document.addEventListener("shown", drawInbox);
 watchTraffic();

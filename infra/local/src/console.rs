@@ -89,9 +89,9 @@ fn traffic_events(traffic: &Traffic, stopped: watch::Receiver<bool>) -> Response
             };
             match event {
                 Ok(event) => return Some((Ok::<_, Infallible>(event), (events, stopped))),
-                // A page that is too slow misses events. It continues with the oldest event in the channel.
-                Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return None,
+                // A page that is too slow misses events, perhaps the end of a match. It connects again, and loads what it
+                // shows again.
+                Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
             }
         }
     });

@@ -77,14 +77,13 @@ const ID_OFFSET: i64 = 1_000_000;
 /// Matches are numbered from this day on, so that each match keeps its id when the stack restarts.
 const FIRST_DAY: NaiveDate = NaiveDate::from_ymd_opt(2026, 1, 1).expect("a valid date");
 
-/// Returns whether an import of the demo league leaves out a stored match. The result of a finished match stays as it
-/// is, also if somebody has played the match before its time or has corrected the result. A match that is being
-/// played before its time stays live until the demo league has a result for it.
+/// Returns whether an import of the demo league must not change a stored match. A finished match keeps its result, even
+/// if the user played it early or corrected it. A live match keeps its score until the demo league has its result.
 pub(crate) fn is_kept(stored: &Match, now: DateTime<Utc>) -> bool {
     let kick_off = kick_off(i64::from(stored.id) - ID_OFFSET - 1);
     match stored.status.shown() {
         ShownStatus::Finished => true,
-        ShownStatus::Live => stored.start != kick_off && now < kick_off + LENGTH,
+        ShownStatus::Live => now < kick_off + LENGTH,
         ShownStatus::Scheduled => false,
     }
 }

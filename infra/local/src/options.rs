@@ -72,7 +72,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
 
-    /// Do not import the demo league and its fans.
+    /// Do not import the demo league or its fans.
     #[arg(long)]
     pub no_demo: bool,
 

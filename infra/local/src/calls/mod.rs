@@ -34,7 +34,7 @@ tokio::task_local! {
 /// The work of the current request.
 #[derive(Debug, Default)]
 struct Scope {
-    /// `None` if nobody watches, so that the work is not recorded.
+    /// `None` if no console page is open: then nothing is recorded.
     recorded: Option<Mutex<Recorded>>,
     /// The kind of an invocation.
     invocation: Option<Kind>,

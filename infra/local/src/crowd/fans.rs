@@ -7,7 +7,7 @@ use crate::draw::draw;
 /// How many fans there are.
 pub(super) const FANS: u32 = 200;
 
-/// What a number is drawn for.
+/// Salts: one for each property that is drawn for a fan.
 const FIRST: u32 = 1;
 const LAST: u32 = 2;
 const STYLE: u32 = 3;
@@ -29,8 +29,7 @@ impl Fan {
         draw(self.0, salt)
     }
 
-    /// Returns the fan's phone. These numbers are reserved for dramas, and belong to land lines: nobody gets an SMS
-    /// there.
+    /// Returns the fan's phone. Ofcom reserves these landline numbers for fiction, so no real phone can get an SMS.
     pub(super) fn phone(self) -> Phone {
         Phone::parse(&format!("+4416329{:05}", 60_000 + self.0)).expect("the number is valid")
     }
@@ -47,7 +46,7 @@ impl Fan {
         Name::parse(&format!("{} {}", self.first_name(), self.last_name())).expect("the name is valid")
     }
 
-    /// Returns usernames, the preferred one first. A later one is for the case that somebody else has the earlier ones.
+    /// Returns usernames in order of preference. The later ones are used if the earlier ones are taken.
     pub(super) fn usernames(self) -> impl Iterator<Item = Username> {
         let (first, last) = (self.first_name().to_lowercase(), self.last_name().to_lowercase());
         let (colour, animal) = (pick(&COLOURS, self.draw(FIRST)), pick(&ANIMALS, self.draw(LAST)));
@@ -74,7 +73,7 @@ impl Fan {
         if draw.is_multiple_of(2) { draw / 2 % 8 } else { 8 + draw / 2 % 16 }
     }
 
-    /// Returns how many of a hundred results the fan foresees. The rest is guessed.
+    /// Returns the percentage of results that the fan gets right without guessing.
     pub(super) fn skill(self) -> u32 {
         // The sum of two draws: most fans are average.
         self.draw(SKILL) % 30 + self.draw(SKILL + 100) % 30

@@ -13,7 +13,7 @@ use super::fans::Fan;
 use crate::demo;
 use crate::draw::draw;
 
-/// What a number is drawn for. A fan's numbers for a match begin at a multiple of ten.
+/// Salts: one for each property of a prediction. A fan's salts for a match begin at ten times the fan's number.
 const TAKES_PART: u32 = 0;
 const FORESEES: u32 = 1;
 const PICK: u32 = 2;

@@ -2,12 +2,12 @@
 //! rooms.
 //!
 //! The API accepts no predictions for past matches. So this module calls the functions' code with a clock that is set
-//! back. Two things are written directly, because one by one they would take minutes: the predictions, in batches and
+//! back. Two things are written directly, because writing them one by one would take minutes: the predictions, in batches and
 //! with their points, and the leaderboards before the last match. `tally` counts from the streams, and `standings`
 //! builds the leaderboards of the last match.
 //!
-//! Everything is derived from the hour of the first start, and each step looks whether it is done. So a stack that
-//! was killed half-way continues, and one that starts again only adds predictions for new matches.
+//! Everything is derived from the hour of the first start, and each step checks whether it is already done. So a stack
+//! that was killed half-way resumes, and a later start only adds predictions for new matches.
 
 mod clock;
 mod fans;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::types::{BatchStatementErrorCodeEnum, BatchStatementRequest};
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::json;
 use touchline::App;
@@ -43,7 +43,7 @@ use fans::Fan;
 use forecasts::{AHEAD, Guess, guess};
 use season::Season;
 
-/// How many writes run at the same time. Few, so that requests are answered meanwhile.
+/// How many writes run at the same time. Low, so that the stack can still serve requests.
 const CONCURRENT: usize = 8;
 
 /// After this many predictions, wait until the streams have delivered them. A delivery takes all records of a stream,
@@ -55,6 +55,10 @@ const BATCH: usize = 25;
 
 /// The timeout of an invocation. The clock of `standings` is fixed, so there it never expires.
 const TIMEOUT: TimeDelta = TimeDelta::minutes(10);
+
+/// A user registered with the phone of a fan. The fan's predictions would become the user's.
+const NOT_A_FAN: &str = "a user has a phone from +44 1632 960000 to 960199, which the fans of the demo league have; start \
+                         with --no-crowd, or with another data folder";
 
 /// The pause between two reads of the queue of leaderboards.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
@@ -103,6 +107,7 @@ impl Gathering<'_> {
         let login = self.apps.get("login")?;
         let first = login.store.phone_owner(&Fan(0).phone()).await.map_err(text)?;
         let season = match &first {
+            Some(first) if first.created_at > SystemClock.now() - season::REGISTERED => return Err(NOT_A_FAN.into()),
             Some(first) => Season::registered_at(first.created_at),
             None => Season::starting(SystemClock.now()),
         };
@@ -131,6 +136,7 @@ impl Gathering<'_> {
         let (login, teams) = (self.apps.at("login", at)?, &self.apps.get("teams")?.store);
         let known = if is_new { None } else { login.store.phone_owner(&fan.phone()).await.map_err(text)? };
         let user = match known {
+            Some(owner) if owner.created_at.trunc_subsecs(0) != at => return Err(NOT_A_FAN.into()),
             Some(owner) => owner.user_id,
             None => new_user(&login, fan).await?,
         };
@@ -241,7 +247,7 @@ impl Gathering<'_> {
         stream::iter(batches).buffer_unordered(CONCURRENT).try_collect::<Vec<()>>().await.map(drop)
     }
 
-    /// Returns whether the leaderboards are built that show a match.
+    /// Returns whether the leaderboards that include a match are built.
     async fn is_built(&self, event: &Match) -> Result<bool, String> {
         let store = &self.apps.get("standings")?.store;
         for board in Board::of_match(event.tournament_id, event.start) {

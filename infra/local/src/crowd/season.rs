@@ -13,7 +13,7 @@ use crate::demo;
 const WEEKS: u64 = 5;
 
 /// How long before the first start of the stack the fans have registered: before the first match of the season.
-const REGISTERED: TimeDelta = TimeDelta::days(60);
+pub(super) const REGISTERED: TimeDelta = TimeDelta::days(60);
 
 /// The past season of a stack. It depends on the hour of the first start, and stays the same when the stack starts
 /// again.
@@ -41,7 +41,7 @@ impl Season {
         self.first_start - REGISTERED
     }
 
-    /// Returns the days of the season in their order: the last Saturdays, and the last days.
+    /// Returns the days of the season in their order: the past Saturdays, then the most recent days.
     fn days(self) -> Vec<NaiveDate> {
         let today = self.first_start.date_naive();
         let recent = today - Days::new(demo::PAST_DAYS);

@@ -1,5 +1,5 @@
-//! Plays a match: reports its goals to `feed` as a results service would, and has the points and the leaderboards
-//! calculated after it. The open console pages follow the match.
+//! Plays a match: reports its goals to `feed` as a results service would, then invokes `points` and
+//! `standings`. The open console pages follow the match.
 
 mod script;
 
@@ -87,7 +87,7 @@ impl Player {
             return Err((StatusCode::CONFLICT, message.into()));
         }
         let already =
-            || (StatusCode::CONFLICT, "The match is being played already. Wait until it is over.".into());
+            || (StatusCode::CONFLICT, "This match is already being played. Wait until it is over.".into());
         if self.playing.lock().expect(LOCK).contains(&event) {
             return Err(already());
         }
@@ -192,8 +192,8 @@ impl Player {
         Ok(scored)
     }
 
-    /// Has the leaderboards built. After a build, the function waits some seconds for further points, so this does
-    /// not wait for its end.
+    /// Builds the leaderboards. After a build, `standings` waits some seconds for further points, so this returns as
+    /// soon as the queue is empty.
     async fn build_boards(&self) -> Result<(), String> {
         let is_built = async {
             while !self.store.queued_boards().await.map_err(|error| error.to_string())?.is_empty() {
@@ -237,7 +237,7 @@ fn unprocessable(message: String) -> Rejection {
     (StatusCode::UNPROCESSABLE_ENTITY, message)
 }
 
-/// The body of a request.
+/// The body of a request to play a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Order {
     seconds: u64,
@@ -283,7 +283,7 @@ fn course(catalog: &Catalog, row: &Match, order: &Order) -> Result<Course, Strin
         match wanted {
             Some(wanted) if wanted > most => Err(format!("A score must be from 0 to {most}.")),
             Some(wanted) if wanted < scored => {
-                Err(format!("The score is {scored} already, so it cannot end with {wanted}."))
+                Err(format!("This side already has {scored}, so it cannot end with {wanted}."))
             }
             Some(wanted) => Ok(wanted),
             None if is_live => Ok(scored + drawn % (more / 3 + 1)),

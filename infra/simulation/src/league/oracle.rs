@@ -1,5 +1,5 @@
-//! The boards as they must be: a full sort of what the predictions earned. Uses none of the product's rules or sums,
-//! because the check would have the same bugs.
+//! The boards as they must be: a full sort of what the predictions earned. It shares no rules or sums with the product,
+//! so it cannot share its bugs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Goals of the home team and of the away team.
 pub type Goals = (u16, u16);
 
-/// What a match is like after a change of its result.
+/// A match after a change of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
     pub tournament: u32,
@@ -39,7 +39,7 @@ pub struct Version {
 #[derive(Debug, Default)]
 pub struct History(pub BTreeMap<(u32, u32), Vec<Version>>);
 
-/// What a user has on a board.
+/// A user's totals on a board.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     pub points: u32,

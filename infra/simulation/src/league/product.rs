@@ -66,7 +66,7 @@ pub fn mappings(tables: &Tables) -> Vec<StreamMapping> {
     mappings.iter().filter(is_needed).cloned().collect()
 }
 
-/// A build reads one in so many of the 128 shards of the statistics. To read all of them would take most of the time.
+/// A build reads only one in 16 of the 128 shards of the statistics: reading all of them would take most of the time.
 const ONE_IN: u8 = 16;
 
 /// Returns whether the statistics of a user are in the shards that builds read.

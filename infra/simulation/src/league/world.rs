@@ -51,7 +51,7 @@ const MIDNIGHTS: [&str; 6] = [
     "2028-03-01T00:00:00Z",
 ];
 
-/// A world begins so long before the midnight of its matches. The users predict in the first minutes.
+/// How long before the midnight of its matches a world begins. The users predict in the first minutes.
 const BEFORE: TimeDelta = TimeDelta::hours(6);
 
 /// How long a round may take until nothing is left to do, in virtual time.
@@ -100,7 +100,7 @@ pub struct Truth {
     pub members: BTreeSet<u32>,
     /// How many results were settled until the last check.
     pub settled: u64,
-    /// The boards that have closed, as they must stay.
+    /// The final rows of each closed board.
     pub closed: BTreeMap<Selection, Vec<Line>>,
 }
 
@@ -438,7 +438,7 @@ impl World {
         self.trace.line(format_args!("{function} -> {result:?}"));
     }
 
-    /// Stores the first result of a match or a correction, sometimes two within a moment.
+    /// Stores the first result of a match or a correction, sometimes two in quick succession.
     async fn change_result(&self, id: u32) {
         let dice = &self.dice;
         tokio::time::sleep(dice.millis(0, 3_000)).await;

@@ -78,9 +78,9 @@ async fn main() {
     let size = if is_quick { 5_000 } else { 100_000 };
     let Building { reading, everything, read_units, fold } = build_all(size).await;
     report.line(format!(
-        "\nReading the statistics of {size} users took {reading:.2} s and {:.3} read units for a user; with sorting and \
-         publishing eight boards, {everything:.2} s. Adding the points of a settled prediction to the statistics of a user \
-         took {fold} write units for all boards.",
+        "\nReading the statistics of {size} users one shard at a time took {reading:.2} s and {:.3} read units for a user. \
+         `standings` reads several shards at a time: it read, sorted and published eight boards in {everything:.2} s. Adding \
+         the points of a settled prediction to the statistics of a user took {fold} write units in total for all boards.",
         read_units / f64::from(size)
     ));
     let rooms = if is_quick { [1_000, 4_000] } else { [1_000, 100_000] };
@@ -90,12 +90,12 @@ async fn main() {
     let collecting = collect(share).await;
     let publishing = publish(all).await;
     report.line(format!(
-        "\n| worker | users | seconds | users a second | seconds of CPU | read units | write units | peak memory, MB |\n\
+        "\n| invocation | users | seconds | users a second | seconds of CPU | read units | write units | peak memory, MB |\n\
          |---|---|---|---|---|---|---|---|\n{}\n{}\n{}\n{}",
         small.building.row("builds the table of a room", rooms[0]),
         large.building.row("builds the table of a room", rooms[1]),
         collecting.row("reads statistics, stores sorted rows for eight boards", share),
-        publishing.row("merges 64 runs, compares with the earlier build, publishes one board", all),
+        publishing.row("merges 64 sorted lists, compares with the earlier build, publishes one board", all),
     ));
     report.line(format!(
         "\nEvery rank in the two rooms equals a full sort. The first page of either table with the row \
@@ -132,7 +132,7 @@ struct Figures {
     write_units: f64,
 }
 
-/// Publishes a board of so many users, reads it, and compares all of it with a full sort.
+/// Publishes a board with `users` rows, reads it, and compares all of it with a full sort.
 async fn measure(users: u32) -> Figures {
     println!("{users} users");
     let (_process, store, _, _) = store().await;
@@ -182,7 +182,7 @@ struct Building {
     fold: f64,
 }
 
-/// Stores the statistics of so many users, and builds all boards from them.
+/// Stores the statistics of `users` users, and builds all boards from them.
 async fn build_all(users: u32) -> Building {
     println!("building eight boards of {users} users");
     let (_process, store, client, app) = store().await;
@@ -221,7 +221,7 @@ async fn build_all(users: u32) -> Building {
     Building { reading, everything, read_units: cost.read_units, fold: fold.write_units }
 }
 
-/// Measures a worker that collects the rows of one of 64 groups, which has so many users.
+/// Measures a worker that collects the rows of one of 64 groups, which has `users` users.
 async fn collect(users: u32) -> Used {
     println!("collecting the rows of {users} users");
     let (process, store, client, app) = store().await;
@@ -242,7 +242,7 @@ async fn collect(users: u32) -> Used {
     used
 }
 
-/// Measures a worker that publishes a board of so many users. An earlier build is published, in which all users have other
+/// Measures a worker that publishes a board with `users` rows. An earlier build is published, in which all users have other
 /// points.
 async fn publish(users: u32) -> Used {
     println!("publishing a board of {users} users");

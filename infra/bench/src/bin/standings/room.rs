@@ -28,7 +28,7 @@ pub struct RoomFigures {
     pub page: Cost,
 }
 
-/// Lets `standings` build the table of a room with so many members, compares all of it with a full sort, and reads a page.
+/// Lets `standings` build the table of a room with `members` members, compares all of it with a full sort, and reads a page.
 pub async fn measure(members: u32) -> RoomFigures {
     println!("a room of {members} members");
     let (process, store, client, app) = store().await;

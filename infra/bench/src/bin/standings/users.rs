@@ -51,7 +51,7 @@ pub async fn store() -> (StoreProcess, Store, Client, App) {
 /// would read half a unit more.
 pub fn row_in_the_middle(table: &Table, users: u32) -> Row {
     let block = users as usize / 2 / ROWS_PER_BLOCK;
-    table.ranked().nth(block * ROWS_PER_BLOCK + 20).expect("the board has so many rows").row
+    table.ranked().nth(block * ROWS_PER_BLOCK + 20).expect("the board has enough rows").row
 }
 
 /// Compares all rows and ranks of the stored board with a sort that uses none of its code.
