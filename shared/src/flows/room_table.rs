@@ -124,7 +124,7 @@ impl RoomTable {
         let stored = app.store.room_table(board, Reads::Eventual).await?;
         let made_of = stored.built.as_ref().and_then(|built| built.head.made_of);
         let changed = match made_of {
-            _ if !self.can_be_built(now) => Changed::Nothing,
+            _ if !self.can_be_built(stored.built.is_some(), now) => Changed::Nothing,
             // Members who join or leave after the period has closed do not change the table.
             Some(made_of) if self.is_closed(now) && made_of.build == self.made_of.build => Changed::Nothing,
             Some(made_of) => made_of.changed(&self.made_of),
@@ -172,14 +172,15 @@ impl RoomTable {
     }
 
     /// Returns whether there is something to build from. The counters of a closed period are removed, so its rows by user must be
-    /// stored first. Periods without results have no tables, because anybody can ask for any date.
-    fn can_be_built(&self, now: DateTime<Utc>) -> bool {
+    /// stored first. Periods without results get no tables, because anybody can ask for any date. The table of a period that
+    /// had no results while it lasted follows the members.
+    fn can_be_built(&self, is_stored: bool, now: DateTime<Utc>) -> bool {
         if self.is_too_large() {
             false
         } else if self.is_closed(now) {
             self.closed().is_some()
         } else {
-            self.source.is_some() || self.period.contains(now)
+            is_stored || self.source.is_some() || self.period.contains(now)
         }
     }
 
@@ -279,7 +280,8 @@ pub async fn build_queued(app: &App, queued: &QueuedRoom) -> Result<bool, Error>
     let Some(room) = app.store.room(&queued.room).await? else { return Ok(false) };
     let counted = counted(app, &room).await?;
     let table = RoomTable::read(app, room, counted, queued.period).await?;
-    if !table.can_be_built(app.clock.now()) {
+    let stored = app.store.room_table(table.board(), Reads::Eventual).await?;
+    if !table.can_be_built(stored.built.is_some(), app.clock.now()) {
         return Ok(false);
     }
     table.build(app).await?;

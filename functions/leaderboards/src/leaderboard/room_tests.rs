@@ -354,6 +354,13 @@ async fn a_request_for_a_period_without_results_builds_nothing() {
         let total = request.await.expect(200)["meta"]["total"].clone();
         assert_eq!(total, u32::from(is_built), "{date}");
     }
+    // The day is over, but the leaderboards of the day can still change. The table follows the members.
+    app.clock.advance(TimeDelta::days(1));
+    app.user("bob").await.joins(&room).await.expect(200);
+    count_members(&app).await;
+    let body =
+        alice.views_table(&room).query("period", "matchday").query("date", "2026-11-15").await.expect(200);
+    assert_eq!(ranks(&body), [(1, "alice"), (1, "bob")]);
 }
 
 #[tokio::test]

@@ -107,7 +107,9 @@ impl Gathering<'_> {
         let login = self.apps.get("login")?;
         let first = login.store.phone_owner(&Fan(0).phone()).await.map_err(text)?;
         let season = match &first {
-            Some(first) if first.created_at > SystemClock.now() - season::REGISTERED => return Err(NOT_A_FAN.into()),
+            Some(first) if first.created_at > SystemClock.now() - season::REGISTERED => {
+                return Err(NOT_A_FAN.into());
+            }
             Some(first) => Season::registered_at(first.created_at),
             None => Season::starting(SystemClock.now()),
         };
