@@ -322,7 +322,7 @@ async function account() {
   await app.getByRole("button", { name: "Claim today's coins" }).click();
   await app.getByText("10 coins", { exact: true }).first().waitFor();
   await app.getByText("Streak: 1 day").first().waitFor();
-  assert.ok(await app.getByRole("button", { name: "Claim today's coins" }).isDisabled());
+  assert.ok(await app.getByRole("button", { name: "Claimed for today" }).isDisabled());
   await app.getByText("Next bonus in").waitFor();
   await app.getByRole("button", { name: "Spend 5 coins on a gift" }).click();
   await app.getByText("5 coins", { exact: true }).first().waitFor();

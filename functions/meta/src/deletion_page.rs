@@ -6,8 +6,8 @@ const PAGE: &str = include_str!("deletion_page.html");
 /// Allows nothing but the page's own script and style, and requests to this service. The hashes are those of the script and the
 /// style.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; \
-    script-src 'sha256-4PC7Q9+eKonxyGNDZD52O7hX2dGFuTiWbBrZvYRa+IA='; \
-    style-src 'sha256-FqFbbF33B1w4y0Gn/K4kigoQTSTeDgwU9VszHV0/1LY='";
+    script-src 'sha256-0S58Fd9dD1c376U/WdJWCKlgVYiA5IbbxtIlqEyXPGA='; \
+    style-src 'sha256-8zpuZcLz8Sv51yeIuQeXH/QXyhKW1YcPq2m/sXxOxis='";
 
 pub async fn handle(_: App, _: Call<DeletionPage>) -> Result<Reply<Html>, Error> {
     Ok(Reply::from(Html(PAGE))

@@ -2,7 +2,7 @@
 
 import {
   $, button, call, clearOldNotice, clockFormat, count, countUp, countdown, crest, dateFormat, dayName, decoded, endSession, get, h, handler, hasMotion,
-  icon, pickText, pointsFor, post, saveChat, saveLogin, saveUser, scoreText, showNotice, state, statusName, timeFormat, winnerOf,
+  icon, percentages, pickText, pointsFor, post, saveChat, saveLogin, saveUser, scoreText, showNotice, state, statusName, timeFormat, winnerOf,
 } from "./console.js";
 
 // Navigation: the part of the address after # names the screen, so that Back, reload and links work.
@@ -79,6 +79,7 @@ function show(...children) {
   screen.dataset.shown = `${location.hash} ${children[0]?.id}`;
   // When a match kicks off or ends, its screen scrolls to the top.
   screen.dataset.phase = name === "match" ? state.match?.status : "";
+  if (before.phase && screen.dataset.phase && before.phase !== screen.dataset.phase) clearOldNotice();
   const scrollTop = screen.scrollTop;
   keepFocus(screen, () => screen.replaceChildren(...children.filter(Boolean)));
   if (before.shown === screen.dataset.shown && before.phase === screen.dataset.phase) screen.scrollTop = scrollTop;
@@ -190,6 +191,7 @@ async function username() {
     timer = setTimeout(async () => {
       const result = await post("/api/auth/username/check", { username: input.value }).catch((error) => error);
       availability.textContent = result.message;
+      availability.classList.toggle("ok", result.available === true);
     }, 250);
   };
   input.addEventListener("input", check);
@@ -236,8 +238,8 @@ async function matches() {
     h("select", { "aria-label": "Tournament", onchange: handler((select) => { tournament = select.value; return render(); }) },
       h("option", { value: "" }, "All tournaments"),
       tournaments.map(({ id, name }) => h("option", { value: id, selected: String(id) === tournament }, name))),
-    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then press “Play this match”: it takes a minute. The bars show what fans pick: ",
-      sideWord("home"), ", ", sideWord("draw"), " or ", sideWord("away"), "."),
+    filter === "scheduled" && h("p", { class: "hint" }, "Open a match and predict it. Then press “Play this match”: it takes a minute. ",
+      data.some(({ picks: shares }) => shares) && ["The bars show what fans pick: ", sideWord("home"), ", ", sideWord("draw"), " or ", sideWord("away"), "."]),
     byDay(data).map(([day, list]) => h("section", { class: "day", "aria-label": day },
       h("h3", {}, day),
       h("ul", { class: "list" }, list.map((match) => h("li", {}, matchCard(match)))))),
@@ -362,8 +364,9 @@ function clockText(match) {
 
 function predictForm(match, own, meta) {
   const names = sideNames(match);
-  const sum = meta.prediction_distribution.home + meta.prediction_distribution.draw + meta.prediction_distribution.away;
-  const share = (side) => sum > 0 && `${Math.round(100 * meta.prediction_distribution[side] / sum)}%`;
+  const { home, draw, away } = meta.prediction_distribution;
+  const shares = home + draw + away > 0 && percentages({ home, draw, away });
+  const share = (side) => shares && `${shares[side]}%`;
   const pick = (side) => h("label", {},
     h("input", { type: "radio", name: "prediction", value: side, required: true, checked: own?.prediction === side }),
     h("b", {}, side === "draw" ? "Draw" : names[side]), share(side) && h("small", {}, `${share(side)} of fans`));
@@ -487,6 +490,17 @@ function celebrate(element, points) {
 
 const SECONDS = { 10: "10 seconds", 60: "60 seconds", 180: "3 minutes" };
 
+/** Returns whether the prediction in the form differs from the stored one. */
+function isUnsaved(own) {
+  const form = $("#predict");
+  if (!form) return false;
+  const { prediction, home, away, confidence } = Object.fromEntries(new FormData(form));
+  if (!own) return Boolean(prediction);
+  const { home: homeGoals = "", away: awayGoals = "" } = own.score_prediction ?? {};
+  return prediction !== own.prediction || home !== String(homeGoals) || away !== String(awayGoals)
+    || Math.abs(Number(confidence) - own.confidence) >= 5;
+}
+
 /** The form that lets the local stack play the match. */
 function playForm(match, own) {
   const score = own?.score_prediction;
@@ -497,6 +511,7 @@ function playForm(match, own) {
   return h("form", {
     class: "card", id: "play",
     onsubmit: handler(async (form) => {
+      if (isUnsaved(own)) throw new Error(`Your prediction is not saved yet. Press “${own ? "Change my prediction" : "Predict"}” first.`);
       const { home: homeGoals, away: awayGoals, seconds } = Object.fromEntries(new FormData(form));
       const body = { seconds: Number(seconds) };
       if (homeGoals !== "") Object.assign(body, { home_score: Number(homeGoals), away_score: Number(awayGoals) });
@@ -517,21 +532,24 @@ function sharesCard(meta, match) {
   const total = meta.total_predictions;
   const { home, draw, away } = meta.prediction_distribution;
   const sum = home + draw + away;
+  const shares = percentages({ home, draw, away });
   return h("section", { class: "card", "aria-labelledby": "shares" },
     h("h3", { id: "shares" }, "What fans predicted"),
     h("p", { class: "hint" }, total === 0 ? "Nobody predicted this match."
       : sum === 0 ? `${count(total, "prediction")}. The split stays hidden until there are more.`
         : `${count(total, "prediction")} · ${Math.round(meta.average_confidence)}% sure on average`),
     sum > 0 && h("dl", { class: "bars" }, Object.entries(sideNames(match)).flatMap(([side, name]) => {
-      const share = Math.round(100 * meta.prediction_distribution[side] / sum);
-      return [h("dt", {}, name), h("dd", { class: "track", "aria-hidden": "true" }, h("i", { style: `width: ${share}%; --hue: var(--${side})` })), h("dd", {}, `${share}%`)];
+      const share = `${shares[side]}%`;
+      return [h("dt", {}, name), h("dd", { class: "track", "aria-hidden": "true" }, h("i", { style: `width: ${share}; --hue: var(--${side})` })), h("dd", {}, share)];
     })));
 }
 
 const SHOWN_FANS = 10;
 
+const bestFirst = (predictions) => predictions.toSorted((a, b) => (b.points_earned ?? -1) - (a.points_earned ?? -1));
+
 function crowdCard(crowd, match, isSettled, total) {
-  const sorted = isSettled ? crowd.toSorted((a, b) => (b.points_earned ?? -1) - (a.points_earned ?? -1)) : crowd;
+  const sorted = isSettled ? bestFirst(crowd) : crowd;
   const shown = sorted.slice(0, SHOWN_FANS);
   const own = sorted.find(({ user }) => user.id === state.user.id);
   if (own && !shown.includes(own)) shown.push(own);
@@ -858,7 +876,7 @@ async function room(id, signal) {
     found.is_joined && !state.chat && h("p", { class: "hint" }, "Chat is off: this stack has no Matrix homeserver. docs/chat.md shows how to connect one."),
     picked && event && h("section", { class: "card", "aria-labelledby": "room-picks" }, h("h3", { id: "room-picks" }, "Who picked what"),
       h("p", { class: "hint" }, `${event.home_team.name} – ${event.away_team.name}`),
-      picked.data.length > 0 ? h("ul", { class: "list rows" }, picked.data.map((row) => h("li", { class: "between" },
+      picked.data.length > 0 ? h("ul", { class: "list rows" }, bestFirst(picked.data).map((row) => h("li", { class: "between", "aria-current": row.user.id === state.user.id ? "true" : null },
         h("span", {}, fanLink(row.user), h("small", {}, ` ${pickText(row, event)} · ${row.confidence}% sure`)),
         pointsBadge(row.points_earned))))
         : h("p", { class: "hint" }, "No member has predicted this match yet.")),
@@ -1000,7 +1018,7 @@ async function coins(_, signal) {
       h("ol", { class: "streak", "aria-hidden": "true" }, Array.from({ length: 7 }, (_, day) =>
         h("li", { class: day < (data.streak_days % 7 || Math.min(data.streak_days, 7)) ? "done" : "" }))),
       h("p", { class: "hint" }, "Claim on consecutive days to get more coins, up to a maximum. ", isReady ? "Today's bonus is ready." : ["Next bonus ", countdownTo(new Date(data.next_claim_at)), "."])),
-    button("Claim today's coins", async () => {
+    button(isReady ? "Claim today's coins" : "Claimed for today", async () => {
       const { data: claimed } = await post("/api/auth/daily-coins");
       showNotice(`You received ${claimed.coins_awarded} coins for day ${claimed.streak_days} of your streak.`);
       await render();
@@ -1015,7 +1033,7 @@ async function coins(_, signal) {
       data.entries.length === 0 && h("p", { class: "hint" }, "No entries yet."),
       h("ul", { class: "list rows" }, data.entries.map((entry) => h("li", { class: "between" },
         h("span", {}, entryText(entry), h("small", {}, ` ${timeFormat.format(new Date(entry.created_at))}`)),
-        h("b", {}, `${entry.amount > 0 ? "+" : ""}${entry.amount}`))))),
+        h("b", {}, `${entry.amount > 0 ? "+" : "−"}${Math.abs(entry.amount)}`))))),
   ];
 }
 
@@ -1114,7 +1132,7 @@ async function account() {
         showNotice("Your data is in your downloads.");
       })),
     h("section", { class: "card", "aria-labelledby": "deletion" }, h("h3", { id: "deletion" }, "Delete my account"),
-      h("p", { class: "hint" }, "Deletes your profile, sessions and messages. Your picks and coin history stay, without your name. This cannot be undone. We text you a code to confirm it."),
+      h("p", { class: "hint" }, "Deletes your profile, sessions, messages, room memberships and blocks. Your picks and coin history stay, without your name. Nobody can use your username again. This cannot be undone. We text you a code to confirm it."),
       button("Send me the deletion code", async (element) => {
         await post("/api/auth/account/delete");
         showNotice("The code is in the SMS inbox.");
@@ -1131,7 +1149,12 @@ const deletionForm = () => h("form", {
     await post("/api/auth/account/delete/confirm", { code: form.code.value });
     endSession();
   }),
-}, h("label", { for: "code" }, "Code"), codeInput(state.user.phone), h("button", { class: "danger primary" }, "Delete my account for good"));
+}, h("label", { for: "code" }, "Code"), codeInput(state.user.phone), h("button", { class: "danger primary" }, "Delete my account for good"),
+  button("Send a new code", async () => {
+    await post("/api/auth/account/delete");
+    showNotice("A new code is in the SMS inbox.");
+  }),
+  button("Keep my account", render));
 
 $(".skip").addEventListener("click", (event) => { event.preventDefault(); $("#app").focus(); });
 // While the page was not connected, it may have missed the end of a match.

@@ -192,9 +192,21 @@ export const scoreText = (match) => match.home_score == null ? "–" : `${match.
 const STATUSES = { scheduled: "Kick-off", live: "Live", finished: "Full time" };
 export const statusName = ({ status }) => STATUSES[status] ?? status;
 
-/** Names the pick of a prediction: the team that wins, or a draw, and the score. */
-export const pickText = ({ prediction, score_prediction: score }, match) =>
-  ({ home: match.home_team.name, draw: "Draw", away: match.away_team.name })[prediction] + (score ? ` ${score.home}\u00a0:\u00a0${score.away}` : "");
+/** Names the pick of a prediction: the score, if there is one, and the team that wins or a draw. */
+export function pickText({ prediction, score_prediction: score }, match) {
+  const winner = { home: match.home_team.name, away: match.away_team.name }[prediction];
+  if (!score) return winner ?? "a draw";
+  return `${score.home}\u00a0:\u00a0${score.away}${winner ? ` for ${winner}` : ", a draw"}`;
+}
+
+/** Returns the shares of some counts in whole percents that add up to 100. The largest remainders are rounded up. */
+export function percentages(counts) {
+  const sum = Object.values(counts).reduce((total, number) => total + number, 0);
+  const shares = Object.entries(counts).map(([name, number]) => ({ name, exact: 100 * number / sum, whole: Math.floor(100 * number / sum) }));
+  const left = 100 - shares.reduce((total, { whole }) => total + whole, 0);
+  for (const share of shares.toSorted((a, b) => b.exact - b.whole - (a.exact - a.whole)).slice(0, left)) share.whole += 1;
+  return Object.fromEntries(shares.map(({ name, whole }) => [name, whole]));
+}
 
 export const winnerOf = (home, away) => home > away ? "home" : home < away ? "away" : "draw";
 

@@ -1,14 +1,14 @@
 // The developer tools of the matchday console: SMS inbox, match controls and traffic.
 
-import { $, call, clockFormat, count, decoded, h, handler, invoke, scoreText, showNotice, smsLog, state, statusName } from "./console.js";
+import { $, call, clearOldNotice, clockFormat, count, decoded, h, handler, invoke, scoreText, showNotice, smsLog, state, statusName } from "./console.js";
 import { isPlaying, render } from "./app.js";
 
 // The SMS inbox
 
 let messages = [];
 let drawn = "";
-/** The phone numbers of fans that the match controls have added. Nobody enters their codes. */
-const added = new Set(JSON.parse(localStorage.getItem("added") ?? "[]"));
+/** The phone numbers of the fans that the match controls add begin like this. Nobody enters their codes. */
+const ADDED = "+4479000";
 /** A phone number as the API writes it, but without the +. */
 const digits = (phone) => phone.replace("(0)", "").replace(/\D/g, "");
 
@@ -35,7 +35,7 @@ function drawInbox() {
 }
 
 async function loadInbox() {
-  messages = (await smsLog("?per_page=30")).data.filter(({ phone }) => !added.has(phone)).slice(0, 5);
+  messages = (await smsLog("?per_page=30")).data.filter(({ phone }) => !phone.startsWith(ADDED)).slice(0, 3);
   drawInbox();
 }
 // The inbox is loaded again with the next code.
@@ -55,7 +55,7 @@ function drawControls() {
     const isAllowed = allowed.includes(control.dataset.do);
     for (const element of control.tagName === "FORM" ? control.elements : [control]) element.disabled = !isAllowed;
   }
-  $("#controls-hint").textContent = isBusy ? "The stack is playing this match, so its calls do not appear under Traffic. The controls come back once the points are calculated."
+  $("#controls-hint").textContent = isBusy ? "The stack plays this match itself, without requests of a client, so Traffic does not show it. The controls come back once the points are calculated."
     : "Run the match step by step, as a results service would report it.";
   $("[data-do=points]").textContent = match?.isSettled ? "Calculate points again" : "Calculate points";
   const { home, away } = $("form[data-do=correct]").elements;
@@ -141,8 +141,7 @@ const CONTROLS = {
   fans: async ({ id }) => {
     const picks = ["home", "home", "home", "draw", "away", "away"];
     for (let fan = 0; fan < 12; fan += 1) {
-      const phone = `+4479${String(Math.floor(Math.random() * 1e8)).padStart(8, "0")}`;
-      localStorage.setItem("added", JSON.stringify([...added.add(phone)]));
+      const phone = `${ADDED}${String(Math.floor(Math.random() * 1e5)).padStart(5, "0")}`;
       await call("POST", "/api/code/request", { phone }, { token: null });
       const { data: [sms] } = await smsLog(`?phone=${encodeURIComponent(phone)}`);
       const { data } = await call("POST", "/api/code/verify", { phone, code: sms.code }, { token: null });
@@ -215,11 +214,11 @@ function timeline(spans) {
 
 function drawRequest({ method, path, status, ms, cost, usd, request, response, spans }) {
   const kind = status < 400 ? "ok" : status < 500 ? "rejected" : "failed";
-  const costs = [...(cost ? [count(cost.calls, "call"), `${cost.rcu} RCU`, `${cost.wcu} WCU`] : ["", "", ""]), `${ms} ms`];
+  const costs = [...(cost ? [count(cost.calls, "call"), `${cost.rcu} RCU`, `${cost.wcu} WCU`] : ["", "", ""]), ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`];
   const list = $("#traffic");
   $(".empty", list)?.remove();
   const details = h("details", {},
-    h("summary", {}, h("span", { class: kind }, String(status)), h("b", {}, method), h("code", {}, shownPath(path)), h("span", { class: "cost" }, costs.map((text) => [h("span", {}, text), " "]))));
+    h("summary", {}, h("span", { class: kind }, String(status)), h("b", {}, method), h("code", {}, shownPath(path).split(/(?<=[/?&,:=])/).map((part) => [part, h("wbr")])), h("span", { class: "cost" }, costs.map((text) => [h("span", {}, text), " "]))));
   // The details are built when they are opened, so that much traffic stays cheap.
   details.addEventListener("toggle", () => details.append(...[
     spans?.length && timeline(spans),
@@ -254,7 +253,7 @@ function addRequest(received) {
   totals.rcu += entry.cost?.rcu ?? 0;
   totals.wcu += entry.cost?.wcu ?? 0;
   if (entry.usd && state.user && entry.user_id === state.user.id) totals.fan += entry.usd;
-  $("#totals").textContent = `${count(totals.requests, "request")} · ${totals.rcu.toLocaleString()} RCU · ${totals.wcu.toLocaleString()} WCU`;
+  $("#totals").textContent = `all clients: ${count(totals.requests, "request")} · ${totals.rcu.toLocaleString()} RCU · ${totals.wcu.toLocaleString()} WCU`;
   if (totals.fan > 0) $("#evening").textContent = `On AWS, this fan's evening so far would cost ${dollars(totals.fan)}.`;
   if (!isPaused) return drawRequest(entry);
   waiting = [...waiting, entry].slice(-SHOWN_REQUESTS);
@@ -292,6 +291,7 @@ function watchTraffic() {
 for (const view of document.querySelectorAll(".views button")) {
   view.addEventListener("click", () => {
     $("#panels").dataset.view = view.dataset.view;
+    clearOldNotice();
     for (const other of document.querySelectorAll(".views button")) other.setAttribute("aria-pressed", String(other === view));
   });
 }
