@@ -14,7 +14,6 @@ use axum::routing::{get, post};
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use swagger_ui_dist::{ApiDefinition, OpenApiSource, generate_routes};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use touchline::api::Endpoint as _;
 use touchline::api::meta::Description;
@@ -82,18 +81,13 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
 fn traffic_events(traffic: &Traffic, stopped: watch::Receiver<bool>) -> Response {
     let (events, matches) = traffic.subscribe();
     let events = stream::unfold((events, stopped), async |(mut events, mut stopped)| {
-        loop {
-            let event = tokio::select! {
-                event = events.recv() => event,
-                _ = stopped.wait_for(|stop| *stop) => return None,
-            };
-            match event {
-                Ok(event) => return Some((Ok::<_, Infallible>(event), (events, stopped))),
-                // A page that is too slow misses events, perhaps the end of a match. It connects again, and loads what it
-                // shows again.
-                Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
-            }
-        }
+        let event = tokio::select! {
+            event = events.recv() => event,
+            _ = stopped.wait_for(|stop| *stop) => return None,
+        };
+        // A page that is too slow misses events, perhaps the end of a match. Then the stream ends. The page connects again,
+        // and loads what it shows again.
+        event.ok().map(|event| (Ok::<_, Infallible>(event), (events, stopped)))
     });
     // The first line is sent immediately, so that the page knows that it is connected.
     let hello = [Bytes::from_static(b": watching\n\n")].into_iter().chain(matches);
