@@ -20,14 +20,66 @@ trap finish EXIT
 
 step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
 
-# install_packages NAME: creates the virtual environment $TOUCHLINE_CACHE/NAME from tests/NAME.txt. Reuses it until that
-# file changes.
+# alone COMMAND ...: runs the command while no other script installs anything.
+alone() {
+  mkdir -p "$TOUCHLINE_CACHE"
+  (flock 9 && "$@") 9>"$TOUCHLINE_CACHE/install.lock"
+}
+
+# install_packages NAME ...: creates the virtual environment $TOUCHLINE_CACHE/NAME from tests/NAME.txt. Reuses it until that
+# file changes. uv installs in seconds what takes pip minutes.
 install_packages() {
-  if ! cmp -s "tests/$1.txt" "$TOUCHLINE_CACHE/$1/installed.txt"; then
-    rm -rf "${TOUCHLINE_CACHE:?}/$1"
-    python3 -m venv "$TOUCHLINE_CACHE/$1"
-    "$TOUCHLINE_CACHE/$1/bin/pip" install --quiet --disable-pip-version-check -r "tests/$1.txt"
-    cp "tests/$1.txt" "$TOUCHLINE_CACHE/$1/installed.txt"
+  local name
+  for name in uv "$@"; do alone install_environment "$name"; done
+}
+
+install_environment() {
+  local folder=$TOUCHLINE_CACHE/$1
+  if cmp -s "tests/$1.txt" "$folder/installed.txt"; then return; fi
+  rm -rf "$folder"
+  python3 -m venv "$folder"
+  if [ "$1" = uv ]; then
+    "$folder/bin/pip" install --quiet --disable-pip-version-check -r tests/uv.txt
+  else
+    "$TOUCHLINE_CACHE/uv/bin/uv" pip install --quiet --no-cache --python "$folder/bin/python" -r "tests/$1.txt"
+  fi
+  cp "tests/$1.txt" "$folder/installed.txt"
+}
+
+# install_programs PROGRAM ... -- PACKAGE ...: installs the Debian packages if a program is missing.
+install_programs() {
+  local missing=()
+  while [ "$1" != -- ]; do
+    [ -x "$1" ] || command -v "$1" >/dev/null || missing+=("$1")
+    shift
+  done
+  shift
+  if [ ${#missing[@]} = 0 ]; then return; fi
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "Missing: ${missing[*]}. Install them." >&2
+    exit 1
+  fi
+  alone install_debian_packages "$@"
+}
+
+install_debian_packages() {
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+install_chromium() {
+  install_programs "${CHROMIUM:=chromium}" -- chromium fonts-dejavu-core
+  CHROMIUM=$(command -v "$CHROMIUM")
+  export CHROMIUM
+}
+
+engine_responds() { "$TOUCHLINE_CACHE/sam/bin/python" -c 'import docker; docker.from_env().ping()' 2>/dev/null; }
+
+# Needs the packages of sam.
+install_container_engine() {
+  if ! engine_responds; then
+    install_programs podman runc iptables busybox /usr/lib/cni/bridge -- \
+      podman runc iptables busybox-static containernetworking-plugins
   fi
 }
 

@@ -60,12 +60,7 @@ impl App {
             chat: chat(&config.chat, &random),
             random,
             sms,
-            // `HyperWeb::new` loads the system's certificates, which slows the cold start. Only the Lambda
-            // function `feed` needs this client, and only that Lambda function has feed settings.
-            web: match config.feed.is_some().then(HyperWeb::new).flatten() {
-                Some(web) => Arc::new(web),
-                None => Arc::new(NoWeb),
-            },
+            web: web(&config),
             catalog_cache: Arc::default(),
             sms_counts: Arc::default(),
             config: Arc::new(config),
@@ -122,6 +117,16 @@ impl App {
 
 fn has_all(catalog: &Catalog, events: &[u32]) -> bool {
     events.iter().all(|event| catalog.event(*event).is_some())
+}
+
+/// Returns the client with which `feed` fetches documents. Only that Lambda function has feed settings, and only it gets
+/// this client, because `HyperWeb::new` loads the system's certificates, which slows the cold start.
+#[must_use]
+pub fn web(config: &Config) -> Arc<dyn Web> {
+    match config.feed.is_some().then(HyperWeb::new).flatten() {
+        Some(web) => Arc::new(web),
+        None => Arc::new(NoWeb),
+    }
 }
 
 /// Creates the chat port that the configuration selects.

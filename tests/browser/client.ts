@@ -18,8 +18,9 @@ api.use({
   },
 });
 
-const { data: matches } = await api.GET("/api/auth/events", { params: { query: { status: "scheduled", per_page: 1 } } });
-const match = matches?.data[0];
+// The first match may start during the test, so use the second.
+const { data: matches } = await api.GET("/api/auth/events", { params: { query: { status: "scheduled", per_page: 2 } } });
+const match = matches?.data[1];
 if (!match) throw new Error("There is no scheduled match to predict.");
 const { data: created, error, response } = await api.POST("/api/auth/predictions", {
   body: { event_id: match.id, prediction: "home", score_prediction: { home: 2, away: 1 }, confidence: 80 },

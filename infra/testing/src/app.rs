@@ -3,7 +3,7 @@ use std::fmt::{Debug, Write as _};
 use std::future::{Future, IntoFuture};
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use aws_sdk_dynamodb::Client;
 use chrono::TimeDelta;
@@ -14,13 +14,12 @@ use touchline::domain::{Phone, Token, UserId, Username};
 use touchline::ports::clock::Clock;
 use touchline::ports::random::Random;
 use touchline::ports::sms::Sns;
-use touchline::ports::web::{HyperWeb, NoWeb, Web};
 use touchline::storage::users::{NewUser, Session};
 use touchline::storage::{self, Store};
 use touchline::{App, Router};
 use touchline_stack::event::{HttpRequest, http_event};
 use touchline_stack::streams::{StreamReader, event, sequence};
-use touchline_stack::{EmbeddedStore, TEMPLATE, Template, gzip, tables};
+use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template, gzip, tables};
 
 use crate::chat::NoChat;
 use crate::persona::{Persona, SignIn, User};
@@ -30,6 +29,13 @@ use crate::{
 
 /// The token that the homeserver sends to a [`TestApp`].
 pub const HS_TOKEN: &str = "hs-token-of-the-tests";
+
+/// Parsing the template takes longer than most tests, so all tests of a process share one stack.
+static STACK: LazyLock<Stack> = LazyLock::new(|| {
+    Template::parse(TEMPLATE)
+        .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "test".into())])))
+        .expect("the template is valid")
+});
 
 /// The Lambda functions under test, with their own store. Each request becomes the event that a function would
 /// receive from API Gateway.
@@ -88,11 +94,7 @@ impl Builder {
     pub async fn start(self) -> TestApp {
         let store = EmbeddedStore::open(None).expect("the embedded store starts");
         let sns = SnsStandIn::start().await;
-        let mut stack = Template::parse(TEMPLATE)
-            .and_then(|template| {
-                template.resolve(&BTreeMap::from([("AWS::StackName".into(), "test".into())]))
-            })
-            .expect("the template is valid");
+        let mut stack = STACK.clone();
         if !self.has_streams {
             for properties in stack.tables.iter_mut().filter_map(|table| table.properties.as_object_mut()) {
                 properties.remove("StreamSpecification");
@@ -134,7 +136,7 @@ impl Builder {
                 touchline::app::chat(&config.chat, &random)
             },
             random,
-            web: HyperWeb::new().map_or_else(|| Arc::new(NoWeb) as Arc<dyn Web>, |web| Arc::new(web)),
+            web: touchline::app::web(&config),
             catalog_cache: Arc::default(),
             sms_counts: Arc::default(),
             config: Arc::new(config),

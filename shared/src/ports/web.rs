@@ -1,15 +1,17 @@
 //! Fetching documents from the web.
 
 use std::fmt::{self, Debug};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_rustls::HttpsConnector;
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use lambda_http::http::{Request, StatusCode};
+use rustls::ClientConfig;
 use tokio::time::{sleep, timeout};
 
 /// The maximum size of a response: larger than any feed, smaller than a function's memory.
@@ -52,16 +54,18 @@ pub trait Web: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<u8>, WebError>>;
 }
 
-/// Builds a connector for HTTP and HTTPS, with the same TLS library as the AWS SDK. Returns `None` if the
-/// system has no root certificates.
+/// The same TLS library as in the AWS SDK, and the system's root certificates. Loading these takes longer than the rest of
+/// a cold start, so a process loads them once. `None` if the system has none.
+static TLS: LazyLock<Option<ClientConfig>> = LazyLock::new(|| {
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().ok()?;
+    Some(builder.with_native_roots().ok()?.with_no_client_auth())
+});
+
+/// Builds a connector for HTTP and HTTPS. Returns `None` if the system has no root certificates.
 pub(super) fn connector() -> Option<HttpsConnector<HttpConnector>> {
-    let connector = hyper_rustls::HttpsConnectorBuilder::new()
-        .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-        .ok()?
-        .https_or_http()
-        .enable_http1()
-        .build();
-    Some(connector)
+    let builder = HttpsConnectorBuilder::new().with_tls_config(TLS.clone()?);
+    Some(builder.https_or_http().enable_http1().build())
 }
 
 /// Fetches documents over HTTP and HTTPS.
