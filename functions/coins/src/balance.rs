@@ -20,7 +20,7 @@ mod tests {
 
     use crate::testing::alice_with;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_response_has_the_balance_the_streak_and_the_history() {
         let (app, alice) = alice_with(0).await;
         assert_eq!(
@@ -56,7 +56,7 @@ mod tests {
         );
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_pages_together_hold_every_entry_once() {
         let (_app, alice) = alice_with(100).await;
         for _ in 0..24 {
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(balances, (76..=100).collect::<Vec<i64>>());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn invalid_query_parameters_are_422_and_the_response_names_them() {
         let (_app, alice) = alice_with(0).await;
         for (parameter, value) in [("cursor", "x"), ("cursor", ""), ("per_page", "0"), ("per_page", "101")] {
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_cursor_of_another_user_is_422() {
         let (app, alice) = alice_with(10).await;
         alice.deducts(1).await.expect(200);

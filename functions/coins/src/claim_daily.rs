@@ -17,7 +17,7 @@ mod tests {
 
     use crate::testing::{alice_with, audited_balance};
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn coins_are_awarded_once_a_day_and_grow_with_the_streak() {
         let (app, alice) = alice_with(0).await;
         assert_eq!(
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(audited_balance(&app, &alice).await, 10);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_eleventh_claim_within_a_minute_is_429() {
         let (app, alice) = alice_with(0).await;
         alice.claims_daily_coins().await.expect(200);
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(audited_balance(&app, &alice).await, 10);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_claim_retried_after_a_store_fault_awards_coins_once() {
         for fault in [Fault::LoseResponse, Fault::LoseRequest, Fault::Conflict, Fault::Throttle] {
             let (app, alice) = alice_with(5).await;

@@ -42,7 +42,7 @@ mod tests {
 
     use crate::testing::{alice_with, audited_balance};
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn coins_are_deducted_and_the_response_has_the_new_balance() {
         let (app, alice) = alice_with(100).await;
         let response = alice.deducts(30).reference("order-1").await;
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(audited_balance(&app, &alice).await, 70);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_repeated_reference_id_returns_the_first_result_and_deducts_nothing() {
         let (app, alice) = alice_with(100).await;
         let order = alice.deducts(60).reason("wager").reference("order-1");
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(audited_balance(&app, &alice).await, 10);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_idempotency_key_is_used_when_there_is_no_reference_id() {
         let (app, alice) = alice_with(100).await;
         let gift = alice.deducts(10).reason("gift");
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(history, [Some("k1"), None, Some("start")], "a key from the header is not a reference id");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn without_a_reference_id_or_an_idempotency_key_every_request_deducts() {
         let (app, alice) = alice_with(100).await;
         for _ in 0..2 {
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(audited_balance(&app, &alice).await, 80);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_deduction_above_the_balance_is_400_and_does_not_use_up_the_reference_id() {
         let (app, alice) = alice_with(25).await;
         for _ in 0..2 {
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(audited_balance(&app, &alice).await, 0);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_new_wallet_is_empty() {
         let (_app, alice) = alice_with(0).await;
         let response = alice.deducts(1).await;
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!((&response.body["required"], &response.body["balance"]), (&json!(1), &json!(0)));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn invalid_fields_are_422_and_the_response_names_them() {
         let (app, alice) = alice_with(100).await;
         for (field, value) in [
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(audited_balance(&app, &alice).await, 40);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_deduction_retried_after_a_store_fault_deducts_once() {
         for fault in [Fault::LoseResponse, Fault::LoseRequest, Fault::Conflict, Fault::Throttle] {
             let (app, alice) = alice_with(100).await;
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_lasting_store_conflict_is_503_and_deducts_nothing() {
         let (app, alice) = alice_with(100).await;
         app.faults.set(

@@ -164,7 +164,7 @@ type Points = fn(u32) -> Option<u32>;
 const FOR_TWO_ONE: Points = |user| Some(guess(user).1);
 const FOR_ONE_ONE: Points = |user| Some(guess(user).2);
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_result_awards_points_and_a_corrected_result_replaces_them() {
     let app = app().await;
     assert_points(&app, |_| None).await;
@@ -180,7 +180,7 @@ async fn a_result_awards_points_and_a_corrected_result_replaces_them() {
     assert_points(&app, FOR_ONE_ONE).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn voiding_a_match_removes_its_points_and_a_new_result_awards_new_points() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -198,7 +198,7 @@ async fn voiding_a_match_removes_its_points_and_a_new_result_awards_new_points()
     assert_eq!(points(&app).await[0], Some(2));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn predictions_that_were_changed_after_a_corrected_kick_off_earn_no_points() {
     let app = app().await;
     app.clock.advance(TimeDelta::hours(2) + TimeDelta::minutes(30));
@@ -214,7 +214,7 @@ async fn predictions_that_were_changed_after_a_corrected_kick_off_earn_no_points
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_postponed_match_awards_no_points() {
     let app = app().await;
     change_match(&app, "postponed", None).await;
@@ -229,7 +229,7 @@ async fn a_postponed_match_awards_no_points() {
 
 /// A request that saw the match as open can still write its prediction shortly after the result arrives. The wait
 /// gives such requests time to finish.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_scheduled_run_settles_a_result_only_after_a_wait() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -238,7 +238,7 @@ async fn a_scheduled_run_settles_a_result_only_after_a_wait() {
     assert_eq!(run(&app).await, settled(1));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_settled_prediction_cannot_change() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -247,7 +247,7 @@ async fn a_settled_prediction_cannot_change() {
     assert_points(&app, FOR_TWO_ONE).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_restarted_settlement_awards_points_to_predictions_made_after_the_first_settlement() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -267,7 +267,7 @@ async fn a_restarted_settlement_awards_points_to_predictions_made_after_the_firs
 }
 
 /// For every n, all writes of the run fail from the n-th write on.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_that_crashes_between_any_two_writes_is_resumed() {
     for correction in [false, true] {
         let mut steps = 0;
@@ -312,7 +312,7 @@ async fn a_run_that_crashes_between_any_two_writes_is_resumed() {
 }
 
 /// Each run has time for only a few pages, and resumes where the previous run stopped.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_stops_before_its_deadline_and_the_next_run_resumes() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -342,7 +342,7 @@ async fn a_run_stops_before_its_deadline_and_the_next_run_resumes() {
     assert_eq!(run(&app).await, json!({ "matches": [] }));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn retried_writes_award_points_once() {
     for fault in [Fault::LoseResponse, Fault::Throttle] {
         let app = app().await;
@@ -356,7 +356,7 @@ async fn retried_writes_award_points_once() {
 
 /// The first batch of the run fails. The page of this batch must not count as done. The other shards do not wait for the
 /// next run: at a final, a minute passes until then.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failed_batch_is_written_by_the_next_run() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -397,7 +397,7 @@ async fn concurrent_runs_during_a_correction_end_with_the_corrected_points() {
 
 /// A run reads a prediction. Then the result is corrected, and a second run awards the new points. Then the first
 /// run tries to write the points for the old result.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_superseded_run_does_not_overwrite_newer_points() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -411,7 +411,7 @@ async fn a_superseded_run_does_not_overwrite_newer_points() {
     assert_points(&app, FOR_ONE_ONE).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_progress_of_a_superseded_run_is_not_stored() {
     let app = app().await;
     let begin =
@@ -424,7 +424,7 @@ async fn the_progress_of_a_superseded_run_is_not_stored() {
 }
 
 /// The user changes the prediction after a run read it. The next run awards points for the changed prediction.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_award_for_an_outdated_prediction_is_not_written() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -438,7 +438,7 @@ async fn an_award_for_an_outdated_prediction_is_not_written() {
     assert_eq!(points(&app).await[7], Some(4));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_prediction_that_changes_while_its_points_are_written_gets_the_points_of_the_change() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -450,7 +450,7 @@ async fn a_prediction_that_changes_while_its_points_are_written_gets_the_points_
     assert_eq!(points(&app).await[7], Some(4));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_queued_match_that_is_not_stored_does_not_block_other_settlements() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -463,7 +463,7 @@ async fn a_queued_match_that_is_not_stored_does_not_block_other_settlements() {
     assert_eq!(app.store.due().await.unwrap(), [due]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_correction_stays_queued_when_the_settlement_of_the_old_result_ends() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -475,7 +475,7 @@ async fn a_correction_stays_queued_when_the_settlement_of_the_old_result_ends() 
     assert_points(&app, FOR_ONE_ONE).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_result_is_not_settled_before_its_catalog_is_published() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -489,7 +489,7 @@ async fn a_result_is_not_settled_before_its_catalog_is_published() {
     assert_eq!(run(&app).await, settled(1));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_result_that_is_queued_but_never_stored_is_withdrawn() {
     let app = app().await;
     change_match(&app, "finished", Some((2, 1))).await;
@@ -505,7 +505,7 @@ async fn a_result_that_is_queued_but_never_stored_is_withdrawn() {
     assert_eq!(points(&app).await[0], Some(4));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn invalid_payloads_and_unknown_matches_are_errors() {
     let app = TestApp::serving(&[]).start().await;
     for payload in [json!({ "event_id": "9" }), json!({ "event_id": -1 }), json!([]), json!("x")] {

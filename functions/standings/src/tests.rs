@@ -183,7 +183,7 @@ fn places(rows: &[RankedRow]) -> Vec<(u32, u32, Option<i64>)> {
     rows.iter().map(|ranked| (ranked.rank, ranked.row.place.user.0, ranked.moved())).collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_settlement_moves_users_and_a_correction_takes_its_points_back() {
     let mut league = League::new().await;
     league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
@@ -242,7 +242,7 @@ async fn a_settlement_moves_users_and_a_correction_takes_its_points_back() {
     assert_eq!(places(&league.rows(Board::GLOBAL).await).len(), 3);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_match_that_moves_to_another_month_takes_its_points_with_it() {
     let mut league = League::new().await;
     league.schedule(1, 1, "2026-11-30T20:00:00Z").await;
@@ -257,7 +257,7 @@ async fn a_match_that_moves_to_another_month_takes_its_points_with_it() {
     assert_eq!(league.rows(board("g.m2026-12")).await[0].row.place.points, 2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_closed_period_stays_as_it_was() {
     let mut league = League::new().await;
     league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
@@ -287,7 +287,7 @@ async fn a_closed_period_stays_as_it_was() {
 }
 
 /// Random predictions, results, corrections and voids. After every settlement, all boards equal a full sort.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_rank_equals_a_full_sort_after_every_settlement() {
     const STARTS: [&str; 5] = [
         "2026-11-15T15:00:00Z",
@@ -319,7 +319,7 @@ async fn every_rank_equals_a_full_sort_after_every_settlement() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_rows_around_a_user_and_the_pages_are_consecutive_parts_of_the_board() {
     let app = TestApp::serving(&[]).start().await;
     let stats = |user: u32| UserStats {
@@ -359,7 +359,7 @@ async fn the_rows_around_a_user_and_the_pages_are_consecutive_parts_of_the_board
     assert_eq!(own, Some(OwnRow::Changed { rank: app.store.rank(Board::GLOBAL, 5).await.unwrap().unwrap() }));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_slow_build_does_not_replace_a_later_one() {
     let app = TestApp::serving(&[]).start().await;
     let table = |points| {
@@ -465,7 +465,7 @@ async fn put_users(app: &TestApp, users: u32, settlement: u32) {
 }
 
 /// The records of two matches can be counted in any order, because they come from different shards of the stream.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn records_counted_out_of_order_keep_the_latest_time_at_which_points_were_reached() {
     let app = TestApp::serving(&[]).start().await;
     let board = board("t1.all");
@@ -630,7 +630,7 @@ async fn late_workers_of_an_older_build_change_nothing() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_older_worker_does_not_replace_the_rows_of_a_later_build() {
     let app = TestApp::serving(&[]).start().await;
     let begin = async || app.store.begin_build(Board::GLOBAL, app.clock.now()).await.unwrap();
@@ -655,7 +655,7 @@ async fn an_older_worker_does_not_replace_the_rows_of_a_later_build() {
     assert!(matches!(read().await, Err(StoreError::Contended { .. })));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cached_head_is_used_for_two_seconds_and_read_again_when_its_parts_are_gone() {
     let app = TestApp::serving(&[]).start().await;
     let clock = app.clock.clone();
@@ -701,7 +701,7 @@ async fn boards_wait_for_the_end_of_a_settlement_but_not_for_ever() {
     assert_eq!(league.build().await.len(), 8);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn boards_that_are_queued_during_a_build_stay_queued() {
     let app = TestApp::serving(&[]).start().await;
     let (store, now) = (&app.store, app.clock.now());
@@ -718,7 +718,7 @@ async fn boards_that_are_queued_during_a_build_stay_queued() {
     assert_eq!(store.queued_boards().await.unwrap()[0].boards, boards);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn builds_under_way_never_share_a_slot_with_each_other_or_with_the_published_one() {
     let app = TestApp::serving(&[]).start().await;
     let store = &app.store;
@@ -749,7 +749,7 @@ async fn builds_under_way_never_share_a_slot_with_each_other_or_with_the_publish
     begin().await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_operator_rebuilds_all_open_boards() {
     let mut league = League::new().await;
     league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
@@ -762,7 +762,7 @@ async fn an_operator_rebuilds_all_open_boards() {
     assert!(matches!(wrong, Err(StandingsError::InvalidPayload(_))), "{wrong:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_user_who_is_taken_off_the_boards_comes_back_with_the_same_points() -> Result<(), StoreError> {
     let mut league = League::new().await;
     league.schedule(1, 1, "2026-11-15T15:00:00Z").await;
@@ -788,7 +788,7 @@ async fn a_user_who_is_taken_off_the_boards_comes_back_with_the_same_points() ->
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_one_build_by_workers_runs_at_a_time_and_the_boards_stay_queued() {
     let mut league = League::new().await;
     league.schedule(1, 1, "2026-11-15T15:00:00Z").await;

@@ -113,7 +113,7 @@ async fn app() -> TestApp {
     TestApp::serving(&[]).without_streams().start().await
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn counters_reflect_new_edited_and_scored_predictions() {
     let app = app().await;
     let draw = Row { pick: "draw", confidence: 30, points: None };
@@ -134,7 +134,7 @@ async fn counters_reflect_new_edited_and_scored_predictions() {
 
 /// The two changes cancel out, but the counter item must still store the sequence number of the second one.
 /// Otherwise a redelivery of only the second change would be counted.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn redelivered_changes_that_cancel_out_are_not_counted_again() {
     let app = app().await;
     let records = [record(1, 9, 7, None, Some(HOME)), record(2, 9, 7, Some(HOME), None)];
@@ -143,7 +143,7 @@ async fn redelivered_changes_that_cancel_out_are_not_counted_again() {
     assert_eq!(app.store.event_counts(9).await.unwrap(), EventCounts::default());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn unreadable_records_are_stored_once_and_do_not_block_the_batch() {
     let app = app().await;
     let mut unreadable = record(2, 9, 8, None, Some(HOME));
@@ -160,7 +160,7 @@ async fn unreadable_records_are_stored_once_and_do_not_block_the_batch() {
 
 /// Counter items are in the same table as the predictions, so the stream also has the changes that `tally`
 /// itself writes.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn stream_records_of_counter_items_are_accepted() {
     let app = app().await;
     let tally = json!({ "dynamodb": {
@@ -213,12 +213,12 @@ fn a_change_queues_a_closed_leaderboard_for_as_long_as_it_is_built() {
     assert_eq!(queued("2026-11-19T12:00:00Z"), ["g.all", "g.m2026-11"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_empty_batch_is_accepted() {
     assert_eq!(deliver(&app().await, "a", &[]).await, None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_malformed_batch_is_an_error() {
     assert!(app().await.try_invoke(crate::handle, json!("x")).await.is_err());
 }
@@ -226,7 +226,7 @@ async fn a_malformed_batch_is_an_error() {
 /// The Lambda event has a shard id only if the event source mapping has a tumbling window. A counter item
 /// stores the last counted sequence number of each shard. Without a shard id, `tally` stores this number
 /// under the partition key of the record.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_redelivered_batch_without_a_shard_id_counts_once() {
     let app = app().await;
     let delivery = json!({ "Records": [record(1, 9, 7, None, Some(HOME))] });
@@ -239,7 +239,7 @@ async fn a_redelivered_batch_without_a_shard_id_counts_once() {
 
 /// A counter item stores its position in each stream shard: the last sequence number that it has counted.
 /// DynamoDB replaces a shard every few hours, so the item would grow without limit if it kept all positions.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn positions_in_old_shards_are_removed() {
     let app = app().await;
     for n in 0..100_u32 {
@@ -256,7 +256,7 @@ async fn positions_in_old_shards_are_removed() {
 
 /// The predictions for a popular match come from many stream shards. Requests read the sums of all shards, and every
 /// fold writes one part, so neither may grow with the number of stream shards.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn positions_are_not_in_the_item_that_requests_read_and_each_part_has_its_own() {
     let app = app().await;
     for shard in 0..64_u32 {
@@ -274,7 +274,7 @@ async fn positions_are_not_in_the_item_that_requests_read_and_each_part_has_its_
 }
 
 /// If `tally` cannot add up the parts of a match, Lambda delivers the stream record of the part again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn sums_that_were_not_written_are_written_by_the_redelivery() {
     for operation in ["Query", "PutItem"] {
         let app = app().await;
@@ -294,7 +294,7 @@ async fn sums_that_were_not_written_are_written_by_the_redelivery() {
 }
 
 /// The parts of a final change many times a second.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn parts_that_change_in_one_batch_are_added_up_once() {
     let app = app().await;
     let mut parts = Vec::new();
@@ -315,7 +315,7 @@ async fn parts_that_change_in_one_batch_are_added_up_once() {
 }
 
 /// Old positions are removed, which changes the part but not its counts.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_part_with_the_same_version_is_not_added_up() {
     let app = app().await;
     assert_eq!(deliver_batch(&app, "a", &[record(1, 9, 7, None, Some(HOME))]).await, None);
@@ -326,7 +326,7 @@ async fn a_part_with_the_same_version_is_not_added_up() {
 }
 
 /// DynamoDB replaces a shard every few hours, but it does not promise to.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_record_of_a_shard_that_lives_for_days_counts_once() {
     let app = app().await;
     let opened = app.clock.now().timestamp_millis();
@@ -513,7 +513,7 @@ async fn hits(app: &TestApp, text: &str) -> usize {
     app.store.directory_page(&directory, None, 10).await.unwrap().entries.len()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_directory_has_only_the_last_name_of_a_room_that_changed_twice_in_one_batch() {
     let app = TestApp::serving(&[]).start().await;
     let room = store_room(&app, "First").await;
@@ -531,7 +531,7 @@ async fn the_directory_has_only_the_last_name_of_a_room_that_changed_twice_in_on
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_rebuild_lists_every_public_room_and_resumes_where_it_stopped() {
     let app = TestApp::serving(&[]).start().await;
     app.store_rooms(7, 25, false, Membership::Join).await;
@@ -569,7 +569,7 @@ async fn a_rebuild_lists_every_public_room_and_resumes_where_it_stopped() {
 
 /// The record of a new name can be processed between the two steps of a rebuild: reading the room, and writing its
 /// entries.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_rebuild_does_not_restore_an_old_name() {
     let app = TestApp::serving(&[]).start().await;
     let read = store_room(&app, "First").await;

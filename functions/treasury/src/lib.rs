@@ -136,7 +136,7 @@ mod tests {
         app.store.wallet(UserId(user)).await.unwrap().balance
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_reference_id_grants_coins_once_per_user() {
         let app = app().await;
         let first = app.invoke(handle, grant(1, 50, "promo")).await;
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(balance(&app, 1).await, 50);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn invalid_payloads_fail_with_the_reason_and_change_nothing() {
         let app = app().await;
         for (payload, reason) in [
@@ -196,7 +196,7 @@ mod tests {
         update.send().await.unwrap();
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn an_audit_finds_the_wallet_that_was_tampered_with() {
         let app = app().await;
         for user in 1..=3 {
@@ -234,7 +234,7 @@ mod tests {
 
     /// Each audit has three seconds: 13 until its deadline, minus the `RESERVE` of 10. Each `Scan` request
     /// advances the clock by one second, so one audit cannot read all wallets.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn an_audit_stops_before_its_deadline_and_the_next_audit_resumes_it() {
         let app = app().await;
         for user in 4..=40 {

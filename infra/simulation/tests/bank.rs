@@ -1,12 +1,12 @@
-//! Simulates the wallet in 1,000 random schedules of requests and faults.
-//! `cargo run --profile bench -p touchline-simulation --bin bank` simulates 100,000.
+//! Simulates the wallet in 200 random schedules of requests and faults. CI simulates 30,000, with these among them, and
+//! `cargo run --profile bench -p touchline-simulation --bin bank` 100,000.
 
 use touchline_simulation::bank::{Played, Sabotage, play};
 
 #[test]
 fn no_schedule_loses_or_duplicates_coins_or_overdraws_a_wallet() {
-    let played = play(0..1_000, Sabotage::None).unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(played.faults > 1_000 && played.crashes > 200 && played.entries > 2_000, "{played:?}");
+    let played = play(0..200, Sabotage::None).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(played.faults > 200 && played.crashes > 40 && played.entries > 400, "{played:?}");
 }
 
 #[test]

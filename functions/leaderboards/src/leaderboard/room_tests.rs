@@ -31,7 +31,7 @@ async fn friends(app: &TestApp, room: &str, count: u32) -> Vec<User> {
     friends
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_room_has_a_table_of_its_members_and_follows_them_and_the_results() {
     let app = app().await;
     let alice = app.user("alice").await;
@@ -71,7 +71,7 @@ async fn a_room_has_a_table_of_its_members_and_follows_them_and_the_results() {
     assert_eq!(around["data"], body["data"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_creator_chooses_which_matches_count() {
     let app = app().await;
     let alice = app.user("alice").await;
@@ -106,7 +106,7 @@ async fn the_creator_chooses_which_matches_count() {
     alice.creates_room("Nothing").league("cup").await.expect_invalid(&["league"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_room_of_a_match_ranks_its_members_by_the_points_of_the_match() {
     let app = app().await;
     let alice = app.user("alice").await;
@@ -125,7 +125,7 @@ async fn the_room_of_a_match_ranks_its_members_by_the_points_of_the_match() {
     assert_eq!((&body["meta"]["me"]["rank"], &body["meta"]["me"]["moved"]), (&json!(1), &json!(1)));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_members_read_the_table_of_a_private_room() {
     let app = app().await;
     let (alice, bob) = (app.user("alice").await, app.user("bob").await);
@@ -179,7 +179,7 @@ async fn a_suspended_member_leaves_the_table_and_returns_when_restored() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_build_that_stops_at_any_store_call_leaves_a_whole_table_and_the_next_reader_builds_it() {
     let app = app().await;
     let alice = app.user("alice").await;
@@ -236,7 +236,7 @@ async fn store_large_room(app: &TestApp, members: u32) -> Room {
     rooms[0].clone()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn standings_builds_the_table_of_a_large_room_and_a_page_of_it_costs_the_same() {
     let app = app().await;
     let alice = app.user("alice").await;
@@ -264,7 +264,7 @@ async fn standings_builds_the_table_of_a_large_room_and_a_page_of_it_costs_the_s
     assert_eq!(cost(&page(&small).await), large_cost);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn concurrent_readers_build_a_table_once() {
     let app = app().await;
     let alice = app.user("alice").await;
@@ -295,7 +295,7 @@ async fn settle_later_match(app: &TestApp, fans: &[User]) {
     count(app).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_closed_period_keeps_the_callers_row_and_the_tables_of_rooms() {
     let app = app().await;
     let alice = app.user("alice").await;
@@ -341,7 +341,7 @@ async fn a_closed_period_keeps_the_callers_row_and_the_tables_of_rooms() {
     assert_eq!(first["meta"]["me"]["moved"], Value::Null);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_request_for_a_period_without_results_builds_nothing() {
     let app = app().await;
     let alice = app.user("alice").await;
@@ -363,7 +363,7 @@ async fn a_request_for_a_period_without_results_builds_nothing() {
     assert_eq!(ranks(&body), [(1, "alice"), (1, "bob")]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn activity_in_a_room_builds_its_table_less_often_than_a_new_member() {
     let app = app().await;
     let (alice, bob) = (app.user("alice").await, app.user("bob").await);

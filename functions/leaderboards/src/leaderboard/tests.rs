@@ -60,7 +60,7 @@ pub(super) fn ranks(body: &Value) -> Vec<(u64, &str)> {
         .collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_leaderboard_has_ranks_counts_and_the_callers_own_row() {
     let app = app().await;
     let fans = fans(&app, 3).await;
@@ -88,7 +88,7 @@ async fn a_leaderboard_has_ranks_counts_and_the_callers_own_row() {
     assert_eq!((&other["data"], &other["meta"]["me"]), (&body["data"], &Value::Null));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_tournament_and_a_period_have_their_own_leaderboards() {
     let app = app().await;
     let fans = fans(&app, 1).await;
@@ -123,7 +123,7 @@ async fn a_tournament_and_a_period_have_their_own_leaderboards() {
     assert_eq!(total(&[("period", "month")]).await, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn invalid_queries_are_422_and_the_response_names_the_field() {
     let app = app().await;
     let alice = app.user("alice").await;
@@ -152,7 +152,7 @@ async fn publish(app: &TestApp, users: u32) {
     app.store.publish_board(Board::GLOBAL, build, &table, app.clock.now()).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pages_follow_each_other_and_a_cursor_is_valid_only_for_its_leaderboard() {
     let app = app().await;
     for n in 1..=25 {
@@ -184,7 +184,7 @@ async fn pages_follow_each_other_and_a_cursor_is_valid_only_for_its_leaderboard(
     assert_eq!((names[5].0, names[6].0, names[16].0), (1, 7, 17));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_rank_a_page_and_the_neighbours_cost_the_same_on_a_small_and_on_a_large_board() {
     let mut costs = Vec::new();
     for users in [1_000, 60_000] {
@@ -205,7 +205,7 @@ async fn a_rank_a_page_and_the_neighbours_cost_the_same_on_a_small_and_on_a_larg
     assert_eq!(costs[0], costs[1]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn blocked_and_deleted_users_are_left_out_and_keep_their_ranks() {
     let app = app().await;
     let alice = app.user("alice").await;

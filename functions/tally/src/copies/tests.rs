@@ -137,7 +137,7 @@ async fn choose_team(app: &TestApp, team: u32) {
 
 /// One record makes a query, 100 writes and the write that stores how far it came. A step also reads that progress and the
 /// team.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_record_makes_a_limited_number_of_calls_however_many_memberships_the_user_has() {
     let (app, mut mappings) = app("", 250).await;
     app.store_rooms(USER.0, 150, true, Membership::Invite).await;
@@ -163,7 +163,7 @@ async fn a_record_makes_a_limited_number_of_calls_however_many_memberships_the_u
     assert_eq!(app.store.copying(USER, Copied::Team).await.unwrap(), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_user_with_as_many_memberships_as_fit_needs_no_second_record() {
     let (app, mut mappings) = app("10", 10).await;
     choose_team(&app, 3).await;
@@ -173,7 +173,7 @@ async fn a_user_with_as_many_memberships_as_fit_needs_no_second_record() {
     assert_all(&copied(&app, "team").await, 10, 3);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn statistics_reach_all_memberships_in_steps() {
     let (app, mut mappings) = app("4", 30).await;
     let image = json!({
@@ -190,7 +190,7 @@ async fn statistics_reach_all_memberships_in_steps() {
     assert_eq!(app.store.copying(USER, Copied::Stats).await.unwrap(), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_change_during_a_copy_reaches_all_memberships() {
     let (app, mut mappings) = app("4", 30).await;
     // The second change arrives after each possible number of steps.
@@ -207,7 +207,7 @@ async fn a_change_during_a_copy_reaches_all_memberships() {
 }
 
 /// If each change began at the first room again, the last rooms would never get one.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn frequent_changes_do_not_keep_a_copy_from_reaching_the_last_room() {
     let (app, mut mappings) = app("4", 30).await;
     for team in 1..=20 {
@@ -218,7 +218,7 @@ async fn frequent_changes_do_not_keep_a_copy_from_reaching_the_last_room() {
 }
 
 /// The step read the team before the later change. If it moved the copy on, its rooms would keep the earlier team.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_step_that_began_before_a_later_change_does_not_move_the_copy() {
     let (app, mut mappings) = app("4", 30).await;
     choose_team(&app, 3).await;
@@ -266,7 +266,7 @@ fn is_member(record: &Value) -> bool {
     record["dynamodb"]["Keys"]["sk"]["S"].as_str().unwrap().starts_with("member#")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_record_of_an_earlier_step_makes_one_call() {
     let (app, mut mappings) = app("4", 30).await;
     choose_team(&app, 3).await;
@@ -284,7 +284,7 @@ async fn a_record_of_an_earlier_step_makes_one_call() {
 }
 
 /// One call of a copy fails, before or after the store carries it out. That is also what a crash at this call leaves.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_copy_resumes_after_a_failure_of_any_call() {
     for fault in [Fault::FailBefore, Fault::FailAfter] {
         let (app, mut mappings) = app("3", 10).await;
@@ -310,7 +310,7 @@ async fn a_copy_resumes_after_a_failure_of_any_call() {
 }
 
 /// A step reads the data, copies it and moves the copy on. If the data changed in between, the step has copied older data.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_step_that_read_older_data_does_not_move_the_copy_on() {
     let (app, _) = app("4", 1).await;
     let (store, now) = (&app.store, app.clock.now());

@@ -12,7 +12,7 @@ use super::{app, bytes, catalog, counts, openfootball, run, run_without_lease, s
 
 /// `feed` crashes after each of its writes in turn. Readers see the old catalog or the new one, and the next
 /// import completes the work.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_crash_after_any_write_leaves_a_consistent_catalog() {
     let foreign = openfootball();
     let undisturbed = app().await;
@@ -52,7 +52,7 @@ async fn a_crash_after_any_write_leaves_a_consistent_catalog() {
 
 /// `feed` crashes after each of its writes in turn. `points` may settle a result only after its publication, and the next
 /// import makes up for both.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_result_can_be_settled_only_after_its_publication() {
     let one_match = |result: Value| {
         let mut event = json!({
@@ -90,7 +90,7 @@ async fn a_result_can_be_settled_only_after_its_publication() {
 }
 
 /// The response to the first attempt of every call is lost, so the SDK sends every write twice.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn retried_writes_do_not_change_the_published_catalog() {
     let calm = app().await;
     run(&calm, &sample()).await;

@@ -5,7 +5,7 @@ use touchline::storage::catalog::load_latest;
 use super::{app, catalog, changed, counts, football_data, openfootball, run, sample};
 use crate::FeedError;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn importing_the_same_document_again_changes_nothing() {
     for document in [sample(), football_data(), openfootball()] {
         let app = app().await;
@@ -18,7 +18,7 @@ async fn importing_the_same_document_again_changes_nothing() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn imported_matches_have_all_their_fields() {
     let app = app().await;
     run(&app, &sample()).await;
@@ -31,7 +31,7 @@ async fn imported_matches_have_all_their_fields() {
     assert_eq!(catalog.event(4).unwrap().status, Status::Postponed);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_older_document_does_not_undo_a_newer_one() {
     let app = app().await;
     run(&app, &sample()).await;
@@ -49,7 +49,7 @@ async fn an_older_document_does_not_undo_a_newer_one() {
 
 /// The import compares the date of a document with the stored date of each row, not with the date of the
 /// previous document. The two documents can contain different rows.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_document_older_than_the_previous_one_can_update_other_rows() {
     let app = app().await;
     run(&app, &sample()).await;
@@ -68,7 +68,7 @@ async fn a_document_older_than_the_previous_one_can_update_other_rows() {
     assert_eq!(catalog(&app).await.event(3).unwrap().venue.as_deref(), Some("Moved"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_match_last_updated_before_the_stored_one_is_ignored() {
     let app = app().await;
     let document = football_data();
@@ -86,7 +86,7 @@ async fn a_match_last_updated_before_the_stored_one_is_ignored() {
     assert_eq!(hour().await, "20:00");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_document_dated_in_the_future_is_rejected() {
     let app = app().await;
     let document = changed("2062-11-15T12:00:00Z", 0, "venue", json!("x"));
@@ -94,7 +94,7 @@ async fn a_document_dated_in_the_future_is_rejected() {
     assert!(matches!(rejection, FeedError::BadAsOf));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn malformed_documents_are_rejected() {
     let app = app().await;
     let rejection = async |document: Value| app.try_invoke(crate::handle, document).await.unwrap_err();
@@ -115,7 +115,7 @@ async fn malformed_documents_are_rejected() {
     assert!(load_latest(&app.store, None).await.unwrap().is_none(), "nothing is published");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn bad_rows_are_reported_and_the_other_rows_are_applied() {
     let app = app().await;
     let mut document = sample();
@@ -152,7 +152,7 @@ async fn bad_rows_are_reported_and_the_other_rows_are_applied() {
 }
 
 /// The document has more rows than fit into one batch or one transaction.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_whole_season_is_imported_in_one_run() {
     let app = app().await;
     let team = |n: usize| format!("Club {n} {}", "of a long name ".repeat(n % 5));
@@ -173,7 +173,7 @@ async fn a_whole_season_is_imported_in_one_run() {
     assert_eq!(ids, (1..=380).collect(), "ids are sequential, without gaps");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_a_changed_result_increases_the_revision() {
     let app = app().await;
     run(&app, &sample()).await;

@@ -21,7 +21,7 @@ async fn shards(app: &TestApp, document: &Value) -> Vec<(u8, u8)> {
     shards
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn matches_of_a_listed_tournament_are_featured_in_every_format() {
     for (document, name) in [(football_data(), " harbour CUP "), (openfootball(), "harbour-league-2026-27")] {
         let without = shards(&app("").await, &document).await;
@@ -34,7 +34,7 @@ async fn matches_of_a_listed_tournament_are_featured_in_every_format() {
 
 /// A match's room has at most 64 shards, even if its predictions have more: a homeserver accepts far fewer joins a second
 /// than 64 shards can store.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_parameter_sets_the_number_of_shards_of_a_featured_match() {
     let app = TestApp::serving(&[]).variable("FEATURED_TOURNAMENTS", "Harbour Cup");
     let app = app.variable("FEATURED_SHARDS", "128").start().await;
@@ -43,7 +43,7 @@ async fn a_parameter_sets_the_number_of_shards_of_a_featured_match() {
 }
 
 /// The tournaments of the sample say themselves whether they are featured.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_list_does_not_change_what_a_document_of_our_own_format_says() {
     let mut document = sample();
     document["tournaments"][0]["featured"] = json!(true);
@@ -52,7 +52,7 @@ async fn a_list_does_not_change_what_a_document_of_our_own_format_says() {
 }
 
 /// The tournament was stored before the operator listed it, and the document has only a match.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_new_matches_of_a_tournament_that_is_listed_later_get_more_shards() {
     let app = app("Harbour League").await;
     let mut before = sample();
@@ -73,7 +73,7 @@ async fn only_new_matches_of_a_tournament_that_is_listed_later_get_more_shards()
     assert_eq!(app.store.catalog_rows::<Match>(&[100]).await.unwrap()[&100].shards, 64);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn names_that_no_tournament_has_are_found_until_it_is_imported() {
     let app = app("Harbour Cup,Harbor Cup").await;
     let unknown = async || {

@@ -84,7 +84,7 @@ async fn predict_with(app: &App, event: &Match) {
     app.store.predict(&new).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_match_without_predictions_gets_64_shards_after_a_pause() {
     let (app, alice) = app().await;
     let paused = promote(&app).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_match_without_predictions_gets_64_shards_after_a_pause() {
     assert_eq!(promote(&app).await.unwrap(), json!({ "event_id": EVENT, "shards": 64 }), "it has 64 already");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_next_run_of_any_kind_ends_the_pause() {
     for payload in [json!({}), sample(), json!({ "rebuild": true })] {
         let (app, _) = app().await;
@@ -124,7 +124,7 @@ async fn the_next_run_of_any_kind_ends_the_pause() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_match_with_predictions_is_not_promoted() {
     let (app, alice) = app().await;
     alice.predicts(EVENT).home().await.expect(201);
@@ -137,7 +137,7 @@ async fn a_match_with_predictions_is_not_promoted() {
     assert_eq!((event.shards, event.pause), (4, None));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn matches_that_cannot_be_promoted_are_rejected_with_the_reason() {
     let (app, _) = app().await;
     let mut live = one_match();
@@ -156,7 +156,7 @@ async fn matches_that_cannot_be_promoted_are_rejected_with_the_reason() {
 
 /// One environment has loaded the catalog before the pause. It still accepts a prediction. The same user then changes it
 /// through another environment, which has the newest catalog.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_prediction_with_an_old_catalog_never_ends_as_two_rows() {
     for is_in_time in [true, false] {
         let (app, alice) = app().await;
@@ -188,7 +188,7 @@ async fn a_prediction_with_an_old_catalog_never_ends_as_two_rows() {
 }
 
 /// A pause counts from its publication. Here the first promotion crashes before it, long ago.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_unpublished_pause_does_not_count_as_waiting() {
     let (app, alice) = app().await;
     let row = published(&app).await;
@@ -204,7 +204,7 @@ async fn an_unpublished_pause_does_not_count_as_waiting() {
 }
 
 /// A crash left the note about an earlier pause. It does not apply to the current pause.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_note_of_an_earlier_pause_does_not_count() {
     let (app, _) = app().await;
     let earlier = touchline::domain::catalog::Pause::beginning(app.clock.now());
@@ -214,7 +214,7 @@ async fn the_note_of_an_earlier_pause_does_not_count() {
 }
 
 /// `feed` crashes after each of its writes in turn, in both runs of a promotion. Another run completes it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_promotion_that_crashes_after_any_write_is_resumed() {
     let mut steps = 0;
     loop {
@@ -247,7 +247,7 @@ async fn a_promotion_that_crashes_after_any_write_is_resumed() {
     assert!(steps > 5, "{steps} writes");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn later_imports_keep_the_shards_and_the_pause() {
     let (app, _) = app().await;
     promote(&app).await.unwrap();
@@ -266,7 +266,7 @@ async fn later_imports_keep_the_shards_and_the_pause() {
 }
 
 /// An import reads the match before the promotion and writes it afterwards.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_import_that_overlaps_with_a_promotion_does_not_write_the_old_shards_back() {
     let (app, _) = app().await;
     let read = published(&app).await;

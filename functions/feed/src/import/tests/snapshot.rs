@@ -18,7 +18,7 @@ fn new_environment(app: &TestApp) -> App {
     App { catalog_cache: Arc::default(), ..App::clone(app) }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_empty_document_publishes_no_snapshot() {
     let app = app().await;
     for document in [
@@ -30,7 +30,7 @@ async fn an_empty_document_publishes_no_snapshot() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_match_can_move_to_another_month() {
     let app = app().await;
     run(&app, &sample()).await;
@@ -46,7 +46,7 @@ async fn a_match_can_move_to_another_month() {
 }
 
 /// A chunk holds the matches of one month, which can be more than fit into one item.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_large_chunk_is_stored_in_parts() {
     let app = app().await;
     run(&app, &sample()).await;
@@ -70,7 +70,7 @@ async fn a_large_chunk_is_stored_in_parts() {
     assert_eq!(catalog(&app).await.chunks()[&name].matches.len(), 40_000);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_snapshot_of_an_earlier_version_is_read() {
     let app = app().await;
     run(&app, &sample()).await;
@@ -102,7 +102,7 @@ async fn a_snapshot_of_an_earlier_version_is_read() {
     assert_eq!(catalog(&app).await.events().count(), 4);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_new_environment_loads_only_the_months_that_it_needs() {
     let app = app().await;
     run(&app, &changed("2026-11-15T12:00:00Z", 3, "start_time", json!("2027-05-05T15:00:00Z"))).await;
@@ -125,7 +125,7 @@ async fn a_new_environment_loads_only_the_months_that_it_needs() {
     assert_eq!(chunks(&new.catalog_with(&[1]).await.unwrap()), ["base", "2026-11", "2027-05"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failed_load_is_repeated_after_a_pause_that_doubles() {
     let app = app().await;
     run(&app, &sample()).await;
@@ -153,7 +153,7 @@ async fn a_failed_load_is_repeated_after_a_pause_that_doubles() {
 }
 
 /// Any import rebuilds an unreadable snapshot, and so does `{"rebuild": true}`.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_unreadable_snapshot_is_rebuilt_from_the_rows() {
     let app = app().await;
     run(&app, &sample()).await;

@@ -4,7 +4,7 @@ use touchline::storage::catalog::{Replacement, Written};
 
 use super::{app, catalog, football_data, openfootball, run, sample};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn sources_share_a_sport_with_the_same_slug() {
     let app = app().await;
     for document in [sample(), football_data(), openfootball()] {
@@ -13,7 +13,7 @@ async fn sources_share_a_sport_with_the_same_slug() {
     assert_eq!(catalog(&app).await.sports().count(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_source_cannot_take_an_id_from_another_source() {
     let app = app().await;
     run(&app, &sample()).await;
@@ -31,7 +31,7 @@ async fn a_source_cannot_take_an_id_from_another_source() {
 }
 
 /// Two concurrent imports chose the same id. The second write must fail.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_concurrent_import_of_another_source_cannot_overwrite_a_row() {
     let app = app().await;
     run(&app, &sample()).await;
@@ -44,7 +44,7 @@ async fn a_concurrent_import_of_another_source_cannot_overwrite_a_row() {
 
 /// The id of the rejected team belongs to a team of another source. No match of the document may show the
 /// other source's team.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn matches_of_a_rejected_team_are_rejected() {
     let app = app().await;
     let foreign = openfootball();

@@ -14,7 +14,7 @@ async fn details(app: &TestApp, name: &str) -> (Option<String>, Option<i32>, Opt
     (team.country.clone(), team.founded, team.venue.clone())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn teams_without_a_country_get_the_country_of_their_league() {
     let app = app().await;
     run(&app, &football_data()).await;
@@ -27,7 +27,7 @@ async fn teams_without_a_country_get_the_country_of_their_league() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_list_of_matches_does_not_erase_the_details_of_teams() {
     let app = app().await;
     assert_eq!(counts(&run(&app, &football_data_teams()).await), [4, 0, 0, 0]);
@@ -45,7 +45,7 @@ async fn a_list_of_matches_does_not_erase_the_details_of_teams() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_document_in_our_own_format_can_erase_the_details_of_teams() {
     let app = app().await;
     let mut document = sample();
