@@ -226,7 +226,7 @@ fn nothing_repaired(checked: u64) -> Value {
     json!({ "checked": checked, "repaired": [], "busy": [], "copied": 0, "next": null })
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_match_whose_stream_records_were_lost_is_counted_again() {
     let league = League::start().await;
     let users: Vec<u32> = neighbours().take(3).collect();
@@ -258,7 +258,7 @@ async fn a_match_whose_stream_records_were_lost_is_counted_again() {
     assert_eq!(league.recount(this_match()).await, nothing_repaired(4));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn counters_that_were_changed_or_deleted_by_hand_are_repaired() {
     let league = League::start().await;
     for user in 1..=12 {
@@ -290,7 +290,7 @@ async fn counters_that_were_changed_or_deleted_by_hand_are_repaired() {
 
 /// The change comes before each call of the recount in turn: before and after each marker, while the rows are read, and
 /// before the repair. Half of the times, `tally` counts it at once.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_change_at_any_moment_of_a_recount_is_counted_once() {
     let league = League::start().await;
     let mut users = neighbours();
@@ -329,7 +329,7 @@ async fn a_change_at_any_moment_of_a_recount_is_counted_once() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_recount_that_fails_at_any_call_leaves_the_counters_as_they_were_or_repaired() {
     let league = League::start().await;
     let mut users = neighbours();
@@ -364,7 +364,7 @@ async fn a_recount_that_fails_at_any_call_leaves_the_counters_as_they_were_or_re
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn redelivered_markers_and_changes_count_once() {
     let league = League::start().await;
     for user in 1..=8 {
@@ -386,7 +386,7 @@ async fn redelivered_markers_and_changes_count_once() {
 }
 
 /// No stream is delivered in this test.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn counters_behind_their_stream_are_reported_as_busy_and_not_changed() {
     let league = League::start().await;
     league.predict(1, Pick::Home).await;
@@ -403,7 +403,7 @@ async fn counters_behind_their_stream_are_reported_as_busy_and_not_changed() {
 
 /// If DynamoDB has split the partition, its changes come from several stream shards, and markers at its ends do not
 /// show that all of them are counted.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_partition_in_several_stream_shards_is_busy() {
     let league = League::start().await;
     let user = neighbours().next().unwrap();
@@ -432,7 +432,7 @@ async fn a_partition_in_several_stream_shards_is_busy() {
     assert_eq!(league.counts().await, EventTally::default());
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn statistics_whose_stream_records_were_lost_are_counted_again_and_copied() {
     let league = League::start().await;
     let room = league.room().await;
@@ -454,7 +454,7 @@ async fn statistics_whose_stream_records_were_lost_are_counted_again_and_copied(
     assert_eq!(league.recount(json!({ "user": 7 })).await, nothing_repaired(1));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn points_at_any_moment_of_a_recount_of_statistics_count_once() {
     let league = League::start().await;
     league.predict(7, Pick::Home).await;
@@ -493,7 +493,7 @@ async fn points_at_any_moment_of_a_recount_of_statistics_count_once() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn leaderboards_of_statistics_whose_record_was_lost_are_built_again() {
     let league = League::start().await;
     league.predict(7, Pick::Home).await;
@@ -515,7 +515,7 @@ async fn leaderboards_of_statistics_whose_record_was_lost_are_built_again() {
     assert_eq!(queued().await, boards);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_room_gets_its_counters_copies_and_directory_entries_back() {
     let league = League::start().await;
     league.predict(7, Pick::Home).await;
@@ -551,7 +551,7 @@ async fn a_room_gets_its_counters_copies_and_directory_entries_back() {
 
 /// Each read of an item advances the clock by ten seconds. A recount has 180: five minutes until its deadline, minus the
 /// `RESERVE`.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_recount_of_a_large_room_continues_where_it_stopped() {
     let league = League::start().await;
     let room = league.room().await;
@@ -598,7 +598,7 @@ async fn a_recount_of_a_large_room_continues_where_it_stopped() {
     assert_eq!((counts.totals.members, counts.totals.away), (8, 8));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_recount_of_everything_gets_past_what_it_cannot_read() {
     let league = League::start().await;
     let room = league.room().await;
@@ -637,7 +637,7 @@ async fn a_recount_of_everything_gets_past_what_it_cannot_read() {
 }
 
 /// Each query advances the clock by 30 seconds. A recount has 180: five minutes until its deadline, minus the `RESERVE`.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_recount_of_everything_stops_before_its_deadline_and_the_next_one_resumes() {
     let league = League::start().await;
     let room = league.room().await;
@@ -684,7 +684,7 @@ async fn a_recount_of_everything_stops_before_its_deadline_and_the_next_one_resu
     assert!(names.contains(&"user 33") && names.contains(&"match 1, shard 0"), "{names:?}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn the_markers_of_a_recount_are_no_predictions() {
     let league = League::start().await;
     let user = neighbours().next().unwrap();
@@ -700,7 +700,7 @@ async fn the_markers_of_a_recount_are_no_predictions() {
     assert_eq!((rows.len(), is_last), (0, true));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn invalid_payloads_fail_with_the_reason() {
     let league = League::start().await;
     for (payload, reason) in [

@@ -460,28 +460,25 @@ impl Schedule {
 #[tokio::test(flavor = "multi_thread")]
 async fn counters_equal_a_recount_after_redeliveries_and_failed_writes() {
     const SCHEDULES: u32 = 2_000;
-    let app = app().await;
-    // One write in five fails. Half of these writes fail before the store carries them out, half fail after.
-    let faults = SeededRandom::new(7);
-    app.faults.set(move |attempt| {
-        let random: &dyn Random = &faults;
-        let is_write = ["UpdateItem", "PutItem"].contains(&attempt.operation);
-        match random.below(10) {
-            0 if is_write => Fault::FailBefore,
-            1 if is_write => Fault::FailAfter,
-            _ => Fault::None,
-        }
-    });
-    concurrently(4, |part| {
-        let app = app.clone();
-        async move {
-            for n in (0..SCHEDULES).filter(|n| *n as usize % 4 == part) {
-                let (seed, first) = (u64::from(n), 1 + n * 10);
-                let random: &(dyn Random + 'static) = &SeededRandom::new(seed);
-                let schedule = Schedule::draw(random, first);
-                schedule.deliver_all(&app, random).await;
-                schedule.check(&app, first, seed).await;
+    concurrently(4, |part| async move {
+        let app = app().await;
+        // One write in five fails. Half of these writes fail before the store carries them out, half fail after.
+        let faults = SeededRandom::new(7 + part as u64);
+        app.faults.set(move |attempt| {
+            let random: &dyn Random = &faults;
+            let is_write = ["UpdateItem", "PutItem"].contains(&attempt.operation);
+            match random.below(10) {
+                0 if is_write => Fault::FailBefore,
+                1 if is_write => Fault::FailAfter,
+                _ => Fault::None,
             }
+        });
+        for n in (0..SCHEDULES).filter(|n| *n as usize % 4 == part) {
+            let (seed, first) = (u64::from(n), 1 + n * 10);
+            let random: &(dyn Random + 'static) = &SeededRandom::new(seed);
+            let schedule = Schedule::draw(random, first);
+            schedule.deliver_all(&app, random).await;
+            schedule.check(&app, first, seed).await;
         }
     })
     .await;
