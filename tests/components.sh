@@ -27,7 +27,7 @@ step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
 # alone COMMAND ...: runs the command while no other script installs anything.
 alone() {
   mkdir -p "$TOUCHLINE_CACHE"
-  (flock 9 && "$@") 9>"$TOUCHLINE_CACHE/install.lock"
+  (flock 9 && "$@" 9>&-) 9>"$TOUCHLINE_CACHE/install.lock"
 }
 
 # install_packages NAME ...: creates the virtual environment $TOUCHLINE_CACHE/NAME from tests/NAME.txt. Reuses it until that
@@ -68,7 +68,7 @@ install_programs() {
 
 install_debian_packages() {
   apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
 install_chromium() {
@@ -90,7 +90,7 @@ install_container_engine() {
 # require_build: fails if the sources are newer than the last run of tests/build.
 require_build() {
   if [ ! -f .aws-sam/build/template.yaml ] ||
-    [ -n "$(find template.yaml Cargo.lock functions shared -newer .aws-sam/build/template.yaml -type f -print -quit)" ]; then
+    [ -n "$(find template.yaml Cargo.toml Cargo.lock functions shared infra/empty-function -newer .aws-sam/build/template.yaml -type f -print -quit)" ]; then
     echo "The build is missing or out of date. Run tests/build first." >&2
     exit 1
   fi
