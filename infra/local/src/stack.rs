@@ -223,6 +223,7 @@ async fn open_store(options: &Options) -> Result<StoreAccess, StartError> {
         EmbeddedStoreError::Data(..) => StartError::Data(error),
     };
     let mut store = EmbeddedStore::open(file.as_deref()).map_err(failed)?;
+    store.delete_expired_items();
     let address = (options.host, options.dynamodb_port).into();
     let url = store.listen(address, &options.allowed_hosts).await.map_err(failed)?;
     Ok(StoreAccess { folder, http: store.http_client(), embedded: Some(store), url })

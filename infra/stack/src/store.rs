@@ -37,7 +37,7 @@ pub enum EmbeddedStoreError {
 pub struct EmbeddedStore {
     database: Database,
     stream_table: Arc<Mutex<Connection>>,
-    expiry: JoinHandle<()>,
+    expiry: Option<JoinHandle<()>>,
     server: Option<Server>,
 }
 
@@ -57,13 +57,15 @@ struct Server {
 
 impl Drop for EmbeddedStore {
     fn drop(&mut self) {
-        self.expiry.abort();
+        if let Some(expiry) = &self.expiry {
+            expiry.abort();
+        }
     }
 }
 
 impl EmbeddedStore {
-    /// Opens a store with the data in `file`, or in memory without a file. The store has no port yet. Must be
-    /// called in a Tokio runtime.
+    /// Opens a store with the data in `file`, or in memory without a file. The store has no port yet, and keeps expired
+    /// items.
     pub fn open(file: Option<&Path>) -> Result<Self, EmbeddedStoreError> {
         let location = match file {
             Some(file) => file.to_string_lossy().into_owned(),
@@ -76,8 +78,12 @@ impl EmbeddedStore {
         database.disable_bulk_loading().map_err(|error| failed(&error))?;
         let stream_table = Connection::open(&location).map_err(|error| failed(&error))?;
         index_streams(&stream_table).map_err(|error| failed(&error))?;
-        let expiry = tokio::spawn(delete_expired_items(database.clone()));
-        Ok(Self { database, stream_table: Arc::new(Mutex::new(stream_table)), expiry, server: None })
+        Ok(Self { database, stream_table: Arc::new(Mutex::new(stream_table)), expiry: None, server: None })
+    }
+
+    /// Begins to delete expired items, by the system's clock. A store whose items have the times of another clock must not.
+    pub fn delete_expired_items(&mut self) {
+        self.expiry = Some(tokio::spawn(delete_expired_items(self.database.clone())));
     }
 
     /// Opens a store in memory and serves it on a free port of this machine.
