@@ -5,7 +5,7 @@
 export TOUCHLINE_CACHE=${TOUCHLINE_CACHE:-$HOME/.cache/touchline}
 export SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=eu-west-1
 
-# The functions whose cold start is measured, and the largest one.
+# The functions that CI builds as they are shipped: those whose cold start is measured, and the largest one.
 # shellcheck disable=SC2034 # Used by the scripts that read this file.
 MEASURED=(empty-function meta login predictions feed)
 

@@ -1,5 +1,5 @@
-//! Simulates the wallet in 200 random schedules of requests and faults. CI simulates 30,000, with these among them, and
-//! `cargo run --profile bench -p touchline-simulation --bin bank` 100,000.
+//! Simulates the wallet in 200 random schedules of requests and faults. CI simulates 30,000, and these are among them.
+//! `cargo run --profile bench -p touchline-simulation --bin bank` simulates 100,000.
 
 use touchline_simulation::bank::{Played, Sabotage, play};
 

@@ -81,7 +81,7 @@ impl EmbeddedStore {
         Ok(Self { database, stream_table: Arc::new(Mutex::new(stream_table)), expiry: None, server: None })
     }
 
-    /// Begins to delete expired items, by the system's clock. A store whose items have the times of another clock must not.
+    /// Starts to delete expired items, by the system's clock. Do not call this for tests that have a clock of their own.
     pub fn delete_expired_items(&mut self) {
         self.expiry = Some(tokio::spawn(delete_expired_items(self.database.clone())));
     }

@@ -30,7 +30,7 @@ use crate::{
 /// The token that the homeserver sends to a [`TestApp`].
 pub const HS_TOKEN: &str = "hs-token-of-the-tests";
 
-/// Parsing the template takes longer than most tests, so all tests of a process share one stack.
+/// Parsing the template takes a large part of a short test, so all tests of a process share one stack.
 static STACK: LazyLock<Stack> = LazyLock::new(|| {
     Template::parse(TEMPLATE)
         .and_then(|template| template.resolve(&BTreeMap::from([("AWS::StackName".into(), "test".into())])))
