@@ -37,8 +37,7 @@ deny:
 
 # Build the Rust documentation in target/doc, without the local stack's binary: its pages would replace those of shared
 docs:
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude touchline-local --no-deps
-    RUSTDOCFLAGS="-D warnings" cargo doc --package touchline-local --lib --no-deps
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 # Write docs/openapi.json again, after a change to an endpoint
 openapi:

@@ -64,8 +64,12 @@ addEventListener("hashchange", () => {
 function drawTabs(current) {
   const tabs = $("#tabs");
   tabs.hidden = false;
-  tabs.replaceChildren(...Object.entries(TABS).map(([name, title]) =>
-    h("a", { href: `#${name}`, "aria-current": name === current ? "page" : null }, icon(name), title)));
+  // The links stay in place, so that a click on one never misses it.
+  if (!tabs.children.length) tabs.replaceChildren(...Object.entries(TABS).map(([name, title]) => h("a", { href: `#${name}` }, icon(name), title)));
+  for (const link of tabs.children) {
+    if (link.hash === `#${current}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
 }
 
 /**
@@ -189,7 +193,10 @@ async function username() {
   const check = () => {
     clearTimeout(timer);
     timer = setTimeout(async () => {
-      const result = await post("/api/auth/username/check", { username: input.value }).catch((error) => error);
+      const username = input.value;
+      const result = await post("/api/auth/username/check", { username }).catch((error) => error);
+      // An older answer may arrive after a newer one.
+      if (input.value !== username) return;
       availability.textContent = result.message;
       availability.classList.toggle("ok", result.available === true);
     }, 250);

@@ -34,8 +34,14 @@ function drawInbox() {
   if (items.length) $("#inbox").replaceChildren(...items);
 }
 
+let loads = 0;
 async function loadInbox() {
-  messages = (await smsLog("?per_page=30")).data.filter(({ phone }) => !phone.startsWith(ADDED)).slice(0, 3);
+  loads += 1;
+  const own = loads;
+  const { data } = await smsLog("?per_page=30");
+  // An older answer may arrive after a newer one.
+  if (own !== loads) return;
+  messages = data.filter(({ phone }) => !phone.startsWith(ADDED)).slice(0, 3);
   drawInbox();
 }
 // The inbox is loaded again with the next code.
@@ -140,8 +146,9 @@ const CONTROLS = {
   },
   fans: async ({ id }) => {
     const picks = ["home", "home", "home", "draw", "away", "away"];
+    const first = Math.floor(Math.random() * 1e5);
     for (let fan = 0; fan < 12; fan += 1) {
-      const phone = `${ADDED}${String(Math.floor(Math.random() * 1e5)).padStart(5, "0")}`;
+      const phone = `${ADDED}${String((first + fan) % 1e5).padStart(5, "0")}`;
       await call("POST", "/api/code/request", { phone }, { token: null });
       const { data: [sms] } = await smsLog(`?phone=${encodeURIComponent(phone)}`);
       const { data } = await call("POST", "/api/code/verify", { phone, code: sms.code }, { token: null });
