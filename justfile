@@ -140,4 +140,4 @@ bench-rooms *flags:
 # Measure cold starts, with an empty function and Node for comparison; needs tests/build
 bench-cold-start *flags:
     cd infra/bench/node && npm ci
-    cargo run --profile bench -p touchline-bench --bin cold-start -- "${CARGO_TARGET_DIR:-target}/shipped" infra/bench/node "$@"
+    cargo run --profile bench -p touchline-bench --bin cold-start -- "${CARGO_TARGET_DIR:-target}/lambda" infra/bench/node "$@"

@@ -7,7 +7,7 @@ export SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=eu-west-1
 # Some machines set it. Then each start of a Python program would compile its modules again.
 unset PYTHONDONTWRITEBYTECODE
 
-# The functions that CI builds as they are shipped: those whose cold start is measured, and the largest one.
+# The functions that CI links as they are shipped: those whose cold start is measured, and the largest one.
 # shellcheck disable=SC2034 # Used by the scripts that read this file.
 MEASURED=(empty-function meta login predictions feed)
 

@@ -3,7 +3,7 @@
 //!
 //! Compares functions of the product with a function that does nothing and, optionally, with a Node.js function.
 //!
-//! Usage: `cold-start FOLDER [NODE] [--quick] [--write | --check]`. FOLDER is `target/shipped`, where
+//! Usage: `cold-start FOLDER [NODE] [--quick] [--write | --check]`. FOLDER is `target/lambda`, where
 //! `tests/build` puts the release binaries. NODE is the folder `infra/bench/node`. Run `npm ci` there first.
 
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ async fn main() {
         return touchline_bench::serve_store().await;
     }
     let folder =
-        PathBuf::from(std::env::args().nth(1).expect("the first argument is the folder `target/shipped`"));
+        PathBuf::from(std::env::args().nth(1).expect("the first argument is the folder `target/lambda`"));
     let store = StoreProcess::start().await;
     let candidate = |name: &'static str, binary: &str, event, status| Candidate {
         name,
