@@ -18,6 +18,9 @@ use touchline_stack::samples::{self, Expected, Sample};
 use touchline_stack::template::TemplateError;
 use touchline_stack::{EmbeddedStore, Stack, TEMPLATE, Template, tables};
 
+/// The largest accepted size of a function's binary. A larger binary fails the run.
+const MAX_MEGABYTES: f64 = 9.0;
+
 /// Runs the release binary of each function under the Lambda Runtime Interface Emulator, with the function's samples.
 #[derive(Debug, Parser)]
 #[command(name = "emulate")]
@@ -29,10 +32,6 @@ struct Options {
     /// The output folder of `cargo lambda build`.
     #[arg(long, value_name = "FOLDER", default_value = "target/lambda")]
     binaries: PathBuf,
-
-    /// The largest accepted size of a function's binary. A larger binary fails the run.
-    #[arg(long, default_value_t = 9.0)]
-    megabytes: f64,
 
     /// The functions to run. Without names, all functions run.
     functions: Vec<String>,
@@ -76,8 +75,8 @@ async fn run(options: &Options) -> Result<(), String> {
         }
         let size = megabytes(&options.binary(&function.name))?;
         println!("{} ({size:.1} MB)", function.name);
-        if size > options.megabytes {
-            problems.push(format!("{} is larger than {} MB", function.name, options.megabytes));
+        if size > MAX_MEGABYTES {
+            problems.push(format!("{} is larger than {MAX_MEGABYTES} MB", function.name));
         }
         let own: Vec<&Sample> = samples.iter().filter(|sample| sample.function == function.name).collect();
         if own.is_empty() {
