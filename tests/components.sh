@@ -4,7 +4,7 @@
 
 export TOUCHLINE_CACHE=${TOUCHLINE_CACHE:-$HOME/.cache/touchline}
 export SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=eu-west-1
-# Some machines set it. Then each start of a Python program would compile its modules again.
+# With this variable, which some machines set, a Python program compiles its modules again at each start.
 unset PYTHONDONTWRITEBYTECODE
 
 # The functions that CI links as they are shipped: those whose cold start is measured, and the largest one.
@@ -122,6 +122,6 @@ start_ministack() {
   env BIND_HOST=127.0.0.1 GATEWAY_PORT="$port" MINISTACK_REGION="$AWS_DEFAULT_REGION" "$@" \
     "$TOUCHLINE_CACHE/real-components/bin/ministack" >"$work/$name.log" 2>&1 &
   pids+=($!)
-  # ministack loads a service at the first call to it. SNS takes seconds then, and the product does not wait so long for SNS.
+  # ministack loads SNS at the first call to it. That can take longer than the product waits for SNS.
   wait_for "$name" "http://127.0.0.1:$port/?Action=ListTopics" "$work/$name.log"
 }
