@@ -89,9 +89,10 @@ install_container_engine() {
   fi
 }
 
-# require_build: fails if the sources are newer than the last run of tests/build.
+# require_build: fails if the sources are newer than the last run of tests/build, or if it built only one function.
 require_build() {
   if [ ! -f .aws-sam/build/template.yaml ] ||
+    [ "$(find .aws-sam/build -name bootstrap | wc -l)" -lt "$(find functions -name Cargo.toml | wc -l)" ] ||
     [ -n "$(find template.yaml Cargo.toml Cargo.lock functions shared infra/empty-function -newer .aws-sam/build/template.yaml -type f -print -quit)" ]; then
     echo "The build is missing or out of date. Run tests/build first." >&2
     exit 1
@@ -104,10 +105,12 @@ target_folder() {
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# wait_for NAME URL LOG: waits up to 30 seconds until URL responds. Prints the end of LOG if it does not.
+# wait_for NAME URL LOG: waits until the last started process responds at URL. If it ends, or does not respond for three
+# minutes, prints the end of LOG.
 wait_for() {
-  for _ in $(seq 300); do
+  for _ in $(seq 1800); do
     if curl --silent --output /dev/null "$2"; then return; fi
+    kill -0 "${pids[-1]}" 2>/dev/null || break
     sleep 0.1
   done
   echo "$1 did not start. Its log ends with:" >&2

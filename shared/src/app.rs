@@ -14,7 +14,6 @@ use crate::ports::random::{Random, SystemRandom};
 use crate::ports::sms::{Console, Sms, Sns};
 use crate::ports::web::{HyperWeb, NoWeb, Web};
 use crate::storage::catalog::{self, Loaded};
-use crate::storage::sms_counts;
 use crate::storage::{self, Store, StoreError};
 
 /// The configuration, the store, the ports and the caches. Cheap to clone.
@@ -28,7 +27,6 @@ pub struct App {
     pub chat: Arc<dyn Chat>,
     pub web: Arc<dyn Web>,
     pub catalog_cache: Arc<catalog::Cache>,
-    pub sms_counts: Arc<sms_counts::Cache>,
 }
 
 impl App {
@@ -62,7 +60,6 @@ impl App {
             sms,
             web: web(&config),
             catalog_cache: Arc::default(),
-            sms_counts: Arc::default(),
             config: Arc::new(config),
         }
     }

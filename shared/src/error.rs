@@ -123,7 +123,7 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::BudgetReached => Self::SmsBudgetReached,
-            Refusal::CapReached(stopped) => stopped.into(),
+            Refusal::Stopped(stopped) => stopped.into(),
         }
     }
 }

@@ -226,7 +226,9 @@ fn the_rule_for_codes_counts_the_routes_that_the_template_throttles() {
         settings.keys().map(|route| route.trim_start_matches("POST ").to_owned()).collect();
     assert_eq!(counted_by("CodeRequests"), throttled);
     assert_eq!(web_acl().paths("CodeRequests"), throttled, "a path of the rule is no endpoint");
-    let logins: BTreeSet<String> = ["/api/code/verify", "/api/auth/login"].map(str::to_owned).into();
+    // All paths that take a code without a token.
+    let logins = ["/api/code/verify", "/api/auth/login", "/api/account/delete", "/api/phone/undo"];
+    let logins: BTreeSet<String> = logins.map(str::to_owned).into();
     assert_eq!(counted_by("Logins"), logins);
     assert_eq!(web_acl().paths("Logins"), logins, "a path of the rule is no endpoint");
 }

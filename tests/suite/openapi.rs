@@ -1,9 +1,10 @@
 //! Checks that the OpenAPI document is up to date and that its examples match its schemas. The HTTP suite
 //! calls [`check`] to compare every response with the schemas.
 
-use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use jsonschema::Validator;
 use serde::Serialize as _;
 use serde_json::{Value, json};
 use touchline::api;
@@ -146,6 +147,74 @@ fn every_operation_has_a_summary_and_a_description() {
     }
 }
 
+/// What methods of a client can begin with.
+const VERBS: &[&str] = &[
+    "accept", "block", "check", "claim", "confirm", "create", "deduct", "delete", "export", "generate",
+    "get", "initiate", "invite", "join", "leave", "list", "login", "logout", "ping", "predict", "push",
+    "query", "request", "resend", "revoke", "save", "search", "unblock", "undo", "update", "verify",
+];
+
+/// Types that every program in Swift, Kotlin, TypeScript, Dart or Python has, or that it often imports.
+const COMMON_TYPES: &[&str] = &[
+    "Any",
+    "Array",
+    "Char",
+    "Character",
+    "Class",
+    "Collection",
+    "Comment",
+    "Data",
+    "Date",
+    "Document",
+    "Duration",
+    "Empty",
+    "Entry",
+    "Enum",
+    "Error",
+    "Event",
+    "Exception",
+    "File",
+    "Function",
+    "List",
+    "Location",
+    "Map",
+    "Message",
+    "Notification",
+    "Null",
+    "Number",
+    "Object",
+    "Optional",
+    "Pick",
+    "Record",
+    "Report",
+    "Request",
+    "Response",
+    "Result",
+    "Set",
+    "String",
+    "Task",
+    "Type",
+];
+
+#[test]
+fn generated_methods_begin_with_a_verb_and_generated_types_hide_no_common_type() {
+    let fresh = document("0.0.0", &Recorded::default());
+    let mut ids = BTreeSet::new();
+    for operation in
+        fresh["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values())
+    {
+        let id = operation["operationId"].as_str().unwrap();
+        assert!(VERBS.iter().any(|verb| id.starts_with(verb)), "{id} does not begin with a verb");
+        assert!(ids.insert(id.to_owned()), "two operations have the id {id}");
+    }
+    assert!(ids.contains("getMe") && ids.contains("listEvents"));
+    let names: Vec<&String> = fresh["components"]["schemas"].as_object().unwrap().keys().collect();
+    for name in &names {
+        assert!(!COMMON_TYPES.contains(&name.as_str()), "{name} is a common type");
+    }
+    assert!(["ApiError", "Match"].iter().all(|name| names.iter().any(|found| found == name)), "{names:?}");
+}
+
 #[test]
 fn schemas_properties_and_parameters_have_descriptions() {
     let mut missing = Vec::new();
@@ -230,8 +299,15 @@ fn fits(template: &str, path: &str) -> bool {
 }
 
 fn problems(schema: &Value, value: &Value) -> Vec<String> {
-    let whole = json!({ "allOf": [schema], "components": DOCUMENT["components"] });
-    let validator =
-        jsonschema::options().should_validate_formats(true).build(&whole).expect("the schema is valid");
+    // To build a validator takes longer than a request.
+    static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
+    let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
+    let build = || {
+        let whole = json!({ "allOf": [schema], "components": DOCUMENT["components"] });
+        let options = jsonschema::options().should_validate_formats(true);
+        Arc::new(options.build(&whole).expect("the schema is valid"))
+    };
+    let validator = Arc::clone(validators.entry(schema.to_string()).or_insert_with(build));
+    drop(validators);
     validator.iter_errors(value).map(|error| format!("{} at {}", error, error.instance_path())).collect()
 }

@@ -43,6 +43,20 @@ fn production_cannot_be_deployed_without_a_choice_of_countries() {
     assert_eq!(assertions[0]["Assert"], json!({ "Fn::Not": [equals("PhonePrefixes", "")] }));
 }
 
+/// DynamoDB throttles streams with more readers.
+#[test]
+fn a_stream_has_at_most_two_readers() {
+    let mut readers = BTreeMap::<String, usize>::new();
+    for function in functions().values() {
+        for event in function["Events"].as_object().into_iter().flat_map(Map::values) {
+            if event["Type"] == "DynamoDB" {
+                *readers.entry(event["Properties"]["Stream"].to_string()).or_default() += 1;
+            }
+        }
+    }
+    assert!(!readers.is_empty() && readers.values().all(|count| *count <= 2), "{readers:?}");
+}
+
 fn statements(function: &Value) -> Vec<&Value> {
     let statements = list(&function["Policies"]).into_iter().flat_map(|policy| list(&policy["Statement"]));
     statements.map(|statement| statement["Fn::If"].get(1).unwrap_or(statement)).collect()

@@ -28,8 +28,11 @@ fn every_sample_is_in_the_readme_and_every_function_has_a_sample() {
             assert!(named.contains(&file), "events/README.md has no row for {file}");
         }
     }
+    let readme = std::fs::read_to_string(root().join("events/README.md")).unwrap();
     let stack = Template::parse(TEMPLATE).unwrap().resolve(&BTreeMap::new()).unwrap();
     for function in stack.functions {
+        let row = format!("| `{}/` | `{}` |", function.name, function.logical_id);
+        assert!(readme.contains(&row), "events/README.md has no row {row}");
         assert!(
             samples().iter().any(|sample| sample.function == function.name),
             "no samples for {}",
@@ -92,6 +95,32 @@ async fn every_http_sample_gives_the_status_in_the_readme() {
         let sampled = reached.iter().any(|(method, path)| *method == route.method.as_str() && declared(path));
         assert!(sampled, "{} {} has no sample", route.method, route.path);
     }
+}
+
+/// `events/with-token` replaces the invented token in the same way.
+#[tokio::test]
+async fn samples_with_a_real_token_are_not_rejected_for_their_token() {
+    let script = std::fs::read_to_string(root().join("events/with-token")).unwrap();
+    assert!(script.contains(r"tl_1_0\{64\}"), "the script replaces this token");
+    let invented = format!("tl_1_{}", "0".repeat(64));
+    let mut tried = 0;
+    for Sample { function, file, payload, .. } in samples() {
+        let sample = payload.to_string();
+        let Some((_, router)) = HTTP_FUNCTIONS.into_iter().find(|(name, _)| *name == function) else {
+            continue;
+        };
+        if !sample.contains(&invented) {
+            continue;
+        }
+        let app = TestApp::serving(&[router]).start().await;
+        let user = app.user("alice").await;
+        let request = lambda_http::request::from_str(&sample.replace(&invented, &user.token)).unwrap();
+        let response = router(App::clone(&app)).respond(request).await;
+        let Body::Text(body) = response.body() else { panic!("{file}: the body is not text") };
+        assert!(!body.contains(r#""code":"token_"#), "{file}: {body}");
+        tried += 1;
+    }
+    assert!(tried > 40, "{tried} samples have the invented token");
 }
 
 #[tokio::test]

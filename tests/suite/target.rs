@@ -256,10 +256,6 @@ fn start_local() -> UnderTest {
             ]
             .map(str::to_owned)
             .into();
-            // Messages to this country are trials, so that tests call everything that the roles allow.
-            for parameter in ["SmsCredit=+290=0", "SmsTrialsPerDay=1000"] {
-                arguments.extend(["--parameter".into(), parameter.into()]);
-            }
             match variable("TOUCHLINE_TEST_DYNAMODB") {
                 Some(url) => {
                     arguments.extend(["--dynamodb".into(), url, "--stack-name".into(), unique_name()]);
@@ -271,6 +267,9 @@ fn start_local() -> UnderTest {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let file = if let Some(url) = HttpApi::homeserver_url() {
                 arguments.extend(["--homeserver".into(), url]);
+                if let Some(seconds) = variable("TOUCHLINE_TEST_HOMESERVER_TIMEOUT") {
+                    arguments.extend(["--homeserver-timeout".into(), seconds]);
+                }
                 variable("TOUCHLINE_TEST_REGISTRATION").expect("TOUCHLINE_TEST_REGISTRATION is set").into()
             } else {
                 let file = folder.path().join("registration.yaml");

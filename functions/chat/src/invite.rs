@@ -6,9 +6,8 @@ use touchline::domain::block::Blocks;
 use touchline::domain::limit::{DailyAction, action_id};
 use touchline::domain::room::{Member, Membership};
 use touchline::domain::{Room, User, UserId};
-use touchline::flows::rooms;
 use touchline::storage::Reads;
-use touchline::storage::members::MembershipRequest;
+use touchline::storage::members::{MembershipRequest, OpenInvitation};
 use touchline::{App, Call, Error, Reply};
 
 use crate::{day_limit, lookup};
@@ -18,7 +17,7 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);
     let (room, caller) = try_join(room, lookup::caller(&app, call.caller.user)).await?;
-    let (has_joined, Invitee { user: invitee, before, has_all_invitations, blocks }) =
+    let (has_joined, Invitee { user: invitee, before, invitations, blocks }) =
         try_join(lookup::has_joined(&app, &room, caller.id), invitee(&app, &room, &call.input)).await?;
     if !has_joined {
         return Err(Error::NotAMember);
@@ -30,10 +29,10 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
         _ if is_blocked => return Err(Error::InvitationRejected),
         // A repeated request. The homeserver still gets it: the user may have declined the invitation there.
         Some(Membership::Invite) => invitation.send(&app, began).await?,
-        Some(Membership::Leave) | None if has_all_invitations => {
-            return Err(Error::TooManyInvitations { limit: app.config.chat.limits.open_invitations });
-        }
         Some(Membership::Leave) | None => {
+            if let Some(limit) = reached(&app, &invitations, caller.id) {
+                return Err(Error::TooManyInvitations { limit });
+            }
             let pending =
                 day_limit::count(&app, caller.id, DailyAction::SendInvitation, invitation.id()).await?;
             pending.end(&app, invitation.send(&app, began).await).await?;
@@ -41,6 +40,19 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
     }
     let data = InvitationView { room_id: room.room_id, user_id: invitee.id, membership: Membership::Invite };
     Ok(Message { message: format!("You invited {}.", invitee.username.as_str()), data }.into())
+}
+
+/// How many open invitations of one user another user can have. So a few users cannot use up all that a user can have.
+const FROM_ONE_USER: usize = 5;
+
+/// Returns the limit of open invitations that the invited user has reached, if any.
+fn reached(app: &App, invitations: &[OpenInvitation], caller: UserId) -> Option<usize> {
+    let limit = app.config.chat.limits.open_invitations;
+    let from_caller = invitations.iter().filter(|invitation| invitation.invited_by == Some(caller)).count();
+    if invitations.len() >= limit {
+        return Some(limit);
+    }
+    (from_caller >= FROM_ONE_USER).then_some(FROM_ONE_USER)
 }
 
 /// An invitation that is not sent yet.
@@ -62,8 +74,6 @@ impl Invitation<'_> {
 
     async fn send(&self, app: &App, began: DateTime<Utc>) -> Result<(), Error> {
         let Self { room, caller, invitee, before } = self;
-        // The homeserver knows an invitation by the username. Under another name, the user could not accept it.
-        rooms::lock_username(app, invitee).await?;
         app.chat.invite(&room.room_id, &caller.username, &invitee.username).await?;
         let nonce = app.random.number();
         let request = MembershipRequest::new(room, invitee.id, *before, began, nonce).invited_by(caller.id);
@@ -76,8 +86,7 @@ struct Invitee {
     user: User,
     /// The membership of the room before the invitation.
     before: Option<Member>,
-    /// Whether the user has as many open invitations as one user can have.
-    has_all_invitations: bool,
+    invitations: Vec<OpenInvitation>,
     /// The users whom the user has blocked.
     blocks: Blocks,
 }
@@ -89,20 +98,21 @@ async fn invitee(app: &App, room: &Room, input: &InviteInput) -> Result<Invitee,
         _ => return Err(Invalid::field("user_id", "Send either user_id or username.").into()),
     };
     let limit = app.config.chat.limits.open_invitations;
-    let (user, before, has_all_invitations, stored) = try_join4(
+    let (user, before, invitations, stored) = try_join4(
         app.store.find_user(id),
         app.store.member(room, id, Reads::Consistent),
-        app.store.has_memberships(id, Membership::Invite, limit),
+        app.store.open_invitations(id, limit),
         app.store.blocks(id, Reads::Eventual),
     )
     .await?;
     let user = user.ok_or(Error::UserNotFound)?;
-    Ok(Invitee { user, before, has_all_invitations, blocks: stored.blocks })
+    Ok(Invitee { user, before, invitations, blocks: stored.blocks })
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use touchline_testing::HomeserverStandIn;
 
     use crate::testing::{app, builder};
 
@@ -126,11 +136,40 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_invited_user_keeps_the_username_of_the_invitation() {
-        let (_app, [alice, bob, _]) = app().await;
+    async fn an_invited_user_can_change_the_username_and_then_join() {
+        let homeserver = HomeserverStandIn::start().await;
+        let app = builder()
+            .variable("CHAT_HOMESERVER_URL", homeserver.url())
+            .variable("CHAT_AS_TOKEN", "the-token-of-the-tests")
+            .start()
+            .await;
+        let [alice, bob] = [app.user("alice").await, app.user("bob").await];
         let room = alice.creates_room("Den").private().await.room_id();
         alice.invites_to(&room).user(bob.id).await.expect(200);
-        bob.updates_profile().username("robert").await.expect_error(409, "username_locked");
+        bob.updates_profile().username("robert").await.expect(200);
+        let _ = homeserver.take_requests();
+        bob.joins(&room).await.expect(200);
+        // The homeserver knows the invitation by the former username, so alice invites the new username.
+        let requests = homeserver.take_requests();
+        assert_eq!(requests.iter().filter(|request| request.ends_with("/invite")).count(), 1, "{requests:?}");
+        bob.updates_profile().username("bob").await.expect_error(409, "username_locked");
+    }
+
+    #[tokio::test]
+    async fn one_user_can_have_only_five_open_invitations_of_another() {
+        let (_app, [alice, bob, carol]) = app().await;
+        let mut rooms = Vec::new();
+        for n in 0..6 {
+            rooms.push(alice.creates_room(&format!("Den {n}")).private().await.room_id());
+        }
+        for room in &rooms[..5] {
+            alice.invites_to(room).user(carol.id).await.expect(200);
+        }
+        alice.invites_to(&rooms[5]).user(carol.id).await.expect_error(422, "too_many_invitations");
+        let lair = bob.creates_room("Lair").private().await.room_id();
+        bob.invites_to(&lair).user(carol.id).await.expect(200);
+        carol.leaves(&rooms[0]).await.expect(200);
+        alice.invites_to(&rooms[5]).user(carol.id).await.expect(200);
     }
 
     #[tokio::test]

@@ -34,8 +34,10 @@ pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<Memb
     if has_all_rooms {
         return Err(lookup::too_many_rooms(&app));
     }
-    let entry =
-        Entry { room: &room, user: &user, before: before.as_ref(), is_invited, invited_by: None, began };
+    let inviter =
+        if room.is_private && is_invited { renewing_inviter(&app, &room, &user).await? } else { None };
+    let invited_by = inviter.as_ref();
+    let entry = Entry { room: &room, user: &user, before: before.as_ref(), is_invited, invited_by, began };
     match enter(&app, &entry).await? {
         Joined::Now => {
             let data = MembershipView { room_id: room.room_id, membership: Membership::Join };
@@ -43,6 +45,18 @@ pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<Memb
         }
         Joined::Already => Err(Error::AlreadyAMember),
     }
+}
+
+/// Returns the member who must invite the user again before the join. The homeserver knows an invitation by the username, and the
+/// user may have changed it since.
+async fn renewing_inviter(app: &App, room: &Room, user: &User) -> Result<Option<Username>, Error> {
+    if user.former_usernames.is_empty() {
+        return Ok(None);
+    }
+    let Some(inviter) = app.store.inviters([room], user.id).await?.remove(&room.room_id) else {
+        return Ok(None);
+    };
+    Ok(app.store.people(&[inviter]).await?.remove(&inviter).map(|person| person.username))
 }
 
 /// A user who is about to enter a room.
@@ -53,7 +67,7 @@ pub struct Entry<'a> {
     pub before: Option<&'a Member>,
     /// Whether the user has an invitation, or needs none.
     pub is_invited: bool,
-    /// The member who invites the user first, if the user enters with an invite link.
+    /// The member who invites the user first, if the homeserver does not know of the invitation.
     pub invited_by: Option<&'a Username>,
     /// When the request began.
     pub began: DateTime<Utc>,
@@ -62,7 +76,11 @@ pub struct Entry<'a> {
 /// Joins a user on the homeserver, and then in our table.
 pub async fn enter(app: &App, entry: &Entry<'_>) -> Result<Joined, Error> {
     let Entry { room, user, before, is_invited, invited_by, began } = *entry;
-    rooms::lock_username(app, user).await?;
+    // The homeserver may not know an invitation under a new username.
+    let is_certain = is_invited && user.former_usernames.is_empty();
+    if is_certain {
+        rooms::lock_username(app, user).await?;
+    }
     if let Some(inviter) = invited_by {
         match app.chat.invite(&room.room_id, inviter, &user.username).await {
             // The homeserver also forbids the invitation of a member. The join tells whether the user can be one.
@@ -71,6 +89,10 @@ pub async fn enter(app: &App, entry: &Entry<'_>) -> Result<Joined, Error> {
         }
     }
     app.chat.join(room, &user.username, is_invited).await?;
+    if !is_certain {
+        // Until the response of the homeserver, the username stays free: if it rejects the join, no member has seen the username.
+        rooms::lock_username(app, user).await?;
+    }
     let request = MembershipRequest::new(room, user.id, before, began, app.random.number());
     Ok(app.store.join(&request).await?)
 }

@@ -1,7 +1,9 @@
+use chrono::{DateTime, Utc};
 use futures_util::future::try_join;
 use touchline::api::Message;
 use touchline::api::chat::{LeaveRoom, MembershipView};
-use touchline::domain::room::Membership;
+use touchline::domain::room::{Member, Membership};
+use touchline::domain::{Room, RoomId, User, UserId};
 use touchline::ports::chat::ChatError;
 use touchline::storage::Reads;
 use touchline::storage::members::MembershipRequest;
@@ -26,11 +28,43 @@ pub async fn handle(app: App, call: Call<LeaveRoom>) -> Result<Reply<Message<Mem
         Ok(()) | Err(ChatError::Forbidden | ChatError::NotFound) => {}
         Err(error) => return Err(error.into()),
     }
-    let nonce = app.random.number();
-    let request = MembershipRequest::new(&room, user.id, before.as_ref(), began, nonce);
-    app.store.leave(&request).await?;
+    store(&app, &room, &user, before.as_ref(), began).await?;
     let data = MembershipView { room_id: room.room_id, membership: Membership::Leave };
     Ok(Message { message: "You left the room.".into(), data }.into())
+}
+
+async fn store(
+    app: &App,
+    room: &Room,
+    user: &User,
+    before: Option<&Member>,
+    began: DateTime<Utc>,
+) -> Result<(), Error> {
+    let request = MembershipRequest::new(room, user.id, before, began, app.random.number());
+    Ok(app.store.leave(&request).await?)
+}
+
+/// Declines the open invitations that another user has sent.
+pub async fn decline_all(app: &App, user: &User, inviter: UserId) -> Result<(), Error> {
+    let began = app.clock.now();
+    let mut invitations =
+        app.store.open_invitations(user.id, app.config.chat.limits.open_invitations).await?;
+    invitations.retain(|invitation| invitation.invited_by == Some(inviter));
+    let ids: Vec<RoomId> = invitations.into_iter().map(|invitation| invitation.room_id).collect();
+    let mut is_chat_available = true;
+    for room in app.store.rooms(&ids, Reads::Eventual).await?.into_values() {
+        let before = app.store.member(&room, user.id, Reads::Consistent).await?;
+        if before.as_ref().is_none_or(|member| member.membership != Membership::Invite) {
+            continue;
+        }
+        // The chat account ignores the inviter and hides the invitation, so it need not be declined there.
+        if is_chat_available && let Err(error) = app.chat.leave(&room.room_id, &user.username).await {
+            is_chat_available = !matches!(error, ChatError::Unavailable(_));
+            tracing::warn!(%error, "an invitation of a blocked user is not declined in chat");
+        }
+        store(app, &room, user, before.as_ref(), began).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod list_blocks;
 mod list_rooms;
 mod lookup;
 mod member_stats;
+mod one_room;
 mod ping;
 mod query_room;
 mod query_user;
@@ -31,6 +32,7 @@ pub fn router(app: App) -> Router {
     Router::new(app)
         .on(create_room::handle)
         .on(list_rooms::handle)
+        .on(one_room::handle)
         .on(join::handle)
         .on(leave::handle)
         .on(invite::handle)

@@ -157,8 +157,8 @@ async fn set_membership(
     Change { to, at, index, left }: Change,
     number: u64,
 ) -> Result<(), StoreError> {
-    // Lock the username first: the homeserver knows members and invited users by it.
-    if to != Membership::Leave
+    // Lock the username first: other members know the user by it.
+    if to == Membership::Join
         && let Some(user) = app.store.find_user(user).await?
     {
         rooms::lock_username(app, &user).await?;

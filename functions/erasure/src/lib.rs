@@ -88,16 +88,12 @@ impl Run<'_> {
         }
     }
 
-    /// Removes the chat device of a session, or stores that this must be done.
+    /// Stores that the chat device of a session must be removed. The record of that begins with it.
     async fn log_out(&self, user: UserId, device_id: String) -> Result<(), StoreError> {
         // The chat account of a deleted user is deleted with all devices.
         let Some(owner) = self.app.store.find_user(user).await? else { return Ok(()) };
         let work = Work::LogOutDevice { user, username: owner.username, device_id };
-        if self.try_work(&work, self.begun).await {
-            Ok(())
-        } else {
-            self.app.store.save_cleanup(&work, self.begun).await
-        }
+        self.app.store.save_cleanup(&work, self.begun).await
     }
 
     /// Moves the items of usernames to hashed keys. If the time is over, `next` in the result is where the next invocation

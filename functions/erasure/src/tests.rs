@@ -1,6 +1,7 @@
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline::domain::cleanup::REQUESTS_END;
+use touchline::domain::recovery::UNDO_FOR;
 use touchline_testing::{Fault, HomeserverStandIn, TestApp, User};
 
 mod deletion;
@@ -53,9 +54,15 @@ async fn a_session_that_ends_loses_its_chat_device() {
     assert_eq!(deliver(&app).await, json!({ "batchItemFailures": [] }));
     assert_eq!(deletions(&homeserver), Vec::<String>::new());
     first.logs_out().await.expect(200);
+    // The first batch stores the work, and the record of that begins with it.
+    deliver(&app).await;
     deliver(&app).await;
     assert_eq!(deletions(&homeserver), [device(&first)]);
     second.lists_sessions().await.expect(200);
+    // A login to chat that was under way during the logout can bring the device back.
+    app.clock.advance(REQUESTS_END);
+    assert_eq!(sweep(&app).await, json!({ "finished": 1, "waiting": 0 }));
+    assert_eq!(deletions(&homeserver), [device(&first)]);
 }
 
 #[tokio::test]
@@ -68,6 +75,7 @@ async fn an_expired_session_loses_its_chat_device_when_dynamodb_deletes_it() {
     let key = session.iter().filter(|(name, _)| ["pk", "sk"].contains(&name.as_str()));
     let key = key.map(|(name, value)| (name.clone(), value.clone())).collect();
     app.client().delete_item().table_name(users).set_key(Some(key)).send().await.unwrap();
+    deliver(&app).await;
     deliver(&app).await;
     assert_eq!(deletions(&homeserver), [device(&alice)]);
 }
@@ -82,8 +90,10 @@ async fn a_homeserver_that_is_down_is_asked_again_until_it_responds() {
     assert_eq!(sweep(&app).await, json!({ "finished": 0, "waiting": 1 }));
     homeserver.set_down(false);
     let _ = homeserver.take_requests();
-    assert_eq!(sweep(&app).await, json!({ "finished": 1, "waiting": 0 }));
+    assert_eq!(sweep(&app).await, json!({ "finished": 0, "waiting": 1 }));
     assert_eq!(deletions(&homeserver), [device(&alice)]);
+    app.clock.advance(REQUESTS_END);
+    assert_eq!(sweep(&app).await, json!({ "finished": 1, "waiting": 0 }));
     assert_eq!(sweep(&app).await, json!({ "finished": 0, "waiting": 0 }));
 }
 
@@ -141,7 +151,50 @@ async fn a_new_phone_ends_all_other_sessions_and_is_told_to_the_old_phone() {
     let text = messages[sent]["Message"].as_str();
     assert!(text.contains("undo it in the app for 72 hours"), "{text}");
     deliver(&app).await;
+    deliver(&app).await;
     assert!(deletions(&homeserver).contains(&device(&other)));
+}
+
+/// Starts an app in which a code and a notice cost more than the budget of a day. Alice has changed her phone.
+async fn app_with_small_budget() -> TestApp {
+    let app = TestApp::serving(&[login::router, profile::router])
+        .variable("ENVIRONMENT", "production")
+        .variable("PHONE_PREFIXES", "+44")
+        .variable("SMS_CREDIT", "1000")
+        .variable("SMS_PRICE_USD", "0.60")
+        .variable("DAILY_SMS_BUDGET_USD", "1")
+        .start()
+        .await;
+    let alice = app.user("alice").await;
+    change_phone(&app, &alice).await;
+    app
+}
+
+fn notices(app: &TestApp) -> usize {
+    app.sns.messages().iter().filter(|message| message["Message"].contains("undo")).count()
+}
+
+/// Otherwise one account could cause any number of messages.
+#[tokio::test]
+async fn a_notice_waits_until_the_budget_allows_it() {
+    let app = app_with_small_budget().await;
+    deliver(&app).await;
+    assert_eq!(notices(&app), 0);
+    app.clock.advance(TimeDelta::days(1));
+    app.sns.reject();
+    sweep(&app).await;
+    app.sns.accept();
+    sweep(&app).await;
+    assert_eq!(notices(&app), 1, "a failed message does not use up the budget");
+    assert_eq!(sweep(&app).await, json!({ "finished": 0, "waiting": 0 }));
+}
+
+#[tokio::test]
+async fn a_notice_is_not_sent_after_the_change_can_no_longer_be_undone() {
+    let app = app_with_small_budget().await;
+    app.clock.advance(UNDO_FOR);
+    sweep(&app).await;
+    assert_eq!((notices(&app), sweep(&app).await), (0, json!({ "finished": 0, "waiting": 0 })));
 }
 
 /// A login that has read the owner of the phone stores its session after the phone has changed.

@@ -2,9 +2,12 @@
 
 use chrono::{DateTime, Utc};
 
+use touchline::domain::Phone;
 use touchline::domain::cleanup::Work;
+use touchline::domain::recovery::UNDO_FOR;
 use touchline::domain::sms;
-use touchline::flows::blocks;
+use touchline::domain::sms_guard::Message;
+use touchline::flows::{blocks, sms_guard};
 use touchline::storage::users::{Erasure, Which};
 use touchline::{App, Error};
 
@@ -22,9 +25,11 @@ pub async fn run(app: &App, work: &Work, since: DateTime<Utc>) -> Result<bool, E
             app.store.mark_blocks_unsynced(*user).await?;
             blocks::sync_ignored_users(app, *user).await?;
         }
-        Work::TellOldPhone { phone, .. } => {
-            app.sms.send(phone, &sms::phone_changed_text()).await.outcome?;
+        // After this time, the owner cannot undo the change any more.
+        Work::TellOldPhone { user, .. } if app.clock.now() - since >= UNDO_FOR => {
+            tracing::error!(%user, "the owner of a replaced phone was not told: no text message could be sent");
         }
+        Work::TellOldPhone { phone, .. } => tell_old_phone(app, phone).await?,
         Work::EraseUser { user, usernames, phone, previous_phone } => {
             let previous_phone = previous_phone.as_ref();
             app.store.erase_user(&Erasure { user: *user, usernames, phone, previous_phone, since }).await?;
@@ -38,4 +43,14 @@ pub async fn run(app: &App, work: &Work, since: DateTime<Utc>) -> Result<bool, E
         }
     }
     Ok(true)
+}
+
+/// Sends the notice within the limits of text messages. If they do not allow it yet, a later run sends it.
+async fn tell_old_phone(app: &App, phone: &Phone) -> Result<(), Error> {
+    let reserved = sms_guard::reserve(app, Message::Notice, phone, None, app.clock.now()).await?;
+    let sent = app.sms.send(phone, &sms::phone_changed_text()).await.outcome;
+    if sent.is_err() {
+        sms_guard::release(app, &reserved).await?;
+    }
+    Ok(sent?)
 }

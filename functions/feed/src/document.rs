@@ -65,6 +65,7 @@ pub struct NewTeam {
     pub founded: Option<i32>,
     /// The home ground.
     pub venue: Option<String>,
+    pub short_name: Option<String>,
 }
 
 #[derive(Debug, Clone)]

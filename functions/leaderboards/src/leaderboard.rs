@@ -1,7 +1,7 @@
 use futures_util::future::{try_join, try_join3};
 use touchline::api::leaderboards::{
-    AfterPlace, Around, Leaderboard, LeaderboardQuery, ScopeId, ScopeName, StandingView, Standings,
-    StandingsMeta,
+    AfterPlace, Around, EmptyReason, Leaderboard, LeaderboardQuery, ScopeId, ScopeName, StandingView,
+    Standings, StandingsMeta,
 };
 use touchline::api::{Cursor, Invalid};
 use touchline::domain::room::RoomId;
@@ -61,7 +61,12 @@ pub async fn handle(app: App, call: Call<Leaderboard>) -> Result<Reply<Standings
     let away = own.filter(|_| !users.contains(&caller)).map(|_| caller);
     let (mut people, me) = try_join(app.store.people(&users), app.store.people(away.as_slice())).await?;
     people.extend(me);
-    let data = window.rows.iter().filter_map(|ranked| StandingView::of(ranked, &people)).collect();
+    let data: Vec<_> = window.rows.iter().filter_map(|ranked| StandingView::of(ranked, &people)).collect();
+    let empty_reason = (data.is_empty() && !is_page).then_some(match (&asked, own) {
+        (_, Some(_)) => EmptyReason::NotCalculated,
+        (Asked::Room(_), None) => EmptyReason::NotAMember,
+        (Asked::Board(_), None) => EmptyReason::NoSettledPredictions,
+    });
     // Without a built board, the caller's points wait for the first build.
     let me = own.zip(window.own).and_then(|(row, own)| {
         let (rank, moved) = match own {
@@ -75,6 +80,7 @@ pub async fn handle(app: App, call: Call<Leaderboard>) -> Result<Reply<Standings
         total: built.as_ref().map_or(0, |built| built.head.total),
         as_of: built.map(|built| Timestamp(built.built_at)),
         next_cursor: next.map(|place| Cursor::new(board, AfterPlace(place)).to_string()),
+        empty_reason,
     };
     Ok(Standings { data, meta }.into())
 }

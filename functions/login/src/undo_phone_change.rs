@@ -30,7 +30,7 @@ pub async fn handle(app: App, call: Call<UndoPhoneChange>) -> Result<Reply<Logge
         session: &session,
     };
     let owner = app.store.undo_phone_change(&undo, app.clock.now()).await?;
-    Ok(logged_in(&app, phone, owner, &token, &session, None).await.into())
+    Ok(logged_in(&app, phone, owner, &code, &token, &session, None).await?.into())
 }
 
 #[cfg(test)]

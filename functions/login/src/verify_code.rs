@@ -2,12 +2,12 @@ use chrono::NaiveDate;
 use futures_util::join;
 use touchline::api::login::{LoggedIn, LoginData, LoginInput, UserSummary, VerifyCode};
 use touchline::api::{Data, Invalid};
-use touchline::domain::code::NetworkDigest;
+use touchline::domain::code::{NetworkDigest, WrongCode};
 use touchline::domain::profile::BirthDateError;
 use touchline::domain::session::DeviceName;
 use touchline::domain::username::{self, UsernameBase};
 use touchline::domain::{Address, BirthDate, Phone, Token, Username};
-use touchline::flows::codes;
+use touchline::flows::{codes, sessions, sms_guard};
 use touchline::http::log_user;
 use touchline::storage::users::{NewUser, PhoneOwner, RegisterError, ReserveError, Session, StoredCode};
 use touchline::{App, Call, Error, Reply};
@@ -49,7 +49,7 @@ pub async fn log_in(app: &App, input: LoginInput, address: Option<&Address>) -> 
             user.username.as_str()
         )
     });
-    Ok(logged_in(app, phone, user, &token, &session, notice).await)
+    logged_in(app, phone, user, &code, &token, &session, notice).await
 }
 
 /// Returns a session that begins now.
@@ -58,31 +58,42 @@ pub fn new_session(app: &App, device_name: Option<DeviceName>) -> Session {
     Session::starting(app.random.word(10), lifetime.end(now, now) - now, now).named(device_name)
 }
 
-/// Logs the user in to chat and returns the response to the login.
+/// Counts that the code was entered, logs the user in to chat and returns the response to the login.
 pub async fn logged_in(
     app: &App,
     phone: Phone,
     user: PhoneOwner,
+    code: &StoredCode,
     token: &Token,
     session: &Session,
     notice: Option<String>,
-) -> LoggedIn {
+) -> Result<LoggedIn, Error> {
     log_user(user.user_id);
     if app.config.codes.test_phones.code(&phone).is_some() {
         tracing::info!("a user logged in with a test phone");
     }
     let mut notices: Vec<String> = notice.into_iter().collect();
-    // A chat outage must not prevent logins.
-    let chat = app.chat.log_in(&user.username, &session.device_id).await;
-    if let Err(error) = &chat {
-        tracing::warn!(%error, "chat login failed; the response has no chat credentials");
-        notices
-            .push("Chat is not available at the moment, but you are logged in. Try chat again later.".into());
-    }
+    let (chat, ()) = join!(
+        sessions::log_in_to_chat(app, token, &user.username, &session.device_id),
+        sms_guard::count_entry(app, &phone, code)
+    );
+    let chat = match chat {
+        Ok(credentials) => Some(credentials),
+        // The session has ended already, with all others of the user. The code is spent.
+        Err(Error::Unauthenticated(_)) => return Err(WrongCode.into()),
+        // A chat outage must not prevent logins.
+        Err(error) => {
+            tracing::warn!(%error, "chat login failed; the response has no chat credentials");
+            notices.push(
+                "Chat is not available at the moment, but you are logged in. Try chat again later.".into(),
+            );
+            None
+        }
+    };
     let user =
         UserSummary { id: user.user_id, phone, username: user.username, created_at: user.created_at.into() };
-    let data = LoginData { user, token: token.as_str().to_owned(), matrix_credentials: chat.ok() };
-    LoggedIn { message: (!notices.is_empty()).then(|| notices.join(" ")), data: Data { data } }
+    let data = LoginData { user, token: token.as_str().to_owned(), matrix_credentials: chat };
+    Ok(LoggedIn { message: (!notices.is_empty()).then(|| notices.join(" ")), data: Data { data } })
 }
 
 /// Spends the code and starts the session. If the session cannot start, the code becomes usable again, so that a

@@ -34,8 +34,8 @@ pub async fn of(
         let count = u64::try_from(totals.predictions).unwrap_or(0);
         let own = || own.get(&event.id).map(|row| MyPrediction::of(row, event));
         let picks = || {
-            let hidden_below = app.config.picks_visible.hidden_totals_minimum(event, now);
-            PickShares::of(&hidden_below.map_or(totals, |minimum| totals.hiding_few_picks(minimum)))
+            let are_hidden = app.config.picks_visible.hides(event, now);
+            PickShares::of(&if are_hidden { totals.without_picks() } else { totals })
         };
         Some(EventWithExtras {
             event: EventView::of(event, catalog, count)?,
@@ -169,24 +169,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn few_picks_are_hidden_until_kick_off() {
-        let (app, alice) = app_with(&[("PICKS_VISIBLE", "after_start"), ("PICKS_TOTALS_MINIMUM", "3")]).await;
-        fans_predict(&app, &["home", "home"]).await;
+    async fn picks_are_hidden_until_kick_off() {
+        let (app, alice) = app_with(&[("PICKS_VISIBLE", "after_start")]).await;
+        fans_predict(&app, &["home"; 6]).await;
         let row = listed(&alice, 1, "picks").await;
-        assert_eq!((&row["picks"], &row["predictions_count"]), (&Value::Null, &json!(2)));
-        let (hidden, visible) = (Value::Null, json!({ "home": 100, "draw": 0, "away": 0 }));
+        assert_eq!((&row["picks"], &row["predictions_count"]), (&Value::Null, &json!(6)));
         app.clock.advance(TimeDelta::hours(3) - TimeDelta::milliseconds(1));
-        assert_eq!(listed(&alice, 1, "picks").await["picks"], hidden);
+        assert_eq!(listed(&alice, 1, "picks").await["picks"], Value::Null);
         app.clock.advance(TimeDelta::milliseconds(1));
-        assert_eq!(listed(&alice, 1, "picks").await["picks"], visible);
-        app.clock.advance(-TimeDelta::hours(1));
-        assert_eq!(listed(&alice, 1, "picks").await["picks"], hidden);
-        fans_predict(&app, &["draw"]).await;
-        assert_eq!(
-            listed(&alice, 1, "picks").await["picks"],
-            json!({ "home": 67, "draw": 33, "away": 0 }),
-            "three predictions are enough"
-        );
+        assert_eq!(listed(&alice, 1, "picks").await["picks"], json!({ "home": 100, "draw": 0, "away": 0 }));
     }
 
     /// A stale catalog may not know that a match was postponed after its kick-off.

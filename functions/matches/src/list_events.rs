@@ -11,6 +11,7 @@ pub async fn handle(app: App, call: Call<ListEvents>) -> Result<Reply<NumberedPa
     let catalog = if input.include.picks { app.checked_catalog().await? } else { app.catalog().await? };
     let filter = EventFilter {
         tournament_id: input.tournament_id.map(|id| id.0),
+        sport_id: input.sport_id.map(|id| id.0),
         team_id: input.team_id.map(|id| id.0),
         date: input.date,
         from: input.from.map(|from| from.0),
@@ -61,12 +62,14 @@ mod tests {
             body["data"][1],
             json!({
                 "id": 1,
+                "sport": { "id": 1, "name": "Football", "slug": "football" },
                 "tournament_id": 1,
                 "tournament": { "id": 1, "name": "Harbour League", "logo": "https://example.org/harbour.png" },
                 "home_team": { "id": 1, "name": "Northgate Rovers", "logo": "https://example.org/1.png" },
                 "away_team": { "id": 2, "name": "São Miguel Atlético" },
                 "start_time": "2026-11-15T15:00:00Z",
                 "status": "scheduled",
+                "status_detail": null,
                 "venue": "The Quay",
                 "home_score": null,
                 "away_score": null,
@@ -102,7 +105,7 @@ mod tests {
         let (_app, alice) = alice().await;
         let list = || alice.lists_events();
         let all = list().tournament(1).team(1).status("finished").date("2026-11-08");
-        let expected: [(_, &[u64]); 12] = [
+        let expected: [(_, &[u64]); 14] = [
             // Match 1 begins at 15:00, match 4 later.
             (list().from("2026-11-15T15:00:00Z"), &[1, 4]),
             (list().from("2026-11-15T16:00:00+01:00"), &[1, 4]),
@@ -116,6 +119,8 @@ mod tests {
             (list().date("2026-11-15"), &[2, 1]),
             (all, &[3]),
             (list().tournament(2), &[]),
+            (list().query("sport_id", 1), &[2, 1, 4, 3]),
+            (list().query("sport_id", 2), &[]),
             (list().team(4_000_000_000), &[]),
         ];
         for (request, events) in expected {
@@ -147,6 +152,7 @@ mod tests {
             ("per_page", "101"),
             ("tournament_id", "x"),
             ("team_id", "-1"),
+            ("sport_id", "football"),
             ("date", "2026-13-01"),
             ("from", "2026-11-15"),
             ("to", "now"),
@@ -171,6 +177,30 @@ mod tests {
         let cost = response.header("x-touchline-cost").unwrap();
         assert!(cost.ends_with("rcu=4 wcu=0"), "{cost}");
         assert_eq!(response.expect_data(200)[0]["home_score"], 2);
+    }
+
+    #[tokio::test]
+    async fn a_match_says_why_it_is_not_simply_scheduled_live_or_finished() {
+        let (app, alice) = alice().await;
+        for (event, word, status, detail) in [
+            (0, "scheduled", "scheduled", Value::Null),
+            (0, "postponed", "scheduled", json!("postponed")),
+            (0, "cancelled", "finished", json!("cancelled")),
+            (1, "live", "live", Value::Null),
+            (1, "suspended", "live", json!("suspended")),
+            // A match that has begun, and will go on later.
+            (1, "postponed", "scheduled", json!("suspended")),
+            (1, "abandoned", "finished", json!("abandoned")),
+            (1, "awarded", "finished", json!("awarded")),
+            (2, "finished", "finished", Value::Null),
+        ] {
+            let mut changed = sample()["events"][event].clone();
+            changed["status"] = json!(word);
+            import(&app, json!({ "format": "touchline", "events": [changed] })).await;
+            let id = u32::try_from(changed["id"].as_u64().unwrap()).unwrap();
+            let shown = alice.views_event(id).await.expect_data(200);
+            assert_eq!((&shown["status"], &shown["status_detail"]), (&json!(status), &detail), "{word}");
+        }
     }
 
     #[tokio::test]

@@ -41,14 +41,8 @@ async fn rename(app: &App, user: &User) -> Result<bool, ModerationError> {
     }
     for _ in 0..CANDIDATES {
         let new = username::random(|below| app.random.below(below));
-        match app.store.rename_user(user, &new).await {
-            Ok(_) => {
-                // The chat account belongs to the former username.
-                if let Err(error) = app.chat.log_out_everywhere(&user.username).await {
-                    tracing::warn!(%error, "the chat devices of a former username are still logged in");
-                }
-                return Ok(true);
-            }
+        match app.store.rename_user(user, &new, app.clock.now()).await {
+            Ok(()) => return Ok(true),
             Err(RenameFailed::Rejected(RenameError::Taken)) => {}
             Err(RenameFailed::Rejected(RenameError::Locked)) => return Ok(false),
             Err(RenameFailed::Store(error)) => return Err(error.into()),

@@ -20,9 +20,9 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
     let event = catalog.event(id).ok_or(Error::EventNotFound)?;
     let after = input.cursor.map(|cursor| cursor.position_in(id)).transpose()?.map(|after| after.0);
 
-    let hidden_below = app.config.picks_visible.hidden_totals_minimum(event, app.clock.now());
+    let are_picks_hidden = app.config.picks_visible.hides(event, app.clock.now());
     // Lists at most one row if the caller filters by user, or if the picks of others are hidden.
-    let only = match (hidden_below.is_some(), input.user_id) {
+    let only = match (are_picks_hidden, input.user_id) {
         (true, Some(user)) if user != caller => Only::None,
         (true, _) => Only::User(caller),
         (false, Some(user)) => Only::User(user),
@@ -53,7 +53,7 @@ pub async fn handle(app: App, call: Call<EventPredictions>) -> Result<Reply<Even
     let people = app.store.people(&users).await?;
     let data = ListedPrediction::all(&page.rows, &people);
     let next = page.next.map(|user| Cursor::new(id, AfterPredictor(user)));
-    let counts = hidden_below.map_or(counts, |minimum| counts.hiding_few_picks(minimum));
+    let counts = if are_picks_hidden { counts.without_picks() } else { counts };
     Ok(EventPredictionList { data, meta: EventPredictionMeta::of(&counts, next.as_ref()) }.into())
 }
 

@@ -1,7 +1,10 @@
 use lambda_http::http::StatusCode;
 use touchline::api::predictions::{Predict, PredictionView};
 use touchline::api::{Invalid, Message};
+use touchline::domain::Pick;
+use touchline::domain::catalog::{Catalog, Match, Score};
 use touchline::domain::prediction::{Forecast, PredictionsClosed, ScoreContradictsPick, Stamp};
+use touchline::domain::sport_rules::{Impossible, SportRules};
 use touchline::storage::predictions::{NewPrediction, Predicted};
 use touchline::{App, Call, Error, Reply};
 
@@ -15,6 +18,7 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
     // store one after the points were awarded, which would never get points.
     let catalog = app.checked_catalog_with(&[input.event_id.0]).await?;
     let event = catalog.event(input.event_id.0).ok_or(Error::EventNotFound)?;
+    fits_the_sport(&catalog, event, input.prediction, input.score_prediction)?;
     let now = app.clock.now();
     event.admits_predictions(now)?;
     if event.pause.is_some() {
@@ -41,13 +45,42 @@ pub async fn handle(app: App, call: Call<Predict>) -> Result<Reply<Message<Predi
     Ok(Reply::new(status, body))
 }
 
-/// Explains that the score contradicts the pick, with the names of the teams if they are known.
+/// Checks that a match of this sport can end as predicted.
+fn fits_the_sport(catalog: &Catalog, event: &Match, pick: Pick, score: Option<Score>) -> Result<(), Invalid> {
+    // Without a sport, the rules are those of most sports.
+    let sport = catalog.sport_of(event);
+    let (name, slug) = sport.map_or(("", ""), |sport| (&*sport.name, &*sport.slug));
+    SportRules::of(slug).check(pick, score).map_err(|impossible| {
+        let no_draws = format!("{name} has no draws.");
+        match impossible {
+            Impossible::DrawnPick => {
+                Invalid::field("prediction", format!("{no_draws} Pick one of the teams."))
+            }
+            Impossible::DrawnScore => {
+                Invalid::field("score_prediction", format!("{no_draws} Give one team more points."))
+            }
+            Impossible::TooHigh(max) => {
+                Invalid::field("score_prediction", format!("Enter 0 to {max} for each team."))
+            }
+        }
+    })
+}
+
+/// Explains that the score contradicts the pick, with the names of the teams if they are known. What the sport does not
+/// allow comes first.
 async fn explain(app: &App, event: u32, contradiction: ScoreContradictsPick) -> Invalid {
     let catalog = app.catalog_with(&[event]).await.ok();
-    let event = catalog.as_ref().and_then(|catalog| catalog.event(event));
-    let name = |team: Option<u32>| catalog.as_ref()?.team(team?).map(|team| team.name.clone());
-    let home = name(event.map(|event| event.home_team_id));
-    let away = name(event.map(|event| event.away_team_id));
+    let found = catalog.as_ref().and_then(|catalog| Some((catalog, catalog.event(event)?)));
+    if let Some((catalog, event)) = found
+        && let Err(invalid) = fits_the_sport(catalog, event, contradiction.pick, Some(contradiction.score))
+    {
+        return invalid;
+    }
+    let name = |id: fn(&Match) -> u32| {
+        let team = found.and_then(|(catalog, event)| catalog.team(id(event)));
+        team.map(|team| team.name.clone())
+    };
+    let (home, away) = (name(|event| event.home_team_id), name(|event| event.away_team_id));
     let sentence = contradiction
         .sentence(home.as_deref().unwrap_or("the home team"), away.as_deref().unwrap_or("the away team"));
     Invalid::field("score_prediction", sentence)

@@ -28,8 +28,8 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
         );
     };
 
-    let hidden_below = app.config.picks_visible.hidden_totals_minimum(event, app.clock.now());
-    let (users, next) = if hidden_below.is_some() {
+    let are_picks_hidden = app.config.picks_visible.hides(event, app.clock.now());
+    let (users, next) = if are_picks_hidden {
         let member = app.store.member(&room, caller, Reads::Consistent).await?.filter(Member::has_joined);
         (member.filter(|_| after.is_none()).map(|member| member.user_id).into_iter().collect(), None)
     } else {
@@ -43,8 +43,8 @@ pub async fn handle(app: App, call: Call<RoomPredictions>) -> Result<Reply<RoomP
     let rows: Vec<_> = users.iter().filter_map(|user| rows.remove(user)).collect();
     let data = ListedPrediction::all(&rows, &people);
     let next = next.map(|user| Cursor::new(id.as_str(), AfterMember(user)));
-    if let Some(minimum) = hidden_below {
-        counts.totals = counts.totals.hiding_few_picks(minimum);
+    if are_picks_hidden {
+        counts.totals = counts.totals.without_picks();
     }
     Ok(RoomPredictionList { data, meta: RoomPredictionMeta::of(&counts, next.as_ref()) }.into())
 }

@@ -2,7 +2,7 @@ use touchline::api::MessageOnly;
 use touchline::api::account::ConfirmDeletion;
 use touchline::domain::time::midnight_after;
 use touchline::domain::{Limited, User, UserId};
-use touchline::flows::codes;
+use touchline::flows::{codes, sms_guard};
 use touchline::storage::Reads;
 use touchline::storage::users::{DeleteAccount, DeletionCode, Which};
 use touchline::{App, Call, Error, Reply};
@@ -18,6 +18,7 @@ pub async fn handle(app: App, call: Call<ConfirmDeletion>) -> Result<Reply<Messa
     prepare(&app, &user).await?;
     let deletion = DeleteAccount { user: &user, code: DeletionCode::Own(&code), nonce: &nonce };
     app.store.delete_account(&deletion, app.clock.now()).await?;
+    sms_guard::count_entry(&app, &user.phone, &code).await;
     end_all_sessions(&app, user.id).await;
     Ok(deleted().into())
 }

@@ -1,7 +1,7 @@
 use touchline::api::MessageOnly;
 use touchline::api::account::DeleteByPhone;
 use touchline::domain::Phone;
-use touchline::flows::codes;
+use touchline::flows::{codes, sms_guard};
 use touchline::http::log_user;
 use touchline::storage::Reads;
 use touchline::storage::users::{DeleteAccount, DeletionCode};
@@ -24,7 +24,9 @@ pub async fn handle(app: App, call: Call<DeleteByPhone>) -> Result<Reply<Message
     {
         tracing::warn!(%error, "the deletion failed, and its code could not be restored");
     }
-    result.map(|()| deleted().into())
+    result?;
+    sms_guard::count_entry(&app, &phone, &code).await;
+    Ok(deleted().into())
 }
 
 async fn delete(app: &App, phone: &Phone, nonce: &str) -> Result<(), Error> {

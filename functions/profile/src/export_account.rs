@@ -6,10 +6,9 @@ use touchline::api::account::{
 };
 use touchline::api::coins::EntryView;
 use touchline::api::predictions::PredictionView;
-use touchline::domain::limit::{DailyAction, DayLimitReached, EXPORTS_PER_DAY};
+use touchline::domain::limit::DailyAction;
 use touchline::domain::{User, UserId};
-use touchline::flows::sessions;
-use touchline::storage::day_limit::{Counted, CountedAction};
+use touchline::flows::{day_limit, sessions};
 use touchline::storage::sms_logs::Filter;
 use touchline::storage::users::Verification;
 use touchline::storage::{Reads, StoreError};
@@ -24,19 +23,18 @@ const MAX_ROWS: usize = 10_000;
 pub async fn handle(app: App, call: Call<ExportAccount>) -> Result<Reply<Data<AccountExport>>, Error> {
     let (caller, now) = (call.caller, app.clock.now());
     let user = caller.user;
-    count(&app, user).await?;
+    day_limit::count_request(&app, user, DailyAction::ExportAccount).await?;
     let profile = app.store.user(user, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
     let store = &app.store;
     let (known_networks, messages) =
         try_join(known_networks(&app, &profile), messages(&app, &profile)).await?;
-    let (verification, blocks, reports, mut links) = try_join4(
+    let (verification, blocks, reports, links) = try_join4(
         store.verification(user),
         store.blocks(user, Reads::Consistent),
         store.reports_by(user),
-        store.invite_links_of(user),
+        store.valid_invite_links_of(user, now),
     )
     .await?;
-    links.retain(|link| now < link.expires_at);
     let sessions = sessions::active(&app, &caller).await?;
     let ((predictions, has_all), (coins, has_all_entries), rooms, statistics) =
         try_join4(predictions(&app, user), coins(&app, user), rooms(&app, user), store.user_stats(user))
@@ -66,17 +64,6 @@ pub async fn handle(app: App, call: Call<ExportAccount>) -> Result<Reply<Data<Ac
         is_complete: has_all && has_all_entries,
     };
     Ok(Data { data: export }.into())
-}
-
-/// Counts the export against its limit per day.
-async fn count(app: &App, user: UserId) -> Result<(), Error> {
-    let now = app.clock.now();
-    let action = DailyAction::ExportAccount;
-    let counted = CountedAction { user, action, day: now.date_naive(), id: app.random.number() };
-    match app.store.count_action(&counted, EXPORTS_PER_DAY).await? {
-        Counted::LimitReached => Err(DayLimitReached::new(action, EXPORTS_PER_DAY, now).into()),
-        Counted::Now | Counted::Before => Ok(()),
-    }
 }
 
 fn profile_view(user: User, known_networks: usize, app: &App) -> ExportedProfile {
@@ -112,20 +99,11 @@ async fn messages(app: &App, user: &User) -> Result<Vec<ExportedMessage>, StoreE
 }
 
 async fn rooms(app: &App, user: UserId) -> Result<Vec<ExportedMembership>, StoreError> {
-    let mut rooms: Vec<ExportedMembership> = Vec::new();
-    loop {
-        let after = rooms.last().map(|room| room.room_id.clone());
-        let page = app.store.memberships_page(user, after.as_ref(), 1_000).await?;
-        let (is_last, count) = (page.is_last, page.rows.len());
-        let view = |row: touchline::storage::members::UserMembership| ExportedMembership {
-            room_id: row.room_id,
-            membership: row.membership,
-        };
-        rooms.extend(page.rows.into_iter().map(view));
-        if is_last || count == 0 {
-            return Ok(rooms);
-        }
-    }
+    let view = |row: touchline::storage::members::UserMembership| ExportedMembership {
+        room_id: row.room_id,
+        membership: row.membership,
+    };
+    Ok(app.store.memberships(user, usize::MAX).await?.into_iter().map(view).collect())
 }
 
 /// Returns the newest predictions, and whether there are no more.

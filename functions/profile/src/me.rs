@@ -42,6 +42,7 @@ mod tests {
                 "id": 1,
                 "phone": ada.phone,
                 "username": "ada",
+                "is_username_locked": false,
                 "created_at": "2026-11-15T12:00:00Z",
                 "name": "Ada",
                 "email": "ada@example.org",

@@ -1,6 +1,6 @@
 use futures_util::future::try_join3;
 use touchline::api::users::{AfterUsername, SearchUsers, UserView};
-use touchline::api::{Cursor, CursorPage, NextPage};
+use touchline::api::{Cursor, CursorPage, Invalid, NextPage};
 use touchline::domain::UserId;
 use touchline::domain::profile::PublicProfile;
 use touchline::storage::Reads;
@@ -11,6 +11,9 @@ pub async fn handle(app: App, call: Call<SearchUsers>) -> Result<Reply<CursorPag
     let prefix = input.search;
     let after = input.cursor.map(|cursor| cursor.position_in(prefix.as_str())).transpose()?;
     let after = after.map(|after| after.0);
+    if after.as_ref().is_some_and(|after| !after.as_str().starts_with(prefix.as_str())) {
+        return Err(Invalid::field("cursor", Cursor::<AfterUsername>::WRONG_LIST).into());
+    }
     let (found, has_more) = app.store.search_usernames(&prefix, after.as_ref(), input.per_page.0).await?;
     let mut ids: Vec<UserId> = found.iter().map(|found| found.user_id).collect();
     ids.sort_unstable();
@@ -45,6 +48,8 @@ pub async fn handle(app: App, call: Call<SearchUsers>) -> Result<Reply<CursorPag
 mod tests {
     use aws_sdk_dynamodb::types::AttributeValue;
     use serde_json::{Value, json};
+    use touchline::api::Cursor;
+    use touchline::api::users::AfterUsername;
     use touchline::domain::{UserId, Username};
     use touchline::storage::keys::{self, Key};
     use touchline_testing::{TestApp, User};
@@ -121,6 +126,15 @@ mod tests {
             }
         }
         assert_eq!(seen, expected);
+    }
+
+    /// DynamoDB rejects a query that begins outside of its range.
+    #[tokio::test]
+    async fn a_cursor_of_a_username_that_the_search_cannot_find_is_rejected() {
+        let app = app().await;
+        let alice = app.user("alice").await;
+        let cursor = Cursor::new("fa", AfterUsername(Username::parse("bob").unwrap())).to_string();
+        alice.searches_users("fa").cursor(&cursor).await.expect_invalid(&["cursor"]);
     }
 
     #[tokio::test]

@@ -1,11 +1,10 @@
 use touchline::api::profile::{UpdateUserInfo, UpdatedUser};
 use touchline::api::{Invalid, Message};
-use touchline::domain::cleanup::Work;
 use touchline::domain::profile::{BirthDateError, RenameError};
 use touchline::domain::{User, UserId, Username};
 use touchline::flows::codes;
 use touchline::storage::Reads;
-use touchline::storage::users::{Changes, Renamed};
+use touchline::storage::users::Changes;
 use touchline::{App, Call, Error, Reply};
 
 use crate::no_profile::NO_PROFILE;
@@ -56,15 +55,7 @@ async fn rename(app: &App, id: UserId, wanted: Username) -> Result<(), Error> {
     if user.username_locked_at.is_some() || app.chat.has_rooms(&user.username).await? {
         return Err(RenameError::Locked.into());
     }
-    if app.store.rename_user(&user, &wanted).await? == Renamed::Now {
-        // Chat logout works by username. After the rename, a logout would no longer reach the devices of the old
-        // username, so log them out now.
-        if let Err(error) = app.chat.log_out_everywhere(&user.username).await {
-            tracing::warn!(%error, "the chat devices of a former username are still logged in");
-            let work = Work::LogOutDevices { username: user.username };
-            app.store.save_cleanup(&work, app.clock.now()).await?;
-        }
-    }
+    app.store.rename_user(&user, &wanted, app.clock.now()).await?;
     Ok(())
 }
 

@@ -1,3 +1,5 @@
+use std::cmp::Reverse;
+
 use futures_util::future::{try_join, try_join3};
 use touchline::api::Data;
 use touchline::api::my_prediction::PointsReason;
@@ -9,10 +11,8 @@ use touchline::{App, Call, Error, Reply};
 /// How many results the form has.
 const FORM: usize = 5;
 
-/// How many predictions are read at a time, and how often, until the form is complete. The predictions of upcoming matches
-/// come first, and a user can have many.
-const PAGE: usize = 20;
-const PAGES: usize = 3;
+/// How many of the user's newest predictions are read. They can be of any matches, also of upcoming ones.
+const READ: usize = 60;
 
 pub async fn handle(app: App, call: Call<UserProfile>) -> Result<Reply<Data<UserProfileView>>, Error> {
     let caller = call.caller.user;
@@ -59,25 +59,20 @@ async fn ranks(app: &App, user: UserId, tally: &UserTally) -> Result<RanksView, 
 /// Returns how the user's last predictions of finished matches went, the latest match first. Looks only at the newest
 /// predictions, so that a profile has a bounded cost.
 async fn form(app: &App, user: UserId) -> Result<Vec<PointsReason>, Error> {
-    let (mut settled, mut before) = (Vec::new(), None);
-    for _ in 0..PAGES {
-        let (rows, has_more) = app.store.own_predictions(user, before.as_ref(), PAGE).await?;
-        // Predictions without points need no catalog: they are not settled.
-        let rows_with_points: Vec<_> = rows.iter().filter(|row| row.points.is_some()).collect();
-        if !rows_with_points.is_empty() {
-            let ids: Vec<u32> = rows_with_points.iter().map(|row| row.event_id).collect();
-            let catalog = app.catalog_with(&ids).await?;
-            settled.extend(rows_with_points.into_iter().filter_map(|row| {
-                let event = catalog.event(row.event_id)?;
-                Some((event.start, event.id, PointsReason::of(row, event)?))
-            }));
-        }
-        before = rows.last().map(|row| row.created.clone());
-        if settled.len() >= FORM || !has_more {
-            break;
-        }
+    let (mut rows, _) = app.store.own_predictions(user, None, READ).await?;
+    // Predictions without points need no catalog: they are not settled.
+    rows.retain(|row| row.points.is_some());
+    if rows.is_empty() {
+        return Ok(Vec::new());
     }
-    settled.sort_unstable_by_key(|(start, id, _)| (std::cmp::Reverse(*start), *id));
+    let ids: Vec<u32> = rows.iter().map(|row| row.event_id).collect();
+    let catalog = app.catalog_with(&ids).await?;
+    let settled = rows.iter().filter_map(|row| {
+        let event = catalog.event(row.event_id)?;
+        Some((Reverse(event.start), event.id, PointsReason::of(row, event)?))
+    });
+    let mut settled: Vec<_> = settled.collect();
+    settled.sort_unstable_by_key(|(start, id, _)| (*start, *id));
     Ok(settled.into_iter().take(FORM).map(|(_, _, reason)| reason).collect())
 }
 

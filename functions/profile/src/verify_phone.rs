@@ -1,9 +1,12 @@
 use touchline::api::Message;
 use touchline::api::profile::{Verified, VerifyPhone};
+use touchline::domain::UserId;
+use touchline::domain::limit::{DailyAction, DayLimitReached, PHONE_CHANGES_PER_DAY, action_id};
 use touchline::domain::session::SessionId;
-use touchline::flows::codes;
+use touchline::flows::{codes, sms_guard};
 use touchline::storage::Reads;
-use touchline::storage::users::ChangePhone;
+use touchline::storage::day_limit::{Counted, CountedAction};
+use touchline::storage::users::{ChangePhone, StoredCode};
 use touchline::{App, Call, Error, Reply};
 
 use crate::no_profile::NO_PROFILE;
@@ -12,6 +15,9 @@ pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<V
     let (phone, id) = (call.input.phone, call.caller.user);
     let code = codes::check_verification(&app, &phone, id, &call.input.code).await?;
     let user = app.store.user(id, Reads::Consistent).await?.ok_or(NO_PROFILE)?;
+    if user.phone != phone {
+        count_change(&app, id, &code).await?;
+    }
     let nonce = app.random.word(16);
     let network = codes::network(&app, &phone, call.address.as_ref())?;
     let change = ChangePhone {
@@ -23,8 +29,19 @@ pub async fn handle(app: App, call: Call<VerifyPhone>) -> Result<Reply<Message<V
         session: SessionId(call.caller.device_id),
     };
     app.store.change_phone(&change, app.clock.now()).await?;
+    sms_guard::count_entry(&app, &phone, &code).await;
     let message = format!("Your phone number {} is verified.", phone.as_str());
     Ok(Message { message, data: Verified { verified: true, phone } }.into())
+}
+
+/// Counts the change against its limit per day. A retry with the same code is not counted again.
+async fn count_change(app: &App, user: UserId, code: &StoredCode) -> Result<(), Error> {
+    let (action, now) = (DailyAction::ChangePhone, app.clock.now());
+    let counted = CountedAction { user, action, day: now.date_naive(), id: action_id(&[&code.issue]) };
+    match app.store.count_action(&counted, PHONE_CHANGES_PER_DAY).await? {
+        Counted::LimitReached => Err(DayLimitReached::new(action, PHONE_CHANGES_PER_DAY, now).into()),
+        Counted::Now | Counted::Before => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -77,6 +94,38 @@ mod tests {
             works,
             [Work::TellOldPhone { user, phone }, Work::end_sessions(user, Some(session), app.clock.now())]
         );
+    }
+
+    #[tokio::test]
+    async fn a_user_can_change_the_phone_three_times_a_day() {
+        let (app, alice) = alice().await;
+        let change = async |n: u32| {
+            let phone = format!("+4477009005{n:02}");
+            alice.initiates_verification(&phone).await.expect(200);
+            alice.verifies_phone(&phone, &app.sns.last_code(&phone)).await
+        };
+        for n in 0..3 {
+            change(n).await.expect(200);
+        }
+        let response = change(3).await;
+        response.expect_error(429, "rate_limited");
+        assert_eq!(response.header("retry-after"), Some("43200"), "from noon until midnight");
+        assert_eq!(
+            response.message(),
+            "You can change your phone number 3 times a day. Try again after midnight UTC."
+        );
+        app.clock.advance(TimeDelta::hours(12));
+        change(4).await.expect(200);
+    }
+
+    /// Otherwise a retry after a failure would use up the changes of a day.
+    #[tokio::test]
+    async fn retries_with_the_same_code_count_as_one_change() {
+        let (app, alice, code) = alice_with_code().await;
+        app.sign_in(NEW_PHONE).await;
+        for _ in 0..4 {
+            alice.verifies_phone(NEW_PHONE, &code).await.expect_error(422, "phone_taken");
+        }
     }
 
     #[tokio::test]

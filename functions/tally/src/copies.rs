@@ -3,35 +3,30 @@
 //! A membership has copies of the member's team, of their prediction for the room's match, and of how many of
 //! their predictions were correct. With these copies, the members of a room can be counted and ranked.
 //!
+//! All changes of a user in a batch are copied together, in one pass over the user's memberships. So a user who changes
+//! something many times in a second causes one copy, of the newest data. A pass can be repeated: each copy has a version, and an
+//! older version never overwrites a newer version. After a crash, the redelivered records begin the pass again.
+//!
 //! A join and a change of the copied data can be processed in any order. A join looks up the user's current
 //! data, and a change looks up the user's memberships, so the later of the two writes the copy. Sometimes
-//! both write it. This is safe, because each copy has a version, and an older version never overwrites a newer
-//! version.
+//! both write it.
 //!
 //! A change finds the memberships through an index, which lags behind the table. So a join waits until the index shows
 //! the membership, before it looks up the data. A change after that look-up then finds the membership. One gap remains:
 //! DynamoDB may answer a later query of the index from an older copy.
-//!
-//! A record copies its change into a limited number of memberships. If the user has more, the record stores how far it
-//! came, and the stream record of that item continues (see `storage/copying.rs`). Each step reads the user's current data.
-//! The steps find the memberships that the index showed at the time of the change: each step reads the index later, and the
-//! steps together read all room ids. A step can be repeated, and steps can run concurrently: the versions of the copies
-//! make that safe, and only one of the steps moves the stored progress.
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::{join, try_join3};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::App;
 use touchline::domain::catalog::Match;
-use touchline::domain::copying::{Copied, CopyProgress};
-use touchline::domain::limit::request_id;
 use touchline::domain::room::{Day, Member, RoomId};
 use touchline::domain::{Prediction, UserId};
-use touchline::storage::copying::Copying;
 use touchline::storage::directory::RoomChange;
 use touchline::storage::keys::Key;
 use touchline::storage::members::UserMembership;
@@ -47,29 +42,38 @@ use crate::limits::{CONCURRENT_WRITES, TimeLimit};
 /// connection, and up to `CONCURRENT_WRITES` users are processed concurrently.
 const CONCURRENT_MEMBERSHIPS: usize = 4;
 
-/// A prediction is copied only into the rooms about its match. So its record reads this many times the memberships that it
-/// may write to.
-const READ_PER_WRITTEN: usize = 10;
+/// The maximum number of memberships that get a change, so that a pass ends well before the timeout of the function. A user
+/// has fewer: by default 1,000 joined rooms, 200 open invitations, and what has ended within a month. Only in a Matrix client can
+/// a user join more rooms. The memberships beyond the limit keep their older copies.
+const MAX_MEMBERSHIPS: usize = if cfg!(test) { 100 } else { 10_000 };
 
 /// Copies the changes of all records. Returns the records that failed.
 pub async fn copy_changes(time: &TimeLimit<'_>, records: &[Record]) -> Vec<Failure> {
-    let app = time.app;
+    let copies = copy(time, Copies::of(records));
+    let (failed, failed_rooms) = join(copies, copy_rooms(time, records)).await;
+    failed.into_iter().chain(failed_rooms).collect()
+}
+
+async fn copy(time: &TimeLimit<'_>, Copies { users, joins }: Copies<'_>) -> Vec<Failure> {
+    let users = users.into_iter().map(|(user, (indexes, changes))| (indexes, Work::Changes(user, changes)));
+    let joins = joins.into_values().map(|(indexes, key, member)| (indexes, Work::Join(key, member)));
+    // In the order of the batch, as `write` in `lib.rs` does: so a batch that runs out of time gets further each time.
+    let mut work: Vec<(Vec<usize>, Work<'_>)> = users.chain(joins).collect();
+    work.sort_by_key(|(indexes, _)| indexes.first().copied());
     // The compiler cannot infer the closure's lifetimes without `collect`.
-    let copies: Vec<_> = records
-        .iter()
-        .enumerate()
-        .map(|(index, record)| async move {
-            if !time.admits(index) {
-                return Some(Failure::no_time(index));
+    let work: Vec<_> = work
+        .into_iter()
+        .map(|(indexes, work)| async move {
+            if indexes.first().is_some_and(|first| !time.admits(*first)) {
+                return indexes.into_iter().map(Failure::no_time).collect();
             }
-            let error = copy_change(app, record).await.err()?;
+            let Err(error) = work.run(time.app).await else { return Vec::new() };
             tracing::warn!(%error, "cannot copy a change");
-            Some(Failure::new(index, &error))
+            indexes.into_iter().map(|index| Failure::new(index, &error)).collect()
         })
         .collect();
-    let copies = stream::iter(copies).buffer_unordered(CONCURRENT_WRITES).collect();
-    let (failed, failed_rooms): (Vec<Option<Failure>>, _) = join(copies, copy_rooms(time, records)).await;
-    failed.into_iter().flatten().chain(failed_rooms).collect()
+    let failed: Vec<Vec<Failure>> = stream::iter(work).buffer_unordered(CONCURRENT_WRITES).collect().await;
+    failed.into_iter().flatten().collect()
 }
 
 /// Copies all changes of rooms into the room directory in one step, because a batch can have hundreds of new
@@ -103,151 +107,124 @@ async fn copy_rooms(time: &TimeLimit<'_>, records: &[Record]) -> Vec<Failure> {
     failures
 }
 
-async fn copy_change(app: &App, record: &Record) -> Result<(), StoreError> {
-    match &record.change {
-        Change::Prediction { old, new: Some(new), .. } => {
-            let version = |row: &Prediction| (row.edits, row.revision);
-            // Only an edit or new points change the version. After new points, the unchanged pick is copied
-            // again, because the first copy may have missed a membership: the index of memberships lags behind
-            // joins.
-            if old.as_ref().is_some_and(|old| version(old) == version(new)) {
-                return Ok(());
-            }
-            let is_edit = old.as_ref().is_none_or(|old| old.edits != new.edits);
-            copy(app, new.user_id, Data::Prediction { row: new, is_edit }).await
-        }
-        Change::Member { old, new: Some(new), .. }
-            if new.has_joined() && !old.as_ref().is_some_and(Member::has_joined) =>
-        {
-            fill_membership(app, &record.key, new).await
-        }
-        Change::UserStats { user, stats, is_counted: true, .. } => copy(app, *user, Data::Stats(stats)).await,
-        Change::Team { user, chosen } => copy(app, *user, Data::Team(*chosen)).await,
-        Change::Copying(copying) => continue_copying(app, copying).await,
-        // `copy_rooms` copies the changes of rooms.
-        Change::Prediction { .. }
-        | Change::Member { .. }
-        | Change::UserStats { .. }
-        | Change::Room { .. }
-        | Change::Marker { .. }
-        | Change::Part(_)
-        | Change::SessionEnded { .. }
-        | Change::Cleanup(_)
-        | Change::Message { .. }
-        | Change::Code { .. }
-        | Change::Other => Ok(()),
-    }
+/// What a batch copies into memberships, with the indexes of the records that cause it.
+#[derive(Debug, Default)]
+struct Copies<'a> {
+    users: BTreeMap<UserId, (Vec<usize>, Changes<'a>)>,
+    joins: BTreeMap<(UserId, &'a RoomId), (Vec<usize>, &'a Key, &'a Member)>,
 }
 
-/// Data of a user, to be copied into the user's memberships.
-#[derive(Debug, Clone, Copy)]
-enum Data<'a> {
-    Team(ChosenTeam),
-    Stats(&'a VersionedStats),
-    /// An edit by the user, unlike new points, also counts as activity.
-    Prediction {
-        row: &'a Prediction,
-        is_edit: bool,
-    },
+/// A part of this that succeeds or fails as a whole.
+#[derive(Debug)]
+enum Work<'a> {
+    /// Changes of a user, for all memberships of the user.
+    Changes(UserId, Changes<'a>),
+    /// All data of a user, for a new membership.
+    Join(&'a Key, &'a Member),
 }
 
-impl Data<'_> {
-    fn kind(&self) -> Copied {
-        match self {
-            Self::Team(_) => Copied::Team,
-            Self::Stats(_) => Copied::Stats,
-            Self::Prediction { row, .. } => Copied::Prediction { event: row.event_id },
-        }
-    }
+/// The newest data of a user in a batch, as far as it has changed.
+#[derive(Debug, Default)]
+struct Changes<'a> {
+    team: Option<ChosenTeam>,
+    stats: Option<&'a VersionedStats>,
+    /// The predictions by match, and whether the user has edited them. An edit, unlike new points, also counts as activity.
+    predictions: BTreeMap<u32, (&'a Prediction, bool)>,
+}
 
-    /// Returns whether the data is copied into this membership. The index may still show an invitation or an earlier leave
-    /// of a user who has joined, so invited and former members count as well.
-    fn is_for(&self, membership: &UserMembership) -> bool {
-        match self {
-            Self::Team(_) | Self::Stats(_) => true,
-            Self::Prediction { row, .. } => membership.event_id == Some(row.event_id),
-        }
-    }
-
-    async fn write(&self, app: &App, membership: Key) -> Result<(), StoreError> {
-        match self {
-            Self::Team(chosen) => app.store.copy_team(membership, chosen.team, chosen.at).await,
-            Self::Stats(stats) => app.store.copy_stats(membership, stats).await,
-            Self::Prediction { row, is_edit } => {
-                app.store.copy_pick(membership.clone(), row).await?;
-                match row.changed.time().filter(|_| *is_edit) {
-                    Some(time) => app.store.touch_seen(membership, Day::of(time)).await,
-                    None => Ok(()),
+impl<'a> Copies<'a> {
+    fn of(records: &'a [Record]) -> Self {
+        let mut copies = Self::default();
+        for (index, record) in records.iter().enumerate() {
+            match &record.change {
+                Change::Prediction { old, new: Some(new), .. } => {
+                    // Only an edit or new points change the version. After new points, the unchanged pick is copied
+                    // again, because the first copy may have missed a membership: the index of memberships lags behind
+                    // joins.
+                    let is_edit = old.as_ref().is_none_or(|old| old.edits != new.edits);
+                    if is_edit || old.as_ref().is_some_and(|old| old.revision != new.revision) {
+                        let predictions = &mut copies.changes(new.user_id, index).predictions;
+                        let was_edited = predictions.get(&new.event_id).is_some_and(|(_, is_edit)| *is_edit);
+                        predictions.insert(new.event_id, (new, is_edit || was_edited));
+                    }
                 }
+                Change::Member { old, new: Some(new), .. }
+                    if new.has_joined() && !old.as_ref().is_some_and(Member::has_joined) =>
+                {
+                    let join = (Vec::new(), &record.key, new);
+                    let (indexes, _, member) =
+                        copies.joins.entry((new.user_id, &new.room_id)).or_insert(join);
+                    indexes.push(index);
+                    *member = new;
+                }
+                Change::UserStats { user, stats, is_counted: true, .. } => {
+                    copies.changes(*user, index).stats = Some(stats);
+                }
+                Change::Team { user, chosen } => copies.changes(*user, index).team = Some(*chosen),
+                // `copy_rooms` copies the changes of rooms.
+                Change::Prediction { .. }
+                | Change::Member { .. }
+                | Change::UserStats { .. }
+                | Change::Room { .. }
+                | Change::Marker { .. }
+                | Change::Part(_)
+                | Change::SessionEnded { .. }
+                | Change::Cleanup(_)
+                | Change::Other => {}
             }
+        }
+        copies
+    }
+
+    /// Returns the changes of a user, to which the record at `index` adds one. The stream has the changes of an item in their
+    /// order, so the last record has the newest data.
+    fn changes(&mut self, user: UserId, index: usize) -> &mut Changes<'a> {
+        let (indexes, changes) = self.users.entry(user).or_default();
+        indexes.push(index);
+        changes
+    }
+}
+
+impl Work<'_> {
+    async fn run(&self, app: &App) -> Result<(), StoreError> {
+        match self {
+            Self::Changes(user, changes) => copy_into_all(app, *user, changes).await,
+            Self::Join(key, member) => fill_membership(app, key, member).await,
         }
     }
 }
 
-/// Copies data into the first memberships of a user. If the user has more, the stream record of the stored progress
-/// continues.
-async fn copy(app: &App, user: UserId, data: Data<'_>) -> Result<(), StoreError> {
-    let Some(left) = copy_step(app, user, data, &CopyProgress::START).await? else { return Ok(()) };
-    let now = app.clock.now();
-    let round = request_id(now, app.random.number());
-    app.store.begin_copying(user, data.kind(), left.after.as_ref(), &round, now).await
-}
-
-/// Copies the current data of a user into the next memberships, unless the copy has changed since this record: then a later
-/// record continues it.
-async fn continue_copying(app: &App, copying: &Copying) -> Result<(), StoreError> {
-    let Copying { user, what, progress, .. } = copying;
-    if app.store.copying(*user, *what).await?.as_ref() != Some(copying) {
-        return Ok(());
-    }
-    let left = match what {
-        Copied::Team => match app.store.chosen_team(*user).await? {
-            Some(chosen) => copy_step(app, *user, Data::Team(chosen), progress).await?,
-            None => None,
-        },
-        Copied::Stats => match app.store.versioned_stats(*user).await? {
-            Some(stats) => copy_step(app, *user, Data::Stats(&stats), progress).await?,
-            None => None,
-        },
-        Copied::Prediction { event } => match prediction(app, *user, Some(*event)).await? {
-            // The record does not say whether an edit is copied. To count an edit as activity again has no effect.
-            Some(row) => {
-                copy_step(app, *user, Data::Prediction { row: &row, is_edit: true }, progress).await?
+impl Changes<'_> {
+    /// Copies what applies to a membership. The index may still show an invitation or an earlier leave of a user who has
+    /// joined, so invited and former members get it as well.
+    async fn write(&self, app: &App, membership: &UserMembership) -> Result<(), StoreError> {
+        let (store, key) = (&app.store, membership.key());
+        if let Some(chosen) = self.team {
+            store.copy_team(key.clone(), chosen.team, chosen.at).await?;
+        }
+        if let Some(stats) = self.stats {
+            store.copy_stats(key.clone(), stats).await?;
+        }
+        let prediction = membership.event_id.and_then(|event| self.predictions.get(&event));
+        if let Some((row, is_edit)) = prediction {
+            store.copy_pick(key.clone(), row).await?;
+            if let Some(time) = row.changed.time().filter(|_| *is_edit) {
+                store.touch_seen(key, Day::of(time)).await?;
             }
-            None => None,
-        },
-    };
-    app.store.continue_copying(copying, left.as_ref(), app.clock.now()).await
+        }
+        Ok(())
+    }
 }
 
-/// Copies data into the memberships that follow, up to the limit of one record. Returns what is left.
-async fn copy_step(
-    app: &App,
-    user: UserId,
-    data: Data<'_>,
-    progress: &CopyProgress,
-) -> Result<Option<CopyProgress>, StoreError> {
-    let most_written = app.config.memberships_per_record;
-    let most_read = match data {
-        Data::Team(_) | Data::Stats(_) => most_written,
-        Data::Prediction { .. } => most_written * READ_PER_WRITTEN,
-    };
-    // One more shows whether others follow.
-    let page = app.store.memberships_page(user, progress.after.as_ref(), most_read + 1).await?;
-    let mut written = 0;
-    let fits = |membership: &&UserMembership| {
-        written += usize::from(data.is_for(membership));
-        written <= most_written
-    };
-    let found: Vec<&UserMembership> = page.rows.iter().take(most_read).take_while(fits).collect();
-    let is_last = page.is_last && found.len() == page.rows.len();
-    let rooms: Vec<&RoomId> = found.iter().map(|membership| &membership.room_id).collect();
-    let (count, left) = progress.next_step(&rooms, is_last);
-    let memberships = found[..count].iter().filter(|membership| data.is_for(membership));
+/// Copies changes into all memberships of a user. Stops at the first error: then the records are redelivered.
+async fn copy_into_all(app: &App, user: UserId, changes: &Changes<'_>) -> Result<(), StoreError> {
+    let memberships = app.store.memberships(user, MAX_MEMBERSHIPS).await?;
+    if memberships.len() == MAX_MEMBERSHIPS {
+        tracing::warn!(%user, "the user has too many memberships; some keep older copies");
+    }
     // The compiler cannot infer the closure's lifetimes without `collect`.
-    let writes: Vec<_> = memberships.map(|membership| data.write(app, membership.key())).collect();
-    stream::iter(writes).buffer_unordered(CONCURRENT_MEMBERSHIPS).try_collect::<()>().await?;
-    Ok(left)
+    let writes: Vec<_> = memberships.iter().map(|membership| changes.write(app, membership)).collect();
+    stream::iter(writes).buffer_unordered(CONCURRENT_MEMBERSHIPS).try_collect().await
 }
 
 /// Copies the user's earlier prediction, team and statistics into a new membership.

@@ -6,7 +6,7 @@
 //! change. Each group is stored with one conditional write. The write also stores the last sequence number of
 //! the group, so that a redelivered record is not counted again. A failed write does not affect other groups.
 //!
-//! The work of a record is limited (see `copies.rs`), and so is the time of a batch. What does not fit is redelivered.
+//! The work for a user is limited (see `copies.rs`), and so is the time of a batch. What does not fit is redelivered.
 
 mod boards;
 mod copies;
@@ -23,12 +23,10 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use touchline::App;
 use touchline::domain::marker::Sighting;
-use touchline::domain::sms_guard::SmsCounts;
 use touchline::domain::standings::UserTally;
 use touchline::domain::tally::{Counters, EventTally, RoomCounts, difference};
 use touchline::storage::StoreError;
 use touchline::storage::exactly_once::Addition;
-use touchline::storage::sms_counts::month_of;
 use touchline::storage::stream::{Batch, Change, Record};
 use touchline::storage::tallies::{Aggregate, Whole};
 
@@ -62,7 +60,6 @@ struct PendingCounts<'a> {
     events: Additions<'a, EventTally>,
     users: Additions<'a, UserTally>,
     rooms: Additions<'a, RoomCounts>,
-    messages: Additions<'a, SmsCounts>,
     /// The matches and rooms whose parts have changed, with the index of their first record.
     sums: BTreeMap<Whole, usize>,
 }
@@ -100,30 +97,15 @@ impl<'a> PendingCounts<'a> {
                     Aggregate::RoomPart { .. } => {
                         see(&mut pending.rooms, aggregate.clone(), index, record, Some(sighting));
                     }
-                    // Markers of users are in predictions. Messages have none.
-                    Aggregate::User(_) | Aggregate::SmsDay { .. } | Aggregate::SmsMonth(_) => {}
+                    // Markers of users are in predictions.
+                    Aggregate::User(_) => {}
                 },
                 Change::Part(whole) => {
                     pending.sums.entry(whole.clone()).or_insert(index);
                 }
-                Change::Message { prefix, at, price, is_counted } => {
-                    if *price > 0 {
-                        let spent = SmsCounts::price(*at, *price);
-                        add(&mut pending.messages, Aggregate::SmsMonth(month_of(*at)), index, record, spent);
-                    }
-                    if !is_counted {
-                        let day = Aggregate::SmsDay { prefix: prefix.clone(), day: at.date_naive() };
-                        add(&mut pending.messages, day, index, record, SmsCounts::message(*at));
-                    }
-                }
-                Change::Code { prefix, at, entered } => {
-                    let day = Aggregate::SmsDay { prefix: prefix.clone(), day: at.date_naive() };
-                    add(&mut pending.messages, day, index, record, SmsCounts::entered(*at, *entered));
-                }
                 Change::Room { .. }
                 | Change::UserStats { .. }
                 | Change::Team { .. }
-                | Change::Copying(_)
                 | Change::SessionEnded { .. }
                 | Change::Cleanup(_)
                 | Change::Other => {}
@@ -137,9 +119,8 @@ impl<'a> PendingCounts<'a> {
         let events = write(time, &self.events).await;
         let users = write(time, &self.users).await;
         let rooms = write(time, &self.rooms).await;
-        let messages = write(time, &self.messages).await;
         let sums = self.roll_up(time).await;
-        events.into_iter().chain(users).chain(rooms).chain(messages).chain(sums).collect()
+        events.into_iter().chain(users).chain(rooms).chain(sums).collect()
     }
 
     /// Adds up the parts of the matches and rooms whose parts have changed, once for each.

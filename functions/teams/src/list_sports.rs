@@ -1,4 +1,5 @@
-use touchline::api::teams::{ListSports, SportView};
+use touchline::api::matches::SportView;
+use touchline::api::teams::ListSports;
 use touchline::api::{NumberedPage, PageMeta};
 use touchline::domain::catalog::Paging;
 use touchline::{App, Call, Error, Reply};

@@ -1,12 +1,16 @@
 use touchline::api::Message;
 use touchline::api::matches::Named;
 use touchline::api::teams::{SavePrimaryTeam, SavedTeam};
+use touchline::domain::limit::DailyAction;
+use touchline::flows::day_limit;
 use touchline::{App, Call, Error, Reply};
 
 pub async fn handle(app: App, call: Call<SavePrimaryTeam>) -> Result<Reply<Message<SavedTeam>>, Error> {
     let catalog = app.teams().await?;
-    let wanted = Named::team(&catalog, call.input.team_id.0).ok_or(Error::TeamNotFound)?;
-    let stored = app.store.save_primary_team(call.caller.user, wanted.id, app.clock.now()).await?;
+    let (user, team_id) = (call.caller.user, call.input.team_id.0);
+    let wanted = Named::team(&catalog, team_id).ok_or(Error::TeamNotFound)?;
+    day_limit::count_request(&app, user, DailyAction::ChoosePrimaryTeam).await?;
+    let stored = app.store.save_primary_team(user, wanted.id, app.clock.now()).await?;
     // If the user has chosen another team since, the response has that one.
     let team = Named::team(&catalog, stored).unwrap_or(wanted);
     Ok(Message { message: format!("{} is your team.", team.name), data: SavedTeam { team } }.into())
@@ -55,6 +59,25 @@ mod tests {
         let second = app.store.chosen_team(UserId(alice.id)).await.unwrap().unwrap();
         assert_eq!(second.team, 2);
         assert!(second.at > first.at, "the copies in memberships are compared by this time");
+    }
+
+    /// Each choice is copied into all rooms of the user.
+    #[tokio::test]
+    async fn a_user_can_choose_fifty_times_a_day() {
+        let (app, alice) = alice().await;
+        alice.saves_primary_team(99).await.expect_error(404, "team_not_found");
+        for n in 0..50 {
+            alice.saves_primary_team(1 + n % 2).await.expect(200);
+        }
+        let response = alice.saves_primary_team(1).await;
+        response.expect_error(429, "rate_limited");
+        assert_eq!(
+            response.message(),
+            "You can change your team 50 times a day. Try again after midnight UTC."
+        );
+        assert_eq!(alice.views_profile().await.expect_data(200)["primary_team"]["id"], 2);
+        app.clock.advance(TimeDelta::days(1));
+        alice.saves_primary_team(1).await.expect(200);
     }
 
     #[tokio::test]

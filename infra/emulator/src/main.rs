@@ -190,7 +190,7 @@ impl EmulatedFunction {
     async fn invoke(&self, payload: &Value) -> Result<Value, String> {
         let client = reqwest::Client::new();
         // The emulator needs a moment before it listens, so retry while it refuses connections.
-        for _ in 0..100 {
+        for _ in 0..1_500 {
             let request = client.post(&self.url).body(payload.to_string()).send();
             match timeout(Duration::from_mins(1), request).await {
                 Ok(Ok(response)) => {

@@ -2,7 +2,7 @@
 
 import {
   $, button, call, clearOldNotice, clockFormat, count, countUp, countdown, crest, dateFormat, dayName, decoded, endSession, get, h, handler, hasMotion,
-  icon, percentages, pickText, pointsFor, post, saveChat, saveLogin, saveUser, scoreText, showNotice, state, statusName, timeFormat, winnerOf,
+  icon, percentages, pickText, pointsFor, post, saveChat, saveLogin, saveUser, saved, scoreText, showNotice, state, statusName, timeFormat, useUp, winnerOf,
 } from "./console.js";
 
 // Navigation: the part of the address after # names the screen, so that Back, reload and links work.
@@ -40,8 +40,9 @@ export async function render() {
     if (signal.aborted) return;
     // A screen that is shown already stays.
     if (!state.token || $("#screen").dataset.shown?.startsWith(`${location.hash} `)) throw error;
-    show(h("h2", { id: "failed" }, "This screen cannot be shown"), h("p", { class: "hint" }, error.message),
-      button("Try again", () => { delete $("#screen").dataset.shown; return render(); }));
+    const isUnknown = error.status === 404;
+    show(h("h2", { id: "failed" }, isUnknown ? "There is nothing here" : "This screen cannot be shown"), h("p", { class: "hint" }, error.message),
+      !isUnknown && button("Try again", () => { delete $("#screen").dataset.shown; return render(); }), tabOf(name) !== name && back(tabOf(name)));
   } finally {
     if (!signal.aborted) $("#screen").setAttribute("aria-busy", "false");
   }
@@ -74,7 +75,7 @@ function drawTabs(current) {
 
 /**
  * Shows a screen. A new screen starts at the top and takes the focus. An updated screen keeps its scroll position
- * and focus.
+ * and focus. If the control with the focus is gone, as after Play, the result of a match takes the focus.
  */
 function show(...children) {
   const screen = $("#screen");
@@ -84,12 +85,16 @@ function show(...children) {
   // When a match kicks off or ends, its screen scrolls to the top.
   screen.dataset.phase = name === "match" ? state.match?.status : "";
   if (before.phase && screen.dataset.phase && before.phase !== screen.dataset.phase) clearOldNotice();
-  const scrollTop = screen.scrollTop;
+  const { scrollTop } = screen;
+  const hadFocus = screen.contains(document.activeElement);
   keepFocus(screen, () => screen.replaceChildren(...children.filter(Boolean)));
   if (before.shown === screen.dataset.shown && before.phase === screen.dataset.phase) screen.scrollTop = scrollTop;
   else toTop();
   document.dispatchEvent(new Event("shown"));
-  if (before.shown === screen.dataset.shown) return;
+  if (before.shown === screen.dataset.shown) {
+    if (hadFocus && document.activeElement === document.body) $("#outcome")?.focus({ preventScroll: true });
+    return;
+  }
   const title = $("h2", screen);
   const first = $("form.welcome input", screen) ?? title ?? $("#app");
   if (first === title) title.tabIndex = -1;
@@ -101,7 +106,7 @@ function keepFocus(part, draw) {
   const label = (element) => element.id || element.getAttribute("aria-label") || element.textContent;
   const focused = part.contains(document.activeElement) && label(document.activeElement);
   draw();
-  if (focused) [...part.querySelectorAll("a, button, input, select")].find((control) => label(control) === focused)?.focus({ preventScroll: true });
+  if (focused) [...part.querySelectorAll("a, button, input, select, #outcome")].find((control) => label(control) === focused)?.focus({ preventScroll: true });
 }
 
 /** On a phone the page scrolls, elsewhere the screen. */
@@ -143,39 +148,102 @@ function prepareLogin() {
     showNotice("Your code is in the SMS inbox.");
     enterCode(phone);
   }));
+  showNextMatch();
 }
+
+/** Each tab has a login of its own. A new tab hears who the others are. */
+const otherTabs = new BroadcastChannel("tabs");
+otherTabs.onmessage = ({ data: name }) => {
+  const form = $("#login");
+  if (!name && state.user) otherTabs.postMessage(state.user.username);
+  if (!name || !form) return;
+  $("#who").textContent = `This tab is for a second fan: another tab is logged in as ${name}. Use another number. Its code appears in the inbox on this page.`;
+  if (form.phone.value === form.phone.defaultValue) form.phone.value = "+447700900124";
+};
 
 /** `phone` tells the inbox which code to offer. */
 const codeInput = (phone) => h("input", {
   id: "code", name: "code", "data-phone": phone, inputmode: "numeric", autocomplete: "one-time-code", maxlength: 6, required: true,
 });
 
+const newCodeButton = (path, body) => button("Send a new code", async () => {
+  await post(path, body);
+  showNotice("A new code is in the SMS inbox.");
+});
+
 function enterCode(phone) {
+  // After a reload, the page asks for the code again.
+  sessionStorage.setItem("code", JSON.stringify(phone));
+  const draft = saved("draft");
   show(
     h("form", {
-      class: "welcome", id: "enter-code",
+      class: "welcome", id: "enter-code", "data-field": "code",
       onsubmit: handler(async (form) => {
         const { data, message } = await post("/api/code/verify", { phone, code: form.code.value, device_name: DEVICE });
         saveLogin(data);
+        sessionStorage.removeItem("code");
+        useUp(form.code.value);
+        guideTo(1);
         const isNew = Date.now() - Date.parse(data.user.created_at) < 60_000;
         showNotice(message ?? (isNew ? "Welcome. Choose your username." : `Welcome, ${data.user.username}.`));
-        guideTo(1);
-        await go(isNew ? "username" : "matches");
+        await sendDraft();
+        await go(isNew ? "username" : landing);
       }),
     },
       h("h2", {}, "Enter the code"),
       h("p", {}, `The code for ${phone} is in the SMS inbox of this page.`),
+      draft && h("p", {}, `Then your prediction is sent: ${pickText(draft, draft.match)}.`),
       h("label", { for: "code" }, "Code"),
       codeInput(phone),
       h("button", { class: "primary" }, "Log in"),
       h("div", { class: "chips" },
-        button("Send a new code", async () => {
-          await post("/api/code/request", { phone });
-          showNotice("A new code is in the SMS inbox.");
-        }),
-        button("Change the number", () => location.reload())),
+        newCodeButton("/api/code/request", { phone }),
+        button("Change the number", () => {
+          sessionStorage.removeItem("code");
+          location.reload();
+        })),
     ),
   );
+}
+
+/** Shows visitors the next match, and keeps what they predict until they log in. */
+async function showNextMatch() {
+  const card = $("#next");
+  const { data } = await get("/api/events").catch(() => ({ data: [] }));
+  const match = data.find(({ status, start_time }) => status === "scheduled" && Date.parse(start_time) > Date.now() + 60_000);
+  if (!card || !match) return card?.remove();
+  const draft = saved("draft");
+  const status = h("p", { class: "hint", role: "status" });
+  const keep = () => {
+    const pick = readPick(form);
+    const problem = contradiction(pick);
+    if (form.checkValidity() && !problem) sessionStorage.setItem("draft", JSON.stringify({ ...pick, match }));
+    else sessionStorage.removeItem("draft");
+    status.textContent = problem || (pick.prediction ? `Log in to send it: ${pickText(pick, match)}.` : "Your prediction is sent when you log in.");
+  };
+  const form = h("form", { id: "first-pick", onchange: keep, onsubmit: (event) => event.preventDefault() },
+    pickFields(match, draft?.match.id === match.id ? draft : null, keep), status);
+  card.replaceChildren(versus(match), h("p", { class: "hint centre" }, whereAndWhen(match)), form);
+  keep();
+}
+
+/** The screen that follows the login. */
+let landing = "matches";
+
+/** Sends the prediction that was made before the login. Without a response, a reload sends it again. */
+async function sendDraft() {
+  const draft = saved("draft");
+  if (!draft) return;
+  const { match: { id }, ...pick } = draft;
+  try {
+    const { message } = await post("/api/auth/predictions", { event_id: id, ...pick });
+    showNotice(message);
+    landing = `match/${id}`;
+  } catch (error) {
+    showNotice(`Your prediction was not saved: ${error.message}`, true);
+    if (!(error.status < 500)) return;
+  }
+  sessionStorage.removeItem("draft");
 }
 
 const NICKNAMES = ["volley", "nutmeg", "onside", "topcorner", "extratime", "thirdman", "farpost", "halfway"];
@@ -183,8 +251,13 @@ const NICKNAMES = ["volley", "nutmeg", "onside", "topcorner", "extratime", "thir
 async function username() {
   // A name like fan294857362 is not the fan's own choice, so the suggestions start from another one.
   const base = /^fan\d+$/.test(state.user.username) ? NICKNAMES[Math.floor(Math.random() * NICKNAMES.length)] : state.user.username;
-  const { suggestions } = await post("/api/auth/username/generate", { base });
+  const [{ suggestions }, { data: { is_username_locked: isLocked } }] = await Promise.all([post("/api/auth/username/generate", { base }), get("/api/auth/me")]);
+  if (isLocked) return [h("h2", {}, "Your username is final"), h("p", {}, `Chat rooms know you as ${state.user.username}, so it can no longer change.`), back("me")];
   const availability = h("p", { class: "hint", role: "status", id: "availability" }, "3 to 30 characters: letters, digits, _ and .");
+  const say = (text, isFree) => {
+    availability.textContent = text;
+    availability.classList.toggle("ok", isFree);
+  };
   const input = h("input", {
     id: "username", name: "username", value: state.user.username, autocomplete: "username",
     "aria-describedby": "availability", required: true,
@@ -192,19 +265,21 @@ async function username() {
   let timer;
   const check = () => {
     clearTimeout(timer);
+    const username = input.value;
+    const isOwn = username === state.user.username;
+    // Until the answer, nothing is said about the new text.
+    say(isOwn ? "This is your username." : "\u00a0", false);
+    if (isOwn) return;
     timer = setTimeout(async () => {
-      const username = input.value;
-      const result = await post("/api/auth/username/check", { username }).catch((error) => error);
+      const { message, available } = await post("/api/auth/username/check", { username }).catch((error) => error);
       // An older answer may arrive after a newer one.
-      if (input.value !== username) return;
-      availability.textContent = result.message;
-      availability.classList.toggle("ok", result.available === true);
+      if (input.value === username) say(message, available === true);
     }, 250);
   };
   input.addEventListener("input", check);
   return [
     h("form", {
-      class: "welcome",
+      class: "welcome", "data-field": "username",
       onsubmit: handler(async () => {
         if (input.value !== state.user.username) {
           await post("/api/auth/update-user-info", { username: input.value });
@@ -213,7 +288,8 @@ async function username() {
           if (state.chat) saveChat((await post("/api/auth/chat/credentials")).data);
         }
         showNotice(`Your username is ${state.user.username}.`);
-        await go("matches");
+        await go(landing);
+        landing = "matches";
       }),
     },
       h("h2", {}, "Choose a username"),
@@ -273,7 +349,7 @@ function matchCard(match) {
     h("small", { class: "foot" },
       h("span", {}, match.tournament.name),
       own ? h("span", { class: "own" }, own.points_earned == null ? `You: ${shortPick(own)}` : `You: ${shortPick(own)} · +${own.points_earned}`)
-        : match.status === "scheduled" ? countdownTo(new Date(match.start_time)) : statusText(match)));
+        : match.status === "scheduled" ? countdownTo(new Date(match.start_time)) : h("span", {}, statusText(match), match.status === "live" && " · no prediction")));
 }
 
 /** The two teams of a match, below each other. */
@@ -313,40 +389,47 @@ const back = (tab) => h("a", { class: "back", href: `#${tab}` }, `← ${TABS[tab
 
 async function match(text, signal) {
   const id = Number(text);
-  const [{ data: match }, everyone, mine, { data: joined }] = await Promise.all([
-    get(`/api/auth/events/${id}`),
+  const [{ data: match }, everyone, { data: joined }] = await Promise.all([
+    get(`/api/auth/events/${id}`, { include: "my_prediction" }),
     get(`/api/auth/events/${id}/predictions`, { per_page: 100 }),
-    get(`/api/auth/events/${id}/predictions`, { user_id: state.user.id }),
     get("/api/auth/chat-rooms", { joined: true, event_id: id }),
   ]);
-  const own = mine.data[0];
-  const isSettled = match.status === "finished" && everyone.data.some(({ points_earned }) => points_earned != null);
+  const own = match.my_prediction;
+  const hasPoints = match.status === "finished" && everyone.data.some(({ points_earned }) => points_earned != null);
+  // While the stack calculates the points, only some fans have theirs. After a correction, `reason` is null until it has.
+  const isSettled = hasPoints && !isPlaying(id) && (!own || own.reason != null);
   const crowd = isSettled ? await wholeCrowd(id, everyone) : everyone.data;
-  const board = own?.points_earned != null && match.status === "finished" ? await get("/api/auth/leaderboards", { per_page: 1 }) : null;
+  const board = isSettled && own?.points_earned != null ? await get("/api/auth/leaderboards", { per_page: 1 }) : null;
   if (signal.aborted) return [];
   // The score may have changed while this loaded.
   if (match.status === "live" && isPlaying(id)) Object.assign(match, { home_score: plays.get(id).home_score, away_score: plays.get(id).away_score });
-  state.match = { ...match, own, isSettled };
+  state.match = { ...match, own, isSettled: hasPoints };
   document.dispatchEvent(new Event("match-opened"));
-  if (own) guideTo(own.points_earned == null ? 2 : 4);
+  if (own) guideTo(isSettled ? 4 : 2);
   return [
     back("matches"),
-    h("section", { class: "versus", "aria-label": "Score" },
-      h("h2", { class: "hidden" }, `${match.home_team.name} – ${match.away_team.name}`),
-      h("div", {}, crest(match.home_team, 56), h("b", {}, match.home_team.name)),
-      h("div", {}, h("p", { class: "score", id: "score" }, match.status === "scheduled" ? clockFormat.format(new Date(match.start_time)) : scoreText(match)), h("p", { class: "clock", id: "clock" }, clockText(match))),
-      h("div", {}, crest(match.away_team, 56), h("b", {}, match.away_team.name)),
-      h("progress", { id: "minutes", max: 90, value: plays.get(id)?.minute ?? 0, "aria-label": "Minutes played", hidden: !isPlaying(id) })),
-    h("p", { class: "hint centre" }, [match.tournament.name, match.venue, dayName(new Date(match.start_time))].filter(Boolean).join(" · ")),
-    match.status === "scheduled" && predictForm(match, own, everyone.meta),
+    versus(match),
+    h("p", { class: "hint centre" }, whereAndWhen(match)),
+    match.status === "scheduled" && [predictForm(match, own, everyone.meta), own && outcome("Your prediction", predicted(own, match), h("p", { class: "hint" }, "You can change it until kick-off."))],
     match.status === "live" && asItStands(match, own),
-    match.status === "finished" && (board ? payOff(match, own, crowd, everyone.meta, board.meta) : withoutPoints(own, match, isSettled)),
+    match.status === "finished" && (board ? payOff(match, own, crowd, everyone.meta, board.meta) : withoutPoints(own, match)),
     match.status !== "finished" && !isPlaying(id) && playForm(match, own),
     match.status !== "scheduled" && sharesCard(everyone.meta, match),
     crowd.length > 0 && crowdCard(crowd, match, isSettled, everyone.meta.total_predictions),
     roomLink(match, joined.find(({ room_id }) => room_id === match.chat_room_id)),
-  ];
+  ].flat();
 }
+
+/** The teams of a match, with its score or time between them. */
+const versus = (match) => h("section", { class: "versus", "aria-label": "Score" },
+  h("h2", { class: "hidden" }, `${match.home_team.name} – ${match.away_team.name}`),
+  h("div", {}, crest(match.home_team, 56), h("b", {}, match.home_team.name)),
+  h("div", {}, match.status === "scheduled" ? h("p", { class: "score time" }, clockFormat.format(new Date(match.start_time))) : h("p", { class: "score", id: "score" }, scoreText(match)),
+    h("p", { class: "clock", id: "clock" }, clockText(match))),
+  h("div", {}, crest(match.away_team, 56), h("b", {}, match.away_team.name)),
+  h("progress", { id: "minutes", max: 90, value: plays.get(match.id)?.minute ?? 0, "aria-label": "Minutes played", hidden: !isPlaying(match.id) }));
+
+const whereAndWhen = ({ tournament, venue, start_time }) => [tournament.name, venue, dayName(new Date(start_time))].filter(Boolean).join(" · ");
 
 const MOST_ROWS = 1000;
 
@@ -370,28 +453,19 @@ function clockText(match) {
 }
 
 function predictForm(match, own, meta) {
-  const names = sideNames(match);
   const { home, draw, away } = meta.prediction_distribution;
-  const shares = home + draw + away > 0 && percentages({ home, draw, away });
-  const share = (side) => shares && `${shares[side]}%`;
-  const pick = (side) => h("label", {},
-    h("input", { type: "radio", name: "prediction", value: side, required: true, checked: own?.prediction === side }),
-    h("b", {}, side === "draw" ? "Draw" : names[side]), share(side) && h("small", {}, `${share(side)} of fans`));
+  const shares = home + draw + away > 0 ? percentages({ home, draw, away }) : null;
   const form = h("form", {
     class: "card", id: "predict",
     onsubmit: handler(async () => {
-      const { prediction, home, away, confidence } = Object.fromEntries(new FormData(form));
-      const body = { event_id: match.id, prediction, confidence: Number(confidence) };
-      if (home !== "") body.score_prediction = { home: Number(home), away: Number(away) };
-      const { message } = await post("/api/auth/predictions", body);
+      const { message } = await post("/api/auth/predictions", { event_id: match.id, ...readPick(form), confidence: Number(form.elements.confidence.value) });
       showNotice(message);
       await render();
+      $("#outcome")?.focus({ preventScroll: true });
       $("#play")?.scrollIntoView({ block: "end" });
     }),
   },
-    h("fieldset", {}, h("legend", {}, "Who wins?"), h("div", { class: "picks" }, Object.keys(names).map(pick))),
-    h("fieldset", {}, h("legend", {}, "Which score? ", h("small", {}, "Exact: 4 points. Right winner and goal difference: 3. Right winner or draw: 2.")),
-      scoreSteppers(match, own?.score_prediction, { onscore: (home, away) => { form.elements.prediction.value = winnerOf(home, away); } })),
+    pickFields(match, own, () => {}, shares),
     h("div", { class: "between" }, h("label", { for: "confidence" }, "How sure are you?"), h("output", { for: "confidence", id: "sure" }, `${own?.confidence ?? 50}%`)),
     h("input", {
       id: "confidence", name: "confidence", type: "range", min: 0, max: 100, step: 5, value: own?.confidence ?? 50,
@@ -400,33 +474,60 @@ function predictForm(match, own, meta) {
     h("p", { class: "hint" }, "Other fans see this next to your pick. It does not change your points."),
     h("button", { class: own ? "" : "primary" }, own ? "Change my prediction" : "Predict"),
   );
-  // A score that contradicts the new pick would be rejected.
-  form.addEventListener("change", ({ target }) => {
-    const { home, away } = form.elements;
-    if (target.name === "prediction" && home.value !== "" && winnerOf(Number(home.value), Number(away.value)) !== target.value) home.value = away.value = "";
-  });
   return form;
 }
 
-/** Two goals inputs with steppers. A score always has both numbers or none. `least` is the score so far. */
-function scoreSteppers(match, score, { least = { home: 0, away: 0 }, most = 99, onscore = () => {} } = {}) {
+/** The inputs for the pick and the score. A score chooses its winner. */
+function pickFields(match, own, onscore, shares) {
+  const names = sideNames(match);
+  const pick = (side) => h("label", {},
+    h("input", { type: "radio", name: "prediction", value: side, required: true, checked: own?.prediction === side }),
+    h("b", {}, names[side]), shares && h("small", {}, `${shares[side]}% of fans`));
+  const picks = h("div", { class: "picks" }, Object.keys(names).map(pick));
+  const choose = (home, away) => {
+    $(`[value=${winnerOf(home, away)}]`, picks).checked = true;
+    onscore();
+  };
+  return [
+    h("fieldset", {}, h("legend", {}, "Who wins?"), picks),
+    h("fieldset", {}, h("legend", {}, "Which score? ", h("small", {}, "Exact: 4 points. Right winner and goal difference: 3. Right winner or draw: 2.")),
+      scoreSteppers(match, own?.score_prediction, { onscore: choose })),
+  ];
+}
+
+/** Reads the pick and the score. */
+function readPick(form) {
+  const { prediction, home, away } = Object.fromEntries(new FormData(form));
+  if (home === "" && away === "") return { prediction };
+  const goals = (text) => text === "" ? null : Number(text);
+  return { prediction, score_prediction: { home: goals(home), away: goals(away) } };
+}
+
+/** Says why the API would reject a pick. */
+function contradiction({ prediction, score_prediction: score }) {
+  if (!prediction || !score) return "";
+  if (score.home == null || score.away == null) return "Enter both numbers of the score, or none.";
+  if (winnerOf(score.home, score.away) === prediction) return "";
+  return `${score.home}\u00a0:\u00a0${score.away} does not go with your pick. Change one of them, or empty the score.`;
+}
+
+/** Two goals inputs with steppers. The second gets a number with the first. `least` is the score so far. */
+function scoreSteppers(match, score, { least = { home: 0, away: 0 }, onscore = () => {} } = {}) {
   const inputs = {};
-  const set = (side, text) => {
-    const { home, away } = inputs;
-    // To remove one number removes the score.
-    if (text === "") {
-      home.value = away.value = "";
-      return;
-    }
-    inputs[side].value = text;
-    for (const name of ["home", "away"]) inputs[name].value = Math.min(most, Math.max(least[name], Math.trunc(Number(inputs[name].value))));
-    onscore(Number(home.value), Number(away.value));
+  // What was typed stays as it is, even if the API will reject it.
+  const complete = (side) => {
+    if (inputs[side].value === "") return;
+    for (const name of ["home", "away"]) inputs[name].value ||= least[name];
+    onscore(Number(inputs.home.value), Number(inputs.away.value));
   };
   const stepper = (side, team) => {
-    const step = (by) => () => set(side, String(Math.max(least[side], Number(inputs[side].value)) + by));
+    const step = (by) => () => {
+      inputs[side].value = Math.max(least[side], Math.max(least[side], Number(inputs[side].value)) + by);
+      complete(side);
+    };
     inputs[side] = h("input", {
-      type: "number", name: side, min: least[side], max: most, inputmode: "numeric", value: score?.[side] ?? "", placeholder: "–",
-      onchange: () => set(side, inputs[side].value), "aria-label": `Goals of ${team.name}`,
+      type: "number", name: side, min: least[side], inputmode: "numeric", value: score?.[side] ?? "", placeholder: "–",
+      onchange: () => complete(side), "aria-label": `Goals of ${team.name}`,
     });
     return h("div", { class: "stepper" }, h("span", {}, team.name),
       h("button", { type: "button", onclick: step(-1), "aria-label": `One goal fewer for ${team.name}` }, "−"),
@@ -442,21 +543,26 @@ const RUNGS = [[4, "Exact score"], [3, "Right winner and goal difference"], [2, 
 const ladder = (points) => h("ol", { class: "ladder", id: "ladder" }, RUNGS.map(([worth, what]) =>
   h("li", { class: worth === points ? "lit" : "", "aria-current": worth === points ? "true" : null }, h("b", {}, String(worth)), what)));
 
+/** The result of a prediction so far. It takes the focus after Predict and Play. */
+const outcome = (label, ...children) => h("section", { class: "card", id: "outcome", "aria-label": label, tabindex: -1 }, ...children);
+const predicted = (own, match) => h("p", {}, match.status === "scheduled" ? "You predict " : "You predicted ", h("b", {}, pickText(own, match)), ".");
+const noPrediction = (text = "") => outcome("No prediction", h("p", {}, `You did not predict this match.${text}`));
+
 function asItStands(match, own) {
-  if (!own) return h("p", { class: "card" }, "You did not predict this match.");
+  if (!own) return noPrediction(" Predictions closed at kick-off.");
   const points = pointsFor(own, match.home_score ?? 0, match.away_score ?? 0);
-  return h("section", { class: "card", id: "outcome", "aria-label": "As it stands" },
-    h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), "."),
+  return outcome("As it stands", predicted(own, match),
     h("p", { class: "standing", id: "standing" }, `As it stands: ${count(points, "point")}`),
     ladder(points));
 }
 
-const withoutPoints = (own, match, isSettled) => own
-  ? h("section", { class: "card", id: "outcome", "aria-label": "Your prediction" },
-    h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), "."),
-    h("p", { class: "hint" }, isSettled ? "No points: your prediction last changed after kick-off." : isPlaying(match.id) ? "Full time. Your points are being calculated …"
-      : "Full time. Points are calculated within two minutes. To calculate them now, use the match controls."))
-  : h("p", { class: "card" }, "You did not predict this match.");
+const NO_POINTS = { late: "No points: your prediction last changed after kick-off.", void: "No points: this match does not count." };
+
+const withoutPoints = (own, match) => own
+  ? outcome("Your prediction", predicted(own, match),
+    h("p", { class: "hint" }, NO_POINTS[own.reason] ?? (isPlaying(match.id) ? "Full time. Your points are being calculated …"
+      : "Full time. Points are calculated within two minutes. To calculate them now, use the match controls.")))
+  : noPrediction();
 
 const pointsText = (points) => points > 0 ? `+${count(points, "point")}` : "0 points";
 const TITLES = { 4: "Exact score!", 3: "Right goal difference!", 2: "Right result!", 0: "Not this time." };
@@ -465,21 +571,24 @@ const TITLES = { 4: "Exact score!", 3: "Right goal difference!", 2: "Right resul
 function payOff(match, own, crowd, { total_predictions: total }, board) {
   const all = crowd.length < MOST_ROWS ? total : `the first ${crowd.length}`;
   const points = own.points_earned;
-  const exact = crowd.filter((row) => row.points_earned === 4).length;
-  const better = crowd.filter((row) => row.points_earned > points).length;
+  // The points of others may be stored later, but follow from the result.
+  const others = crowd.map((row) => pointsFor(row, match.home_score, match.away_score));
+  const exact = others.filter((earned) => earned === 4).length;
+  const better = others.filter((earned) => earned > points).length;
   const isDraw = own.prediction === "draw";
   const title = points === 2 && isDraw ? "A draw, as you said!" : TITLES[points] ?? count(points, "point");
   const company = total === 1 ? "Nobody else predicted this match." : points === 4 ? (exact === 1 ? `Only 1 of ${all} called it.` : `${exact} of ${all} called it.`)
     : better === 0 ? `None of ${all} did better.` : `${better} of ${all} did better.`;
   const isNew = !sessionStorage.getItem(`celebrated ${match.id} ${points}`);
   sessionStorage.setItem(`celebrated ${match.id} ${points}`, "yes");
-  const card = h("section", { class: "card payoff", id: "outcome", "aria-label": "Your points" },
+  const card = outcome("Your points",
     h("p", { class: "verdict" }, title),
     h("p", { class: points > 0 ? "big points" : "big" }, isNew ? countUp(points, pointsText) : pointsText(points)),
-    h("p", {}, "You predicted ", h("b", {}, pickText(own, match)), "."),
+    predicted(own, match),
     h("p", {}, company),
     ladder(points),
     board.me && h("p", { class: "between" }, h("a", { href: "#table" }, `Place ${board.me.rank.toLocaleString()} of ${board.total.toLocaleString()}, all fans`), movedBadge(board.me.moved, true)));
+  card.classList.add("payoff");
   if (isNew && points > 0) celebrate(card, points);
   return card;
 }
@@ -501,11 +610,11 @@ const SECONDS = { 10: "10 seconds", 60: "60 seconds", 180: "3 minutes" };
 function isUnsaved(own) {
   const form = $("#predict");
   if (!form) return false;
-  const { prediction, home, away, confidence } = Object.fromEntries(new FormData(form));
+  const { prediction, score_prediction: score } = readPick(form);
   if (!own) return Boolean(prediction);
-  const { home: homeGoals = "", away: awayGoals = "" } = own.score_prediction ?? {};
-  return prediction !== own.prediction || home !== String(homeGoals) || away !== String(awayGoals)
-    || Math.abs(Number(confidence) - own.confidence) >= 5;
+  const before = own.score_prediction;
+  return prediction !== own.prediction || score?.home !== before?.home || score?.away !== before?.away
+    || Math.abs(Number(form.elements.confidence.value) - own.confidence) >= 5;
 }
 
 /** The form that lets the local stack play the match. */
@@ -514,7 +623,7 @@ function playForm(match, own) {
   const [home, away] = [match.home_score ?? 0, match.away_score ?? 0];
   const isPossible = score && score.home >= home && score.away >= away;
   const hint = isPossible ? "The match will end with the score you predicted, unless you change it here."
-    : own ? "Leave the score empty to get a random result." : "Predict first to earn points, then play the match.";
+    : own || match.status === "live" ? "Leave the score empty to get a random result." : "Predict first to earn points, then play the match.";
   return h("form", {
     class: "card", id: "play",
     onsubmit: handler(async (form) => {
@@ -528,7 +637,7 @@ function playForm(match, own) {
   },
     h("h3", {}, match.status === "live" ? "Play the rest of this match" : "Play this match"),
     h("p", { class: "hint" }, hint),
-    h("fieldset", {}, h("legend", {}, "Final score"), scoreSteppers(match, isPossible ? score : null, { least: { home, away }, most: 200 })),
+    h("fieldset", {}, h("legend", {}, "Final score"), scoreSteppers(match, isPossible ? score : null, { least: { home, away } })),
     h("label", { class: "between" }, "Length of the match", h("select", { name: "seconds" },
       Object.entries(SECONDS).map(([value, text]) => h("option", { value, selected: value === "60" }, text)))),
     h("button", { class: own ? "primary" : "" }, "▶ Play this match"));
@@ -769,8 +878,8 @@ async function joinRoom(id) {
 }
 
 async function rooms() {
-  const [{ data: joined }, { data: open }] = await Promise.all([
-    get("/api/auth/chat-rooms", { joined: true, per_page: 50 }), get("/api/auth/chat-rooms", { per_page: 50 }),
+  const [{ data: joined }, { data: open }, { data: events }] = await Promise.all([
+    get("/api/auth/chat-rooms", { joined: true, per_page: 50 }), get("/api/auth/chat-rooms", { per_page: 50 }), get("/api/events", { per_page: 100 }),
   ]);
   const found = h("ul", { class: "list" });
   const showFound = (list, search) => found.replaceChildren(...(list.length > 0 ? list.toSorted((a, b) => b.member_count - a.member_count).map(roomRow)
@@ -788,7 +897,7 @@ async function rooms() {
         await go(encodeURI(`room/${data.room_id}`));
       }),
     }, h("label", { for: "invite" }, "Invite code"), h("input", { id: "invite", name: "invite", required: true, autocomplete: "off" }), h("button", {}, "Join")),
-    newRoomForm(),
+    newRoomForm(events),
     h("section", { class: "day" }, h("h3", {}, "Find rooms"),
       searchInput("room-search", "Name of a room", async (search) => {
         const { data } = await get("/api/auth/chat-rooms", { per_page: 50, search });
@@ -821,8 +930,10 @@ const roomRow = (room) => h("li", {}, h("a", { class: "card room", href: `#${enc
   h("small", {}, `${count(room.member_count, "member")} · table for ${LEAGUES[room.league]}`),
   room.topic && h("small", {}, room.topic)));
 
-function newRoomForm() {
-  const { match } = state;
+/** The form offers the matches of the next days and their tournaments. */
+function newRoomForm(list) {
+  // A room of a tournament is created with one of its matches: the next.
+  const tournaments = new Map(list.toReversed().map((match) => [match.tournament.name, match]));
   return h("details", { class: "card" }, h("summary", {}, "Create a room"),
     h("form", {
       onsubmit: handler(async (form) => {
@@ -838,28 +949,15 @@ function newRoomForm() {
       h("label", { for: "league" }, "Which matches count in its table?"),
       h("select", { id: "league", name: "league" },
         h("option", { value: "all" }, "All matches"),
-        match && h("option", { value: `tournament ${match.id}` }, `All matches of ${match.tournament.name}`),
-        match && h("option", { value: `match ${match.id}` }, `Only ${match.home_team.name} – ${match.away_team.name}`)),
+        [...tournaments].map(([name, { id }]) => h("option", { value: `tournament ${id}` }, `All matches of ${name}`)),
+        byDay(list).map(([day, matches]) => h("optgroup", { label: `One match · ${day}` }, matches.map(({ id, home_team, away_team, start_time }) =>
+          h("option", { value: `match ${id}` }, `${clockFormat.format(new Date(start_time))} ${home_team.name} – ${away_team.name}`))))),
       h("label", { class: "check" }, h("input", { type: "checkbox", name: "private" }), "Private: only invited fans can join"),
       h("button", { class: "primary" }, "Create the room")));
 }
 
-async function findRoom(id) {
-  for (const joined of [true, null]) {
-    let cursor = null;
-    do {
-      const { data, meta } = await get("/api/auth/chat-rooms", { joined, per_page: 100, cursor });
-      const found = data.find(({ room_id }) => room_id === id);
-      if (found) return found;
-      cursor = meta.next_cursor;
-    } while (cursor);
-  }
-  return null;
-}
-
 async function room(id, signal) {
-  const found = await findRoom(id);
-  if (!found) throw new Error("This room does not exist, or only its members can see it.");
+  const { data: found } = await get(roomPath(id));
   const query = { scope: "room", id, period: "all" };
   const [{ data: stats }, { data: rows, meta }, picked] = await Promise.all([
     get(`${roomPath(id)}/member-stats`),
@@ -890,6 +988,7 @@ async function room(id, signal) {
     fans && h("p", { class: "hint" }, `Supporters: ${fans}`),
     found.is_joined && inviteCard(id),
     found.is_joined && button("Leave this room", async () => {
+      if (found.is_encrypted && !confirm(`Leave ${found.name}? It is private: you need a new invitation to come back.`)) return;
       const { message } = await post(`${roomPath(id)}/leave`);
       showNotice(message ?? "You left the room.");
       await go("rooms");
@@ -1061,7 +1160,7 @@ async function me() {
       h("p", {}, data.phone), h("p", {}, data.email ?? "No e-mail address."),
       h("a", { class: "button", href: "#account" }, "Account and privacy")),
     h("a", { class: "button", href: "#username" }, "Change my username"),
-    button("Log out", async () => { await post("/api/auth/logout"); endSession(); }),
+    button("Log out", async () => { await post("/api/auth/logout"); endSession("You are logged out."); }),
   ];
 }
 
@@ -1152,15 +1251,14 @@ async function account() {
 }
 
 const deletionForm = () => h("form", {
+  "data-field": "code",
   onsubmit: handler(async (form) => {
     await post("/api/auth/account/delete/confirm", { code: form.code.value });
-    endSession();
+    useUp(form.code.value);
+    endSession("Your account is deleted.");
   }),
 }, h("label", { for: "code" }, "Code"), codeInput(state.user.phone), h("button", { class: "danger primary" }, "Delete my account for good"),
-  button("Send a new code", async () => {
-    await post("/api/auth/account/delete");
-    showNotice("A new code is in the SMS inbox.");
-  }),
+  newCodeButton("/api/auth/account/delete"),
   button("Keep my account", render));
 
 $(".skip").addEventListener("click", (event) => { event.preventDefault(); $("#app").focus(); });
@@ -1171,11 +1269,17 @@ document.addEventListener("connected", () => {
   renderSafely();
 });
 
-prepareLogin();
 guideTo(state.token ? 1 : 0);
 hideFinishedGuide();
 if (state.token) {
   // Until the first screen is loaded, the page would show the login.
   $("#screen").replaceChildren();
-  renderSafely();
+  sendDraft().then(renderSafely);
+} else {
+  otherTabs.postMessage("");
+  const phone = saved("code");
+  if (phone) enterCode(phone);
+  else prepareLogin();
 }
+showNotice(sessionStorage.getItem("notice") ?? "");
+sessionStorage.removeItem("notice");

@@ -25,7 +25,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-const saved = (name) => JSON.parse(sessionStorage.getItem(name) ?? "null");
+export const saved = (name) => JSON.parse(sessionStorage.getItem(name) ?? "null");
 
 export const state = {
   // A plain string, because the API explorer reads it too.
@@ -54,8 +54,14 @@ export function saveUser(user) {
   sessionStorage.setItem("user", JSON.stringify(user));
 }
 
-export function endSession() {
+/** The codes that were used up in this browser. */
+export const usedCodes = () => JSON.parse(localStorage.getItem("used-codes") ?? "[]");
+export const useUp = (code) => localStorage.setItem("used-codes", JSON.stringify([...usedCodes(), code].slice(-20)));
+
+/** Ends the session of this tab. The first screen shows the text. */
+export function endSession(text) {
   sessionStorage.clear();
+  sessionStorage.setItem("notice", text);
   location.replace("/");
 }
 
@@ -94,7 +100,7 @@ export async function call(method, path, body, { token = state.token, headers = 
   const json = await response.json();
   if (response.ok) return json;
   // A wrong code is a 401, too.
-  if (json.code?.startsWith("token_") && token && token === state.token) endSession();
+  if (json.code?.startsWith("token_") && token && token === state.token) endSession("Your session has ended. Log in again.");
   throw new ApiError(response.status, json);
 }
 
@@ -135,11 +141,29 @@ export function clearOldNotice() {
   if ($("#notice").classList.contains("bad") || performance.now() - noticedAt > 1000) showNotice("");
 }
 
+/** Shows an error at the field that it is about, until the field changes. */
+function showFieldError(field, text) {
+  const id = `${field.id}-error`;
+  $(`#${id}`)?.remove();
+  const error = h("p", { class: "error", id, role: "alert" }, text);
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-errormessage", id);
+  field.after(error);
+  field.addEventListener("input", () => {
+    error.remove();
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-errormessage");
+  }, { once: true });
+  field.focus();
+  field.select();
+}
+
 const busy = new Set();
 
 /**
- * Returns an event handler that runs `action`, once at a time. Errors appear as notices. The button is only marked as busy,
- * because a disabled one would lose the focus, and the keyboard would start again at the top of the page.
+ * Returns an event handler that runs `action`, once at a time. Errors appear at the field that the form names in `data-field`,
+ * or as notices. The button is only marked as busy, because a disabled one would lose the focus, and the keyboard would start
+ * again at the top of the page.
  */
 export const handler = (action) => async (event) => {
   event.preventDefault();
@@ -151,7 +175,9 @@ export const handler = (action) => async (event) => {
   try {
     await action(element, event);
   } catch (error) {
-    showNotice(error.message, true);
+    const field = element.elements?.[element.dataset.field];
+    if (field) showFieldError(field, error.message);
+    else showNotice(error.message, true);
   } finally {
     busy.delete(element);
     button.removeAttribute("aria-busy");
@@ -166,8 +192,9 @@ export const button = (text, action, attributes = {}) => h("button", { type: "bu
 /** Returns a number with its noun: `1 request`, `2 requests`. */
 export const count = (number, noun) => `${number.toLocaleString()} ${noun}${number === 1 ? "" : "s"}`;
 
-export const timeFormat = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit" });
-export const clockFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+export const clockFormat = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
+const weekdayFormat = new Intl.DateTimeFormat(undefined, { weekday: "short" });
+export const timeFormat = { format: (time) => `${weekdayFormat.format(time)} ${clockFormat.format(time)}` };
 export const dateFormat = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
 const dayFormat = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 

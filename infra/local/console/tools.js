@@ -1,6 +1,6 @@
 // The developer tools of the matchday console: SMS inbox, match controls and traffic.
 
-import { $, call, clearOldNotice, clockFormat, count, decoded, h, handler, invoke, scoreText, showNotice, smsLog, state, statusName } from "./console.js";
+import { $, call, clearOldNotice, clockFormat, count, decoded, h, handler, invoke, saved, scoreText, showNotice, smsLog, state, statusName, usedCodes } from "./console.js";
 import { isPlaying, render } from "./app.js";
 
 // The SMS inbox
@@ -15,7 +15,10 @@ const digits = (phone) => phone.replace("(0)", "").replace(/\D/g, "");
 /** Draws the inbox if it has changed: a screen reader reads it aloud each time it is drawn. */
 function drawInbox() {
   const phone = $("#code")?.dataset.phone;
-  const content = JSON.stringify([messages, phone ?? null]);
+  // Only a screen that asks for a code can use one, and only the newest one for its number.
+  const newest = phone && messages.find((message) => digits(message.phone) === digits(phone));
+  const usable = newest && !usedCodes().includes(newest.code) && newest;
+  const content = JSON.stringify([messages, usable]);
   if (content === drawn) return;
   drawn = content;
   const enter = (code) => () => {
@@ -26,8 +29,6 @@ function drawInbox() {
     if (submit.classList.contains("danger")) submit.focus();
     else input.form.requestSubmit(submit);
   };
-  // Only a screen that asks for a code can use one, and only the newest one for its number.
-  const usable = phone && messages.find((message) => digits(message.phone) === digits(phone));
   const items = messages.map((message) => h("li", {},
     h("span", {}, h("small", {}, `${message.phone} · ${clockFormat.format(new Date(message.created_at))}`), h("br"), h("b", {}, message.code)),
     message === usable && h("button", { type: "button", onclick: enter(message.code) }, "Use", h("span", { class: "hidden" }, ` the code ${message.code}`))));
@@ -190,8 +191,10 @@ for (const element of document.querySelectorAll("[data-do]")) {
 // The traffic
 
 const SHOWN_REQUESTS = 200;
-/** Sums over all requests since the page was opened. `fan` is the price of the logged-in fan's own requests. */
+/** Sums over all requests since the tab was opened. `fan` is the price of the logged-in fan's own requests. */
 const totals = { requests: 0, rcu: 0, wcu: 0, fan: 0 };
+/** The requests of the list, the newest last. */
+let listed = [];
 let isPaused = false;
 /** The requests that arrived while the list was paused. */
 let waiting = [];
@@ -219,7 +222,16 @@ function timeline(spans) {
       h("span", { class: "cost" }, [milliseconds(span.us), units(span)].filter(Boolean).join(" · ")))));
 }
 
-function drawRequest({ method, path, status, ms, cost, usd, request, response, spans }) {
+/** The request as a command for a shell, with a variable for the token. */
+function asCurl({ method, path, request, user_id }) {
+  const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  return ["curl", method !== "GET" && `-X ${method}`, quoted(location.origin + path),
+    user_id && path.startsWith("/api/auth/") && '-H "Authorization: Bearer $TOKEN"',
+    request && `-H 'Content-Type: application/json' -d ${quoted(request)}`].filter(Boolean).join(" ");
+}
+
+function drawRequest(entry) {
+  const { method, path, status, ms, cost, usd, request, response, spans } = entry;
   const kind = status < 400 ? "ok" : status < 500 ? "rejected" : "failed";
   const costs = [...(cost ? [count(cost.calls, "call"), `${cost.rcu} RCU`, `${cost.wcu} WCU`] : ["", "", ""]), ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`];
   const list = $("#traffic");
@@ -232,6 +244,8 @@ function drawRequest({ method, path, status, ms, cost, usd, request, response, s
     usd != null && h("p", { class: "hint" }, `On AWS, this request would cost ${dollars(usd)}.`),
     request && h("pre", { "aria-label": "Request", tabindex: 0 }, pretty(request)),
     h("pre", { "aria-label": "Response", tabindex: 0 }, pretty(response)),
+    h("p", { class: "hint" }, "In a shell, with your token in $TOKEN:"),
+    h("pre", { "aria-label": "curl", tabindex: 0 }, asCurl(entry)),
   ].filter(Boolean)), { once: true });
   const item = h("li", { "data-text": `${status} ${method} ${shownPath(path)} ${path}`.toLowerCase() }, details);
   item.hidden = !matchesFilter(item);
@@ -260,11 +274,37 @@ function addRequest(received) {
   totals.rcu += entry.cost?.rcu ?? 0;
   totals.wcu += entry.cost?.wcu ?? 0;
   if (entry.usd && state.user && entry.user_id === state.user.id) totals.fan += entry.usd;
-  $("#totals").textContent = `all clients: ${count(totals.requests, "request")} · ${totals.rcu.toLocaleString()} RCU · ${totals.wcu.toLocaleString()} WCU`;
-  if (totals.fan > 0) $("#evening").textContent = `On AWS, this fan's evening so far would cost ${dollars(totals.fan)}.`;
+  listed = [...listed, entry].slice(-SHOWN_REQUESTS);
+  drawTotals();
   if (!isPaused) return drawRequest(entry);
   waiting = [...waiting, entry].slice(-SHOWN_REQUESTS);
   $("#traffic-pause").textContent = `Continue (${waiting.length} new)`;
+}
+
+function drawTotals() {
+  $("#totals").textContent = `all clients: ${count(totals.requests, "request")} · ${totals.rcu.toLocaleString()} RCU · ${totals.wcu.toLocaleString()} WCU`;
+  if (totals.fan > 0) $("#evening").textContent = `On AWS, this fan's evening so far would cost ${dollars(totals.fan)}.`;
+}
+
+/** The list survives a reload, if the tab can store it. Else its oldest requests go. */
+addEventListener("pagehide", () => {
+  for (let kept = listed; kept.length > 0; kept = kept.slice(Math.ceil(kept.length / 2))) {
+    try {
+      sessionStorage.setItem("traffic", JSON.stringify({ totals, user: state.user?.id, kept }));
+      return;
+    } catch { /* too long */ }
+  }
+});
+
+function restoreTraffic() {
+  const before = saved("traffic");
+  if (!before) return;
+  // The login needs the space.
+  sessionStorage.removeItem("traffic");
+  Object.assign(totals, before.totals, before.user !== state.user?.id && { fan: 0 });
+  listed = before.kept;
+  listed.forEach(drawRequest);
+  drawTotals();
 }
 
 $("#traffic-filter").addEventListener("input", () => {
@@ -323,4 +363,5 @@ document.addEventListener("connected", () => {
   if (state.match) reloadMatch(state.match.id).catch(() => {});
 });
 document.addEventListener("shown", drawInbox);
+restoreTraffic();
 watchTraffic();

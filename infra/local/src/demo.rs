@@ -1,5 +1,5 @@
-//! The demo league: invented teams, with finished, live and scheduled matches at any time, so that there is always a
-//! match to see and to predict.
+//! The demo league: three football leagues with invented teams, in time zones around the world. So there are finished, live
+//! and scheduled matches at any time, and each league plays in its own afternoon and evening.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,20 @@ use chrono::{DateTime, Days, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Utc
 use serde_json::{Value, json};
 use touchline::domain::catalog::{Match, ShownStatus};
 
+use crate::draw::draw;
+
 struct League {
-    sport: &'static str,
     tournament: &'static str,
-    featured: bool,
     /// Name, country, founding year and home ground.
-    teams: [(&'static str, &'static str, i32, &'static str); 8],
+    teams: [(&'static str, &'static str, i32, &'static str); TEAMS],
 }
 
+const TEAMS: usize = 8;
+
+/// The leagues in Europe, America, and Asia and Oceania, in the order in which they play. The first one is featured.
 const LEAGUES: [League; 3] = [
     League {
-        sport: "Football",
         tournament: "Harbour Premier",
-        featured: true,
         teams: [
             ("Northgate Rovers", "Albion", 1889, "Northgate Park"),
             ("Westport Albion", "Albion", 1901, "Cliff Road"),
@@ -32,33 +33,29 @@ const LEAGUES: [League; 3] = [
         ],
     },
     League {
-        sport: "Basketball",
         tournament: "Skyline League",
-        featured: false,
         teams: [
-            ("Lakeside Herons", "Columbia", 1949, "Boathouse Arena"),
-            ("Canyon Foxes", "Columbia", 1967, "Red Rock Center"),
-            ("Bay Lanterns", "Columbia", 1971, "Pier 9 Arena"),
-            ("Granite Owls", "Columbia", 1958, "Quarry Hall"),
-            ("Prairie Comets", "Columbia", 1976, "Grain Exchange Arena"),
-            ("Delta Pilots", "Columbia", 1988, "Levee Center"),
-            ("Harbour Kings", "Columbia", 1946, "Drydock Garden"),
-            ("Summit Wolves", "Columbia", 1995, "Treeline Arena"),
+            ("Lakeside Herons", "Columbia", 1949, "Boathouse Field"),
+            ("Canyon Foxes", "Columbia", 1967, "Red Rock Park"),
+            ("Bay Lanterns", "Columbia", 1971, "Pier 9 Stadium"),
+            ("Granite Owls", "Columbia", 1958, "Quarry Ground"),
+            ("Prairie Comets", "Columbia", 1976, "Grain Exchange Park"),
+            ("Delta Pilots", "Columbia", 1988, "Levee Stadium"),
+            ("Harbour Kings", "Columbia", 1946, "Drydock Field"),
+            ("Summit Wolves", "Columbia", 1995, "Treeline Park"),
         ],
     },
     League {
-        sport: "Handball",
-        tournament: "Northern Cup",
-        featured: false,
+        tournament: "Southern Cross League",
         teams: [
-            ("Fjordvik HK", "Norra", 1934, "Fjordhallen"),
-            ("Aalhavn SK", "Dania", 1928, "Havnehallen"),
-            ("Vargøy IL", "Norra", 1946, "Fyrhuset"),
-            ("Strandby IF", "Dania", 1951, "Strandby Hallen"),
-            ("Husum-Nord", "Teuta", 1919, "Deichhalle"),
-            ("Reykjanes", "Thule", 1940, "Hraunhöllin"),
-            ("Ísafold", "Thule", 1955, "Jökulhöllin"),
-            ("Kalmarsund", "Sverra", 1937, "Sundhallen"),
+            ("Kitahama FC", "Hinode", 1968, "Kitahama Stadium"),
+            ("Shiosai United", "Hinode", 1974, "Shiosai Park"),
+            ("Haneul Cranes", "Haneul", 1983, "Crane Field"),
+            ("Baram City", "Haneul", 1991, "Baram Ground"),
+            ("Coral Bay", "Austra", 1978, "Reef Oval"),
+            ("Red Gum Rangers", "Austra", 1961, "Red Gum Oval"),
+            ("Tui Wanderers", "Moana", 1955, "Tui Park"),
+            ("Palm Strait", "Moana", 1988, "Lagoon Ground"),
         ],
     },
 ];
@@ -66,6 +63,12 @@ const LEAGUES: [League; 3] = [
 /// A match kicks off every two hours and ends when the next match kicks off.
 const MATCHES_PER_DAY: i64 = 12;
 pub(crate) const LENGTH: TimeDelta = TimeDelta::hours(2);
+
+/// Each league has a round of this many matches a day, one after the other.
+const MATCHES_PER_ROUND: i64 = MATCHES_PER_DAY / 3;
+
+/// The first league begins its rounds at noon, UTC. The second one follows at 20:00, and the third one at 4:00.
+const FIRST_OF_DAY: i64 = MATCHES_PER_DAY / 2;
 
 /// How many days before today the demo league begins.
 pub(crate) const PAST_DAYS: u64 = 2;
@@ -99,20 +102,20 @@ pub fn league(now: DateTime<Utc>, unfinished: impl IntoIterator<Item = u32>) -> 
         .chain(first..first + 10 * MATCHES_PER_DAY)
         .collect();
     let events: Vec<Value> = numbers.into_iter().map(|number| event(number, now)).collect();
-    let (mut sports, mut tournaments, mut teams) = (Vec::new(), Vec::new(), Vec::new());
-    for (league, League { sport, tournament, featured, teams: members }) in (1..).zip(LEAGUES) {
-        sports.push(json!({ "id": ID_OFFSET + league, "name": sport, "slug": sport.to_lowercase() }));
-        tournaments.push(json!({ "id": ID_OFFSET + league, "name": tournament, "featured": featured }));
-        for (member, (name, country, founded, venue)) in (1..).zip(members) {
+    let football = ID_OFFSET + 1;
+    let (mut tournaments, mut teams) = (Vec::new(), Vec::new());
+    for (league, League { tournament, teams: members }) in (1..).zip(LEAGUES) {
+        tournaments.push(json!({ "id": ID_OFFSET + league, "name": tournament, "featured": league == 1 }));
+        for (name, country, founded, venue) in members {
+            let id = ID_OFFSET + 1 + i64::try_from(teams.len()).unwrap_or_default();
             teams.push(json!({
-                "id": ID_OFFSET + (league - 1) * 8 + member, "name": name, "sport_id": ID_OFFSET + league, "country": country,
-                "founded": founded, "venue": venue,
+                "id": id, "name": name, "sport_id": football, "country": country, "founded": founded, "venue": venue,
             }));
         }
     }
     json!({
         "format": "touchline",
-        "sports": sports,
+        "sports": [{ "id": football, "name": "Football", "slug": "football" }],
         "tournaments": tournaments,
         "teams": teams,
         "events": events,
@@ -128,12 +131,17 @@ pub(crate) fn matches(numbers: &[i64], now: DateTime<Utc>) -> Value {
 /// Returns the numbers of the matches of the featured league on a day.
 pub(crate) fn featured_on(day: NaiveDate) -> impl Iterator<Item = i64> {
     let first = (day - FIRST_DAY).num_days() * MATCHES_PER_DAY;
-    (first..first + MATCHES_PER_DAY).filter(|number| number % 3 == 0)
+    (first..first + MATCHES_PER_DAY).filter(|number| Pairing::of(*number).league == 0)
 }
 
 /// Returns the id of a match.
 pub(crate) fn id(number: i64) -> u32 {
     u32::try_from(ID_OFFSET + number + 1).unwrap_or_default()
+}
+
+/// Returns whether a match is one of the demo league, and not of another import.
+pub(crate) fn has(event: &Match) -> bool {
+    (tournament_id(0)..=tournament_id(2)).contains(&event.tournament_id)
 }
 
 /// Returns the id of a team, given its number in the list of all leagues.
@@ -150,34 +158,47 @@ pub(crate) fn kick_off(number: i64) -> DateTime<Utc> {
     FIRST_DAY.and_time(NaiveTime::MIN).and_utc() + TimeDelta::hours(number * 24 / MATCHES_PER_DAY)
 }
 
+/// Who plays in a match.
+struct Pairing {
+    league: i64,
+    /// The teams, by their index in the league.
+    home: i64,
+    away: i64,
+}
+
+impl Pairing {
+    fn of(number: i64) -> Self {
+        let since_noon = number - FIRST_OF_DAY;
+        let (day, place) = (since_noon.div_euclid(MATCHES_PER_DAY), since_noon.rem_euclid(MATCHES_PER_DAY));
+        let (league, place) = (place / MATCHES_PER_ROUND, place % MATCHES_PER_ROUND);
+        // The circle method: the last team stays, the others rotate around it. So in a round every team plays once, and in
+        // seven rounds each plays each.
+        let rotating = i64::try_from(TEAMS).unwrap_or_default() - 1;
+        let first = if place == 0 { rotating } else { (day + place).rem_euclid(rotating) };
+        let second = (day - place).rem_euclid(rotating);
+        // In the next seven rounds, the other team is at home.
+        let (home, away) = if (day + place).rem_euclid(2) == 0 { (first, second) } else { (second, first) };
+        Self { league, home, away }
+    }
+}
+
 fn event(number: i64, now: DateTime<Utc>) -> Value {
-    // Consecutive matches belong to different leagues. Within a league, the eight teams take turns to play
-    // at home, and a team's next home match has a different opponent.
-    let league = number % 3;
-    let round = number / 3;
-    let home = round.rem_euclid(8);
-    let away = (home + 1 + (round / 8).rem_euclid(7)).rem_euclid(8);
+    let Pairing { league, home, away } = Pairing::of(number);
     let start = kick_off(number);
     let status = match now - start {
         age if age < TimeDelta::zero() => "scheduled",
         age if age < LENGTH => "live",
         _ => "finished",
     };
-    // The score is derived from the match number and lies in the typical range of the sport.
-    let score = |salt: i64| {
-        let draw = (number * 7_919 + salt * 104_729).rem_euclid(101);
-        match league {
-            0 => draw % 4,
-            1 => 70 + draw % 45,
-            _ => 20 + draw % 15,
-        }
-    };
-    let scores = (status != "scheduled").then(|| (score(1), score(2)));
+    // The score is derived from the number of the match.
+    let goals = |salt: u32| draw(id(number), salt) % 4;
+    let scores = (status != "scheduled").then(|| (goals(1), goals(2)));
+    let team = |index: i64| ID_OFFSET + league * i64::try_from(TEAMS).unwrap_or_default() + index + 1;
     json!({
         "id": ID_OFFSET + number + 1,
         "tournament_id": ID_OFFSET + league + 1,
-        "home_team_id": ID_OFFSET + league * 8 + home + 1,
-        "away_team_id": ID_OFFSET + league * 8 + away + 1,
+        "home_team_id": team(home),
+        "away_team_id": team(away),
         "start_time": start.to_rfc3339_opts(SecondsFormat::Secs, true),
         "status": status,
         "home_score": scores.map(|(home, _)| home),
@@ -187,6 +208,8 @@ fn event(number: i64, now: DateTime<Utc>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use chrono::Timelike as _;
+
     use super::*;
 
     #[test]
@@ -198,9 +221,32 @@ mod tests {
             for status in ["live", "scheduled", "finished"] {
                 assert!(events.iter().any(|event| event["status"] == status), "{status} at {now}");
             }
-            for event in events {
-                assert_ne!(event["home_team_id"], event["away_team_id"]);
+        }
+    }
+
+    #[test]
+    fn each_league_plays_in_its_own_afternoon_and_evening() {
+        for number in 0..1_000 {
+            // Hours east of UTC: Central Europe, the middle of America, and Japan.
+            let offset = [1, -6, 9][usize::try_from(Pairing::of(number).league).unwrap()];
+            let local = kick_off(number) + TimeDelta::hours(offset);
+            assert!((12..21).contains(&local.hour()), "match {number} kicks off at {local}");
+        }
+    }
+
+    #[test]
+    fn every_team_plays_once_in_a_round_and_each_plays_each_at_home_and_away() {
+        for league in 0..3 {
+            let of_league = (FIRST_OF_DAY..).filter(|number| Pairing::of(*number).league == league);
+            let pairs: Vec<(i64, i64)> = of_league
+                .take(14 * 4)
+                .map(|number| (Pairing::of(number).home, Pairing::of(number).away))
+                .collect();
+            for round in pairs.chunks(4) {
+                let teams: BTreeSet<i64> = round.iter().flat_map(|(home, away)| [*home, *away]).collect();
+                assert_eq!(teams, (0..8).collect(), "{round:?}");
             }
+            assert_eq!(pairs.iter().collect::<BTreeSet<_>>().len(), 56, "{pairs:?}");
         }
     }
 

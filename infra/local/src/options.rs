@@ -55,6 +55,10 @@ pub struct Options {
     #[arg(long, value_name = "URL", requires = "registration")]
     pub homeserver: Option<String>,
 
+    /// How many seconds a request waits for the homeserver.
+    #[arg(long, value_name = "SECONDS", default_value = "2", requires = "homeserver")]
+    pub homeserver_timeout: u64,
+
     /// Registration file that the homeserver uses for this service. It contains the tokens and the server
     /// name.
     #[arg(long, value_name = "FILE")]

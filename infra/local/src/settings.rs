@@ -73,6 +73,7 @@ pub(crate) fn environment(
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
+    variables.insert("CHAT_TIMEOUT_SECONDS".into(), options.homeserver_timeout.to_string());
     if let Some(sns) = &options.sns {
         variables.insert("AWS_ENDPOINT_URL_SNS".into(), sns.clone());
     }

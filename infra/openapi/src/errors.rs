@@ -55,7 +55,7 @@ fn response(status: u16, codes: &[ErrorCode]) -> Value {
         "content": { "application/json": {
             "schema": {
                 "allOf": [
-                    { "$ref": "#/components/schemas/Error" },
+                    { "$ref": "#/components/schemas/ApiError" },
                     { "type": "object", "properties": {
                         "code": { "type": "string", "enum": codes, "description": "The possible codes at this status." },
                     } },
@@ -101,7 +101,7 @@ pub fn examples() -> Map<String, Value> {
 
 /// Returns the JSON Schemas of error bodies, by name.
 pub fn schemas() -> [(String, Value); 2] {
-    [("Error".into(), error_schema()), ("MatrixError".into(), matrix_error_schema())]
+    [("ApiError".into(), error_schema()), ("MatrixError".into(), matrix_error_schema())]
 }
 
 fn error_schema() -> Value {

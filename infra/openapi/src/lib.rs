@@ -34,6 +34,19 @@ const TAGS: [(&str, &str); 11] = [
     ("meta", "Health, and this document"),
 ];
 
+/// The names of schemas whose Rust names are those of built-in or common types in the languages of clients.
+const NAMES: [(&str, &str); 9] = [
+    ("Empty", "EmptyObject"),
+    ("Entry", "CoinEntry"),
+    ("EventPredictionList", "MatchPredictionList"),
+    ("EventPredictionMeta", "MatchPredictionMeta"),
+    ("Event", "Match"),
+    ("EventWithExtras", "MatchWithExtras"),
+    ("Pick", "Outcome"),
+    ("Record", "PredictionRecord"),
+    ("Report", "UserReport"),
+];
+
 /// Generates the whole document.
 #[must_use]
 pub fn document(version: &str, recorded: &Recorded) -> Value {
@@ -87,7 +100,9 @@ pub fn document(version: &str, recorded: &Recorded) -> Value {
     tidy(&mut document, &|name| {
         // `RoomView` becomes `Room`, unless another schema has that name.
         let short = name.strip_suffix("View").filter(|short| !names.iter().any(|name| name == short));
-        short.map(str::to_owned)
+        let short = short.unwrap_or(name);
+        let new = NAMES.iter().find(|(ours, _)| *ours == short).map_or(short, |(_, other)| *other);
+        (new != name).then(|| new.to_owned())
     });
     document
 }

@@ -21,7 +21,7 @@ pub fn object(operation: &Operation, recorded: &Recorded) -> Value {
     let mut responses = successes(route, &key, output.as_value(), recorded);
     responses.extend(errors::references(operation));
     let mut object = json!({
-        "operationId": first_lower(name),
+        "operationId": operation_id(name),
         "summary": route.summary,
         "description": route.description,
         "tags": [if *error_format == ErrorFormat::Matrix { "homeserver" } else { route.function }],
@@ -35,7 +35,32 @@ pub fn object(operation: &Operation, recorded: &Recorded) -> Value {
     object
 }
 
-fn first_lower(name: &str) -> String {
+/// The operation ids of endpoints whose types are not named after what the endpoint does.
+const IDS: [(&str, &str); 17] = [
+    ("ChatCredentials", "createChatCredentials"),
+    ("ClaimDaily", "claimDailyCoins"),
+    ("Coins", "getCoins"),
+    ("Deduct", "deductCoins"),
+    ("DeletionPage", "getDeletionPage"),
+    ("Description", "getDescription"),
+    ("EventPredictions", "listEventPredictions"),
+    ("Health", "getHealth"),
+    ("Invite", "inviteUser"),
+    ("Leaderboard", "getLeaderboard"),
+    ("Me", "getMe"),
+    ("MemberStats", "getMemberStats"),
+    ("OneEvent", "getEvent"),
+    ("OwnPredictions", "listMyPredictions"),
+    ("RoomPredictions", "listRoomPredictions"),
+    ("Transaction", "pushTransaction"),
+    ("UserProfile", "getUser"),
+];
+
+/// Returns the operation id of an endpoint's type: `listEvents` for `ListEvents`.
+fn operation_id(name: &str) -> String {
+    if let Some((_, id)) = IDS.iter().find(|(endpoint, _)| *endpoint == name) {
+        return (*id).to_owned();
+    }
     let mut letters = name.chars();
     letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect()
 }
@@ -127,10 +152,7 @@ fn successes(route: &Route, key: &str, output: &Value, recorded: &Recorded) -> M
         }
         if route.has_etag {
             response["headers"]["ETag"] = etag_header();
-            response["headers"]["Cache-Control"] = json!({
-                "description": "A client can keep the response, but has to ask each time whether it is still valid.",
-                "schema": { "type": "string", "enum": ["private, no-cache"] },
-            });
+            response["headers"]["Cache-Control"] = caching_header(route);
         }
         responses.insert(status.to_string(), response);
     }
@@ -141,6 +163,19 @@ fn successes(route: &Route, key: &str, output: &Value, recorded: &Recorded) -> M
         responses.insert("304".into(), not_modified);
     }
     responses
+}
+
+fn caching_header(route: &Route) -> Value {
+    let (description, value) = match route.public_for {
+        Some(seconds) => {
+            ("Any cache can use the response for so long.", format!("public, max-age={seconds}"))
+        }
+        None => (
+            "A client can keep the response, but has to ask each time whether it is still valid.",
+            "private, no-cache".to_owned(),
+        ),
+    };
+    json!({ "description": description, "schema": { "type": "string", "enum": [value] } })
 }
 
 fn etag_header() -> Value {

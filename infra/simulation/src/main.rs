@@ -17,11 +17,6 @@ use touchline_simulation::{Guards, Plan, Report, current_seed, play, shrink};
 /// The seeds of worlds in which a check once failed. They are played first.
 const SEEDS: &str = include_str!("../seeds.txt");
 
-/// The same memory allocator as in the local stack, because the SDK makes many small allocations.
-#[cfg(not(debug_assertions))]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Plays the whole product in virtual time, under the faults of AWS.
 #[derive(Debug, Parser)]
 struct Arguments {

@@ -26,7 +26,6 @@ pub fn small_app(config: Arc<Config>, dynamodb: &DynamoDb, clock: VirtualClock, 
         random,
         web: Arc::new(NoWeb),
         catalog_cache: Arc::default(),
-        sms_counts: Arc::default(),
         config,
     }
 }

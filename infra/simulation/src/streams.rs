@@ -217,7 +217,6 @@ impl Streams {
             // A late second reader could still deliver records that were delivered before.
             if self.loses_records
                 && position >= delivered
-                && !records.iter().any(is_step_of_copy)
                 && mapping.faults.occurs("LostBatch", LOST_PER_MILLE)
             {
                 mapping.lose(index, position..end);
@@ -313,12 +312,6 @@ impl Stream {
         let ends = opened + TimeDelta::minutes(i64::from(dice.between(30, 12 * 60)));
         self.shards.push(Shard { id, parent, range, records: Vec::new(), ends, is_open: true });
     }
-}
-
-/// Returns whether a record continues a copy into the memberships of a user. If it were lost, the copy would stop until the
-/// user's next change. The checks at the end expect that every copy has ended.
-fn is_step_of_copy(record: &Value) -> bool {
-    record["dynamodb"]["Keys"]["sk"]["S"].as_str().is_some_and(|sk| sk.starts_with("copying#"))
 }
 
 /// An event source mapping.

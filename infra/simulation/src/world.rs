@@ -142,9 +142,7 @@ impl World {
         let dice = |part: &str| Dice::new(plan.seed, part);
         let faults = Arc::new(Faults::uneven(dice("faults"), plan.faults));
         let stack = &*STACK;
-        // The people have few rooms. With small steps, most of their changes are copied in several steps.
-        let memberships_per_record = dice("memberships per record").between(1, 3) as usize;
-        let config = Arc::new(Config { memberships_per_record, ..Config::clone(&settings::config()) });
+        let config = settings::config();
         let tally = stack
             .functions
             .iter()
@@ -186,7 +184,6 @@ impl World {
                     chat: Arc::clone(&homeserver) as Arc<dyn Chat>,
                     web: Arc::new(NoWeb),
                     catalog_cache: Arc::default(),
-                    sms_counts: Arc::default(),
                     config: Arc::clone(&config),
                 }
             }

@@ -138,7 +138,6 @@ impl Builder {
             random,
             web: touchline::app::web(&config),
             catalog_cache: Arc::default(),
-            sms_counts: Arc::default(),
             config: Arc::new(config),
         };
         let routers = self.routers.iter().map(|router| router(app.clone())).collect();

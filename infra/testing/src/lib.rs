@@ -39,7 +39,7 @@
 //! | `creates_room(name)` | `.topic(…)` `.about_event(id)` `.private()` |
 //! | `lists_rooms()` | `.joined()` `.about_event(id)` `.search(…)` `.per_page(n)` `.cursor(…)` |
 //! | `joins(&room)`, `leaves(&room)`, `invites_to(&room)` | `.user(id)` or `.username(name)` |
-//! | `views_member_stats(&room)`, `requests_chat_credentials()` | |
+//! | `views_room(&room)`, `views_member_stats(&room)`, `requests_chat_credentials()` | |
 //! | `reports(reason)` | `.user(id)`, `.room(id)` or `.message(id)` |
 //! | `blocks(user)`, `unblocks(user)`, `lists_blocks()` | `.per_page(n)` `.cursor(…)` |
 //! | `pushes(transaction, events)`, `queries_user(id)`, `queries_room(alias)`, `pings()` | (the homeserver) |
@@ -98,6 +98,10 @@ pub use web::WebStandIn;
 use std::future::IntoFuture;
 
 use tokio::task::JoinSet;
+
+/// The allocator of all tests and simulations. The SDK and the embedded store make many small allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Runs many tasks concurrently, on all threads of the runtime. Returns their results in the order of the task
 /// numbers.

@@ -1,7 +1,9 @@
 //! Chat rooms.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::endpoint::{PathParameter, Resource};
@@ -17,15 +19,28 @@ endpoint! {
     /// A private room is encrypted and needs an invitation. The creator is the first member. A retry with the
     /// same `Idempotency-Key` returns the same room (200).
     CreateRoom: POST "/api/auth/chat-room", in "chat", by SignedIn, RoomInput => Message<RoomView>,
-        status [200, 201], errors [EventNotFound, NoCatalogue, ReferenceReused, TooManyRooms, RateLimited, ChatUnavailable],
+        status [200, 201], errors [
+            EventNotFound, NoCatalogue, ReferenceReused, TooManyRooms, ConcurrentChange, RateLimited, ChatUnavailable
+        ],
         idempotent by "Idempotency-Key"
 }
 
 endpoint! {
     /// List rooms
     ///
-    /// The private rooms that the caller has joined or is invited to come first. The public rooms follow.
+    /// The private rooms that the caller has joined or is invited to come first. The rooms of live and coming matches
+    /// follow, if they have members, and then the public rooms that users created, newest first. With `joined`, the room
+    /// that the caller joined last comes first.
     ListRooms: GET "/api/auth/chat-rooms", in "chat", by SignedIn, RoomsQuery => CursorPage<ListedRoom>
+}
+
+endpoint! {
+    /// Read a room
+    ///
+    /// Only members and invited users can read a private room.
+    GetRoom { chat_room: RoomId }: GET "/api/auth/chat-rooms/{chatRoom}", in "chat", by SignedIn,
+        NoInput => Data<ListedRoom>,
+        errors [RoomNotFound, NotAMember, NoCatalogue]
 }
 
 endpoint! {
@@ -34,7 +49,7 @@ endpoint! {
     /// A private room needs an invitation.
     JoinRoom { matrix_room_id: RoomId }: POST "/api/auth/chat-rooms/{matrixRoomId}/join", in "chat", by SignedIn,
         NoInput => Message<MembershipView>,
-        errors [RoomNotFound, NotAllowed, AlreadyAMember, TooManyRooms, ChatUnavailable]
+        errors [RoomNotFound, NotAllowed, AlreadyAMember, TooManyRooms, ConcurrentChange, ChatUnavailable]
 }
 
 endpoint! {
@@ -91,7 +106,7 @@ input! {
 
 input! {
     RoomsQuery {
-        /// `true`: only rooms that the caller has joined.
+        /// `true`: only rooms that the caller has joined, the last joined first.
         joined: Option<bool>,
         /// Only rooms about this match.
         event_id: Option<Id>,
@@ -131,11 +146,27 @@ impl PathParameter for RoomId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoomsPosition {
     /// In the rooms that the caller has joined or is invited to, after this room.
-    Own(RoomId),
-    /// In the rooms of matches that a search found, after the match at this position.
+    Own(OwnRoom),
+    /// In the rooms of matches, after the match at this position.
     Match(ListPosition),
     /// In the directory of public rooms, after the room with this sort key.
     Directory(String),
+}
+
+/// The place of a room among those that the caller has joined or is invited to. Invitations come first, and then the room that
+/// the caller joined last.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OwnRoom {
+    joined_at: Reverse<i64>,
+    pub room: RoomId,
+}
+
+impl OwnRoom {
+    /// Returns the place of a room that the caller joined at this time, or is invited to.
+    #[must_use]
+    pub fn new(joined_at: Option<DateTime<Utc>>, room: RoomId) -> Self {
+        Self { joined_at: Reverse(joined_at.map_or(i64::MAX, |at| at.timestamp_millis())), room }
+    }
 }
 
 impl Position for RoomsPosition {
@@ -143,7 +174,7 @@ impl Position for RoomsPosition {
 
     fn encode(&self) -> String {
         match self {
-            Self::Own(room) => format!("o{}", room.as_str()),
+            Self::Own(OwnRoom { joined_at, room }) => format!("o{}{}", joined_at.0, room.as_str()),
             Self::Match(position) => format!("m{position}"),
             Self::Directory(key) => format!("d{key}"),
         }
@@ -151,7 +182,11 @@ impl Position for RoomsPosition {
 
     fn decode(text: &str) -> Option<Self> {
         match text.split_at_checked(1)? {
-            ("o", room) => RoomId::parse(room).map(Self::Own),
+            ("o", place) => {
+                let (joined_at, room) = place.split_at(place.find('!')?);
+                let joined_at = Reverse(joined_at.parse().ok()?);
+                Some(Self::Own(OwnRoom { joined_at, room: RoomId::parse(room)? }))
+            }
             ("m", position) => ListPosition::parse(position).map(Self::Match),
             ("d", key) if !key.is_empty() => Some(Self::Directory(key.to_owned())),
             _ => None,

@@ -31,7 +31,8 @@ impl<P: Position> Cursor<P> {
     /// The maximum number of hexadecimal digits. No list has positions of more than 1,000 bytes.
     const MAX_LENGTH: usize = 8 + 2 * 1_000;
 
-    const WRONG_LIST: &'static str = "This cursor does not belong to this list. Start from the first page.";
+    pub const WRONG_LIST: &'static str =
+        "This cursor does not belong to this list. Start from the first page.";
 
     /// Creates a cursor of the list that belongs to `owner`: a user, a match or a room. `owner` is empty if
     /// only one list of this kind exists.

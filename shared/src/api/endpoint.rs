@@ -41,6 +41,9 @@ pub trait Endpoint: Sized + Send + Sync + 'static {
     /// Whether successful responses have an `ETag`, so that a client can ask whether its copy is still valid.
     const HAS_ETAG: bool;
 
+    /// For how many seconds any cache may use a successful response, if the response is the same for everybody.
+    const PUBLIC_FOR: Option<u32>;
+
     /// Parses the parameters of the path.
     fn from_path(values: PathValues<'_>) -> Result<Self, UnknownId>;
 
@@ -114,6 +117,8 @@ pub struct Route {
     pub content_type: &'static str,
     /// Whether successful responses have an `ETag`.
     pub has_etag: bool,
+    /// For how many seconds any cache may use a successful response. `None` if the response is private.
+    pub public_for: Option<u32>,
     /// The names of the body fields or query parameters.
     pub fields: &'static [&'static str],
     caller_errors: &'static [ErrorCode],
@@ -135,6 +140,7 @@ impl Route {
             idempotency_header: E::IDEMPOTENCY_HEADER,
             content_type: E::CONTENT_TYPE,
             has_etag: E::HAS_ETAG,
+            public_for: E::PUBLIC_FOR,
             fields: E::Input::NAMES,
             caller_errors: E::Caller::ERRORS,
             own_errors: E::ERRORS,
@@ -192,13 +198,14 @@ pub fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
 ///     ///
 ///     /// The description.
 ///     Name { parameter: Type }: GET "/path/{parameter}", in "function", by Caller, Input => Output,
-///         status [201], errors [EventNotFound], idempotent by "Idempotency-Key", with etag
+///         status [201], errors [EventNotFound], idempotent by "Idempotency-Key", with etag, public for 30
 /// }
 /// ```
 ///
-/// `{ parameter: Type }` lists the parameters in the order of the path. `status`, `errors`, `idempotent by`, `as` and
-/// `with etag` are optional. The default status of a successful response is 200. `as` gives the content type, if it is not
-/// JSON. With `with etag`, successful responses have an `ETag`, and a client that has the same body gets 304.
+/// `{ parameter: Type }` lists the parameters in the order of the path. `status`, `errors`, `idempotent by`, `as`,
+/// `with etag` and `public for` are optional. The default status of a successful response is 200. `as` gives the content
+/// type, if it is not JSON. With `with etag`, successful responses have an `ETag`, and a client that has the same body gets
+/// 304. With `public for`, any cache may use a successful response for so many seconds.
 macro_rules! endpoint {
     (@statuses) => { &[200] };
     (@statuses $($status:literal),+) => { &[$($status),+] };
@@ -208,6 +215,8 @@ macro_rules! endpoint {
     (@content $content:literal) => { $content };
     (@etag) => { false };
     (@etag etag) => { true };
+    (@public) => { None };
+    (@public $seconds:literal) => { Some($seconds) };
     (
         #[doc = $summary:literal]
         $(#[doc = $description:literal])*
@@ -218,6 +227,7 @@ macro_rules! endpoint {
         $(, idempotent by $header:literal)?
         $(, as $content:literal)?
         $(, with $etag:ident)?
+        $(, public for $seconds:literal)?
     ) => {
         #[doc = $summary]
         $(#[doc = $description])*
@@ -241,6 +251,7 @@ macro_rules! endpoint {
             const IDEMPOTENCY_HEADER: Option<&'static str> = endpoint!(@header $($header)?);
             const CONTENT_TYPE: &'static str = endpoint!(@content $($content)?);
             const HAS_ETAG: bool = endpoint!(@etag $($etag)?);
+            const PUBLIC_FOR: Option<u32> = endpoint!(@public $($seconds)?);
 
             #[allow(unused_mut, unused_variables, reason = "most paths have no parameters")]
             fn from_path(

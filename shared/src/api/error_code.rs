@@ -65,6 +65,7 @@ error_codes! {
     PhoneChangedRecently = "phone_changed_recently", 409, "The account cannot be deleted yet: its phone number changed in the last 72 hours, and the owner of the previous number can still undo that.";
     AlreadyAMember = "already_a_member", 409, "The user is already a member of the room.";
     UsernameLocked = "username_locked", 409, "The username cannot change: the user is known by it in chat rooms, or has changed it ten times.";
+    ConcurrentChange = "concurrent_change", 409, "Another request of the caller changed the same data at the same time. Send it again.";
     BodyTooLarge = "body_too_large", 413, "The body exceeds the size limit.";
     UnsupportedMediaType = "unsupported_media_type", 415, "The `Content-Type` is not JSON.";
     ValidationError = "validation_error", 422, "One or more fields are invalid; `errors` has a sentence for each.";

@@ -13,7 +13,7 @@ endpoint! {
     /// The homeserver pushes membership changes and messages in transactions. A repeated transaction changes
     /// nothing.
     Transaction { txn_id: TransactionId }: PUT "/_matrix/app/v1/transactions/{txnId}", in "chat", by Homeserver,
-        TransactionInput => Empty
+        TransactionInput => Empty, errors [ConcurrentChange]
 }
 
 endpoint! {

@@ -35,7 +35,9 @@ endpoint! {
     /// codes are 404 `invite_link_not_found`. A user can enter 50 different codes a day.
     AcceptInviteLink { code: LinkCode }: POST "/api/auth/invite-links/{code}/accept", in "chat", by SignedIn,
         NoInput => Message<MembershipView>,
-        errors [InviteLinkNotFound, NotAllowed, TooManyRooms, RateLimited, ChatUnavailable, RoomNotFound]
+        errors [
+            InviteLinkNotFound, NotAllowed, TooManyRooms, ConcurrentChange, RateLimited, ChatUnavailable, RoomNotFound
+        ]
 }
 
 input! {

@@ -186,6 +186,21 @@ pub struct StandingsMeta {
     pub as_of: Option<Timestamp>,
     /// Send this text as `cursor` to get the next page. `null` on the last page.
     pub next_cursor: Option<String>,
+    /// With `around=me`: why the page is empty; otherwise `null`.
+    pub empty_reason: Option<EmptyReason>,
+}
+
+/// Why a page around the caller is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum EmptyReason {
+    /// None of the caller's predictions for the matches that count is settled.
+    NoSettledPredictions,
+    /// The caller is not a member of the room.
+    NotAMember,
+    /// The leaderboard is not calculated yet. It follows within a minute.
+    NotCalculated,
 }
 
 /// A row of a leaderboard.

@@ -5,10 +5,19 @@ use serde::Serialize;
 
 use super::endpoint::{PathParameter, Resource};
 use super::my_prediction::MyPrediction;
-use super::{Data, NumberedPage, PageNumber, PerPage, SignedIn, endpoint, input};
-use crate::domain::catalog::{Catalog, Match, ShownStatus, Tournament};
+use super::{Anyone, Data, NumberedPage, PageNumber, PerPage, SignedIn, endpoint, input};
+use crate::domain::catalog::{Catalog, Match, ShownStatus, Sport, StatusDetail, Tournament};
 use crate::domain::pick_shares::PickShares;
 use crate::domain::{Field, Id, Raw, Reason, Timestamp};
+
+endpoint! {
+    /// List the matches of the next seven days
+    ///
+    /// The matches that are live, and those that kick off within seven days, in the order of the list of matches. Needs no
+    /// token, and is the same for everybody.
+    ListUpcoming: GET "/api/events", in "matches", by Anyone, UpcomingQuery => NumberedPage<PublicMatchView>,
+        errors [NoCatalogue], with etag, public for 30
+}
 
 endpoint! {
     /// List matches
@@ -28,9 +37,15 @@ endpoint! {
 }
 
 input! {
+    UpcomingQuery { page: PageNumber, per_page: PerPage<20> }
+}
+
+input! {
     EventQuery {
         /// Only matches of this tournament.
         tournament_id: Option<Id>,
+        /// Only matches of this sport.
+        sport_id: Option<Id>,
         /// Only matches of this team, home or away.
         team_id: Option<Id>,
         /// Only matches with kick-off on this UTC day.
@@ -142,12 +157,14 @@ impl PathParameter for EventId {
     }
 }
 
-/// A match.
+/// What everybody can see of a match, also without a token.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct EventView {
+pub struct PublicMatchView {
     /// The id of the match.
     pub id: u32,
+    /// The sport of the teams.
+    pub sport: SportView,
     /// The id of the tournament.
     pub tournament_id: u32,
     /// The tournament that the match belongs to.
@@ -160,12 +177,22 @@ pub struct EventView {
     pub start_time: Timestamp,
     /// Whether the match is scheduled, live or finished.
     pub status: ShownStatus,
+    /// Why the match is not simply scheduled, live or finished; `null` if it is.
+    pub status_detail: Option<StatusDetail>,
     /// Where the match is played. If that is unknown, the home team's ground; empty if both are unknown.
     pub venue: String,
     /// Goals of the home team; `null` if the match has no score, for example before kick-off.
     pub home_score: Option<u16>,
     /// Goals of the away team; `null` if the match has no score, for example before kick-off.
     pub away_score: Option<u16>,
+}
+
+/// A match.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct EventView {
+    #[serde(flatten)]
+    pub public: PublicMatchView,
     /// The Matrix id of the match's chat room.
     pub chat_room_id: String,
     /// How many users have predicted the match.
@@ -220,6 +247,9 @@ pub struct Named {
     pub id: u32,
     /// The name of the team or tournament.
     pub name: String,
+    /// A team's name for narrow screens; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_name: Option<String>,
     /// The URL of the logo; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logo: Option<String>,
@@ -229,32 +259,64 @@ impl Named {
     #[must_use]
     pub fn team(catalog: &Catalog, id: u32) -> Option<Self> {
         let team = catalog.team(id)?;
-        Some(Self { id, name: team.name.clone(), logo: team.logo.clone() })
+        let (name, short_name, logo) = (team.name.clone(), team.short_name.clone(), team.logo.clone());
+        Some(Self { id, name, short_name, logo })
     }
 
     #[must_use]
     pub fn tournament(catalog: &Catalog, id: u32) -> Option<Self> {
         let tournament = catalog.tournament(id)?;
-        Some(Self { id, name: tournament.name.clone(), logo: tournament.logo.clone() })
+        Some(Self { id, name: tournament.name.clone(), short_name: None, logo: tournament.logo.clone() })
     }
 }
 
-impl EventView {
-    /// Describes a match. Returns `None` if the catalog lacks one of its teams or its tournament. Imports
+/// A sport.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct SportView {
+    /// The sport's id.
+    pub id: u32,
+    /// The sport's name.
+    pub name: String,
+    /// The sport's name in a form for URLs.
+    pub slug: String,
+}
+
+impl SportView {
+    #[must_use]
+    pub fn of(sport: &Sport) -> Self {
+        Self { id: sport.id, name: sport.name.clone(), slug: sport.slug.clone() }
+    }
+}
+
+impl PublicMatchView {
+    /// Describes a match. Returns `None` if the catalog lacks one of its teams, its sport or its tournament. Imports
     /// reject such a match, so the catalog should contain none.
     #[must_use]
-    pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
+    pub fn of(event: &Match, catalog: &Catalog) -> Option<Self> {
         Some(Self {
             id: event.id,
+            sport: SportView::of(catalog.sport_of(event)?),
             tournament_id: event.tournament_id,
             tournament: Named::tournament(catalog, event.tournament_id)?,
             home_team: Named::team(catalog, event.home_team_id)?,
             away_team: Named::team(catalog, event.away_team_id)?,
             start_time: event.start.into(),
             status: event.status.shown(),
+            status_detail: event.status.detail(),
             venue: catalog.venue(event).unwrap_or_default().to_owned(),
             home_score: event.score.map(|score| score.home),
             away_score: event.score.map(|score| score.away),
+        })
+    }
+}
+
+impl EventView {
+    /// Describes a match, or returns `None` like [`PublicMatchView::of`].
+    #[must_use]
+    pub fn of(event: &Match, catalog: &Catalog, predictions_count: u64) -> Option<Self> {
+        Some(Self {
+            public: PublicMatchView::of(event, catalog)?,
             chat_room_id: event.room.to_string(),
             predictions_count,
         })
@@ -270,7 +332,7 @@ mod tests {
 
     use super::*;
     use crate::domain::catalog::testing::team;
-    use crate::domain::catalog::{Chunk, ChunkName, Key, Status, Tournament};
+    use crate::domain::catalog::{Chunk, ChunkName, Key, Status, Team, Tournament};
 
     #[test]
     fn an_include_is_a_list_of_known_names_in_any_order() {
@@ -286,8 +348,9 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_venue_is_empty_and_an_unknown_logo_is_absent() {
+    fn an_unknown_venue_is_empty_and_an_unknown_logo_or_short_name_is_absent() {
         let (key, as_of) = (Key(1), DateTime::UNIX_EPOCH);
+        let sport = Sport { id: 1, name: "Football".into(), slug: "football".into(), key, as_of };
         let team = |id: u32| team(id, &format!("Team {id}"));
         let tournament = Tournament { id: 3, name: "League".into(), logo: None, featured: false, key, as_of };
         let event = Match {
@@ -307,15 +370,21 @@ mod tests {
             key,
             as_of,
         };
-        let chunk =
-            Chunk { teams: vec![team(1), team(2)], tournaments: vec![tournament], ..Chunk::default() };
+        let chunk = Chunk {
+            sports: vec![sport],
+            teams: vec![team(1), Team { short_name: Some("T2".into()), ..team(2) }],
+            tournaments: vec![tournament],
+            ..Chunk::default()
+        };
         let catalog = Catalog::new([(ChunkName::Base, Arc::new(chunk))].into());
         assert_eq!(
             json!(EventView::of(&event, &catalog, 5).unwrap()),
             json!({
-                "id": 9, "tournament_id": 3, "tournament": { "id": 3, "name": "League" },
-                "home_team": { "id": 1, "name": "Team 1" }, "away_team": { "id": 2, "name": "Team 2" },
-                "start_time": "1970-01-01T00:00:00Z", "status": "scheduled", "venue": "",
+                "id": 9, "sport": { "id": 1, "name": "Football", "slug": "football" },
+                "tournament_id": 3, "tournament": { "id": 3, "name": "League" },
+                "home_team": { "id": 1, "name": "Team 1" },
+                "away_team": { "id": 2, "name": "Team 2", "short_name": "T2" },
+                "start_time": "1970-01-01T00:00:00Z", "status": "scheduled", "status_detail": null, "venue": "",
                 "home_score": null, "away_score": null, "chat_room_id": "!match9:touchline.local",
                 "predictions_count": 5,
             })

@@ -202,15 +202,15 @@ impl PersonView {
 }
 
 impl ListedPrediction {
-    /// Describes the predictions in the given order, each with its user. Users who are not in `people` have deleted their
-    /// accounts.
+    /// Describes the predictions in the given order, each with its user. Leaves out those of suspended users. Users who are not
+    /// in `people` have deleted their accounts.
     #[must_use]
     pub fn all(rows: &[Prediction], people: &HashMap<UserId, Person>) -> Vec<Self> {
         let view = |row: &Prediction| {
-            let user =
-                people.get(&row.user_id).map_or_else(|| PersonView::deleted(row.user_id), PersonView::of);
+            let person = people.get(&row.user_id);
+            let user = person.map_or_else(|| PersonView::deleted(row.user_id), PersonView::of);
             let row = PredictionView::of(row);
-            Self {
+            let view = Self {
                 id: row.id,
                 user,
                 prediction: row.prediction,
@@ -218,9 +218,10 @@ impl ListedPrediction {
                 confidence: row.confidence,
                 points_earned: row.points_earned,
                 created_at: row.created_at,
-            }
+            };
+            person.is_none_or(|person| person.suspended_at.is_none()).then_some(view)
         };
-        rows.iter().map(view).collect()
+        rows.iter().filter_map(view).collect()
     }
 }
 

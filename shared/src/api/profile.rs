@@ -23,7 +23,7 @@ endpoint! {
     ///
     /// Absent fields keep their values. The username can change until the user joins or is invited to their first chat room.
     UpdateUserInfo: POST "/api/auth/update-user-info", in "profile", by SignedIn, UserInfoInput => Message<UpdatedUser>,
-        errors [UsernameTaken, UsernameLocked, ChatUnavailable]
+        errors [UsernameTaken, UsernameLocked, ConcurrentChange, ChatUnavailable]
 }
 
 endpoint! {
@@ -41,7 +41,7 @@ endpoint! {
     /// With the right code, the given phone number replaces the caller's previous phone number. If it is
     /// another number, all other sessions end.
     VerifyPhone: POST "/api/auth/verify-phone", in "profile", by SignedIn, VerificationInput => Message<Verified>,
-        errors [InvalidCode, PhoneTaken, PhoneMismatch]
+        errors [InvalidCode, PhoneTaken, PhoneMismatch, RateLimited]
 }
 
 endpoint! {
@@ -75,6 +75,8 @@ pub struct WholeUser {
     pub phone: Phone,
     /// The username.
     pub username: Username,
+    /// Whether the username can no longer change, because chat rooms know the user by it.
+    pub is_username_locked: bool,
     /// When the user was created.
     pub created_at: Timestamp,
     /// The name; `null` if none was given.
@@ -124,6 +126,7 @@ impl WholeUser {
             id: user.id,
             phone: user.phone,
             username: user.username,
+            is_username_locked: user.username_locked_at.is_some(),
             created_at: user.created_at.into(),
             name: user.name,
             email: user.email,

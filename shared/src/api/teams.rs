@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::matches::Named;
+use super::matches::{Named, SportView};
 use super::{Message, NumberedPage, PageNumber, PerPage, SignedIn, endpoint, input};
-use crate::domain::catalog::{Catalog, Sport, Team};
+use crate::domain::catalog::{Catalog, Team};
 use crate::domain::{Field, Id, Raw, Reason, SearchText};
 
 endpoint! {
@@ -28,7 +28,7 @@ endpoint! {
     ///
     /// Replaces the previous primary team.
     SavePrimaryTeam: POST "/api/auth/teams/primary", in "teams", by SignedIn, PrimaryTeamInput => Message<SavedTeam>,
-        errors [TeamNotFound, NoCatalogue]
+        errors [TeamNotFound, NoCatalogue, RateLimited]
 }
 
 endpoint! {
@@ -36,7 +36,7 @@ endpoint! {
     ///
     /// Replaces all of the caller's previous favourite teams, except the primary team.
     SaveOtherTeams: POST "/api/auth/teams/other", in "teams", by SignedIn, OtherTeamsInput => Message<SavedTeams>,
-        errors [NoCatalogue]
+        errors [ConcurrentChange, NoCatalogue]
 }
 
 input! {
@@ -107,6 +107,9 @@ pub struct TeamView {
     pub id: u32,
     /// The team's name.
     pub name: String,
+    /// A name for narrow screens; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_name: Option<String>,
     /// The team's name in a form for URLs.
     pub slug: String,
     /// The id of the team's sport.
@@ -122,25 +125,6 @@ pub struct TeamView {
     pub founded: i32,
 }
 
-/// A sport.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct SportView {
-    /// The sport's id.
-    pub id: u32,
-    /// The sport's name.
-    pub name: String,
-    /// The sport's name in a form for URLs.
-    pub slug: String,
-}
-
-impl SportView {
-    #[must_use]
-    pub fn of(sport: &Sport) -> Self {
-        Self { id: sport.id, name: sport.name.clone(), slug: sport.slug.clone() }
-    }
-}
-
 impl TeamView {
     /// Describes a team. Returns `None` if the catalog lacks the team's sport. This does not happen in practice,
     /// because imports reject a team of an unknown sport.
@@ -150,6 +134,7 @@ impl TeamView {
         Some(Self {
             id: team.id,
             name: team.name.clone(),
+            short_name: team.short_name.clone(),
             slug: team.slug.clone(),
             sport_id: team.sport_id,
             sport: SportView::of(sport),

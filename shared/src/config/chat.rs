@@ -1,9 +1,13 @@
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use super::Secret;
 use super::secret::read_token;
 use super::variables::{ConfigError, Variables};
-use crate::domain::limit::{DailyAction, EXPORTS_PER_DAY, INVITE_LINKS_PER_DAY, LINK_CODES_PER_DAY};
+use crate::domain::limit::{
+    DailyAction, EXPORTS_PER_DAY, INVITE_LINKS_PER_DAY, LINK_CODES_PER_DAY, PHONE_CHANGES_PER_DAY,
+    PRIMARY_TEAMS_PER_DAY,
+};
 
 /// Settings of the chat.
 #[derive(Debug, Clone)]
@@ -58,6 +62,8 @@ impl RoomLimits {
             DailyAction::ExportAccount => EXPORTS_PER_DAY,
             DailyAction::CreateInviteLink => INVITE_LINKS_PER_DAY,
             DailyAction::EnterLinkCode => LINK_CODES_PER_DAY,
+            DailyAction::ChoosePrimaryTeam => PRIMARY_TEAMS_PER_DAY,
+            DailyAction::ChangePhone => PHONE_CHANGES_PER_DAY,
         }
     }
 }
@@ -70,6 +76,9 @@ pub struct Homeserver {
     pub as_token: Secret,
     /// The token of an administrator of a Synapse, with which operators delete rooms.
     pub admin_token: Option<Secret>,
+    /// The maximum time to wait for a response. It is short, because clients of our API wait meanwhile. Only tests on busy
+    /// machines wait longer.
+    pub timeout: Duration,
 }
 
 impl ChatSettings {
@@ -103,5 +112,6 @@ fn homeserver(vars: &Variables<'_>) -> Result<Option<Homeserver>, ConfigError> {
     let expected = "the as_token of the registration file, because CHAT_HOMESERVER_URL is set";
     let as_token = read_token(vars, TOKEN)?.ok_or_else(|| ConfigError::not_set(TOKEN, expected))?;
     let admin_token = read_token(vars, "CHAT_ADMIN_TOKEN")?;
-    Ok(Some(Homeserver { url, as_token, admin_token }))
+    let timeout = Duration::from_secs(vars.within("CHAT_TIMEOUT_SECONDS", 2, 1..=60)?);
+    Ok(Some(Homeserver { url, as_token, admin_token, timeout }))
 }

@@ -2,6 +2,7 @@ use chrono::TimeDelta;
 
 use super::variables::{ConfigError, Variables};
 use super::{Environment, TestPhones};
+use crate::domain::sms::Autofill;
 use crate::domain::{CodePepper, Limit};
 
 /// Settings of the one-time codes.
@@ -20,10 +21,10 @@ pub struct CodeSettings {
     pub wrong_per_address: Limit,
     /// Codes are sent only to phones that start with one of these prefixes. An empty list allows no phone.
     pub prefixes: Vec<String>,
-    /// Phones with a fixed code. Only the Lambda function `login` has them.
+    /// Phones with a fixed code.
     pub test_phones: TestPhones,
-    /// How many times the fixed code of a test phone can be requested.
-    pub per_test_phone: [Limit; 2],
+    /// The last line of messages with a code.
+    pub autofill: Option<Autofill>,
 }
 
 /// How many additional codes each limit of a phone allows for requests from a network from which its owner has logged in
@@ -55,11 +56,7 @@ impl CodeSettings {
             },
             prefixes: prefixes(vars, environment)?,
             test_phones: TestPhones::read(vars)?,
-            // A code that never changes can be guessed over days. 20 codes a day allow 200 guesses of a million.
-            per_test_phone: [
-                Limit { count: 10, window: TimeDelta::minutes(10) },
-                Limit { count: 20, window: TimeDelta::days(1) },
-            ],
+            autofill: autofill(vars)?,
         })
     }
 }
@@ -69,6 +66,31 @@ fn pepper(vars: &Variables<'_>) -> Result<Option<CodePepper>, ConfigError> {
     let Some(text) = vars.secret(VARIABLE)? else { return Ok(None) };
     let too_short = || ConfigError::new(VARIABLE, "is too short", "a random text of 16 characters or more");
     CodePepper::parse(&text).map(Some).ok_or_else(too_short)
+}
+
+fn autofill(vars: &Variables<'_>) -> Result<Option<Autofill>, ConfigError> {
+    const DOMAIN: &str = "SMS_AUTOFILL_DOMAIN";
+    const APP_HASH: &str = "SMS_RETRIEVER_HASH";
+    match (vars.get(DOMAIN), vars.get(APP_HASH)) {
+        (None, None) => Ok(None),
+        (Some(domain), None) => Autofill::domain(&domain).map(Some).ok_or_else(|| {
+            let most = Autofill::MAX_DOMAIN;
+            let expected =
+                format!("a domain such as example.com, in lower case, of at most {most} characters");
+            ConfigError::invalid(DOMAIN, &domain, expected)
+        }),
+        (None, Some(hash)) => Autofill::app_hash(&hash).map(Some).ok_or_else(|| {
+            ConfigError::invalid(
+                APP_HASH,
+                &hash,
+                "the 11 characters that the SMS Retriever of Android expects",
+            )
+        }),
+        (Some(_), Some(_)) => {
+            let problem = format!("and {APP_HASH} are both set, but a message has one last line");
+            Err(ConfigError::new(DOMAIN, &problem, "nothing, or remove the other one"))
+        }
+    }
 }
 
 /// The prefix of all phones.

@@ -76,8 +76,6 @@ pub struct Config {
     pub featured_tournaments: FeaturedTournaments,
     /// The number of shards that a featured match gets.
     pub featured_shards: u8,
-    /// The maximum number of memberships into which one stream record copies a change. Further stream records continue.
-    pub memberships_per_record: usize,
     /// The maximum number of predictions that `points` settles in a second.
     pub points_per_second: u32,
 }
@@ -111,7 +109,6 @@ impl Config {
             feed: FeedSettings::read(&vars)?,
             featured_tournaments: feed::featured_tournaments(&vars),
             featured_shards: feed::featured_shards(&vars)?,
-            memberships_per_record: vars.within("MEMBERSHIPS_PER_RECORD", 100, 1..=500)?,
             points_per_second: vars.within("POINTS_PER_SECOND", 24_000, 1..=1_000_000)?,
         })
     }

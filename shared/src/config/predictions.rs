@@ -9,38 +9,23 @@ use crate::domain::catalog::Match;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PicksVisible {
     Always,
-    /// Before kick-off, users see only their own prediction, and totals of at least this many predictions.
-    AfterStart {
-        totals_minimum: i64,
-    },
+    /// Before kick-off, users see only their own prediction and the number of predictions.
+    AfterStart,
 }
 
 impl PicksVisible {
     pub(super) fn read(vars: &Variables<'_>) -> Result<Self, ConfigError> {
-        let totals_minimum = vars.within("PICKS_TOTALS_MINIMUM", 5, 1..=1_000)?;
-        Ok(match vars.parsed("PICKS_VISIBLE", Word::Always, "always or after_start")? {
-            Word::Always => Self::Always,
-            Word::AfterStart => Self::AfterStart { totals_minimum },
-        })
+        vars.parsed("PICKS_VISIBLE", Self::Always, "always or after_start")
     }
 
-    /// Returns the minimum number of predictions whose totals are visible, if the picks for the match are hidden at this
-    /// time.
+    /// Returns whether the picks for a match are hidden at this time.
     #[must_use]
-    pub fn hidden_totals_minimum(self, event: &Match, now: DateTime<Utc>) -> Option<i64> {
-        match self {
-            Self::AfterStart { totals_minimum } if !event.has_kicked_off(now) => Some(totals_minimum),
-            _ => None,
-        }
+    pub fn hides(self, event: &Match, now: DateTime<Utc>) -> bool {
+        self == Self::AfterStart && !event.has_kicked_off(now)
     }
 }
 
-enum Word {
-    Always,
-    AfterStart,
-}
-
-impl FromStr for Word {
+impl FromStr for PicksVisible {
     type Err = ();
 
     fn from_str(word: &str) -> Result<Self, ()> {

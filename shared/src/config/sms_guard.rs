@@ -4,10 +4,13 @@ use super::Environment;
 use super::codes::is_prefix;
 use super::variables::{ConfigError, Variables};
 use crate::domain::calling_prefix::PerPrefix;
-use crate::domain::sms_guard::{Budget, GuardRules};
+use crate::domain::sms_guard::{Budget, GuardRules, NetworkLimits};
 
-/// Where messages cost nothing, each prefix is assumed to have so many entered codes, and can get so many messages.
+/// The highest count. Where messages cost nothing, it is the limit of everything.
 const UNLIMITED: i64 = 1_000_000_000;
+
+/// The limits of a network where messages cost money.
+const PER_NETWORK: NetworkLimits = NetworkLimits { trusted: 1, at_most: 5 };
 
 /// What a setting of counts can be.
 const COUNTS: &str = "a whole number, then exceptions such as +44=20000, all separated by commas";
@@ -20,6 +23,7 @@ pub(super) fn read(vars: &Variables<'_>, environment: Environment) -> Result<Gua
         per_day: dollars(vars, "DAILY_SMS_BUDGET_USD", "20")?,
         per_month: dollars(vars, "MONTHLY_SMS_BUDGET_USD", "100")?,
     };
+    let unlimited = UNLIMITED * UNLIMITED;
     Ok(GuardRules {
         per_hour: per_prefix(vars, "SMS_PER_PREFIX_PER_HOUR", unless_paid(1_000), whole, COUNTS)?,
         credit: per_prefix(vars, "SMS_CREDIT", unless_paid(0), whole, COUNTS)?,
@@ -31,7 +35,8 @@ pub(super) fn read(vars: &Variables<'_>, environment: Environment) -> Result<Gua
             "a price in US dollars such as 0.10, then exceptions such as +44=0.05, all separated by commas",
         )?,
         trials_per_day: vars.within("SMS_TRIALS_PER_DAY", 3, 0..=1_000_000)?,
-        budget: pays.then_some(budget),
+        network: if pays { PER_NETWORK } else { NetworkLimits { trusted: UNLIMITED, at_most: UNLIMITED } },
+        budget: if pays { budget } else { Budget { per_day: unlimited, per_month: unlimited } },
     })
 }
 

@@ -56,7 +56,6 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
         ("CODES_PER_DAY", "41", r#"is "41". Set it to a whole number from 1 to 40."#),
         ("CODES_PER_10_MINUTES", "many", r#"is "many". Set it to a whole number from 1 to 40."#),
         ("POINTS_PER_SECOND", "0", r#"is "0". Set it to a whole number from 1 to 1000000."#),
-        ("MEMBERSHIPS_PER_RECORD", "0", r#"is "0". Set it to a whole number from 1 to 500."#),
         ("SESSION_DAYS", "-1", r#"is "-1". Set it to a whole number from 1 to 365."#),
         ("SESSION_DAYS", "0", r#"is "0". Set it to a whole number from 1 to 365."#),
         (
@@ -119,6 +118,16 @@ fn the_error_for_an_invalid_variable_says_what_to_set_it_to() {
              {\"a\":\"…\",\"b\":\"…\"}.",
         ),
         ("DIRECT_REQUESTS", "maybe", r#"is "maybe". Set it to rejected or allowed."#),
+        (
+            "SMS_AUTOFILL_DOMAIN",
+            "https://example.com",
+            r#"is "https://example.com". Set it to a domain such as example.com, in lower case, of at most 57 characters."#,
+        ),
+        (
+            "SMS_RETRIEVER_HASH",
+            "short",
+            r#"is "short". Set it to the 11 characters that the SMS Retriever of Android expects."#,
+        ),
         ("SMS_MAX_PRICE_USD", "free", r#"is "free". Set it to a positive number such as 0.50."#),
         ("SMS_MAX_PRICE_USD", "inf", r#"is "inf". Set it to a positive number such as 0.50."#),
     ] {
@@ -269,18 +278,33 @@ fn countries_must_be_chosen_only_in_production() {
 }
 
 #[test]
+fn a_message_has_only_one_last_line() {
+    let both = [("SMS_AUTOFILL_DOMAIN", "example.com"), ("SMS_RETRIEVER_HASH", "FA+9qCX9VSu")];
+    for one in both {
+        assert!(read(&[one]).unwrap().codes.autofill.is_some(), "{one:?}");
+    }
+    assert_eq!(
+        read(&both).unwrap_err().to_string(),
+        "SMS_AUTOFILL_DOMAIN and SMS_RETRIEVER_HASH are both set, but a message has one last line. Set it to nothing, or \
+         remove the other one."
+    );
+}
+
+#[test]
 fn limits_of_text_messages_apply_where_messages_cost_money() {
+    const MANY: i64 = 1_000_000_000;
     let phone = crate::domain::Phone::parse("+447700900123").unwrap();
     let prefix = crate::domain::CallingPrefix::of(&phone);
-    for (environment, per_hour, credit, has_budget) in [
-        ("production", 1_000, 0, true),
-        ("staging", 1_000, 0, true),
-        ("testing", 1_000_000_000, 1_000_000_000, false),
-        ("local", 1_000_000_000, 1_000_000_000, false),
+    for (environment, per_hour, credit, per_network, per_day) in [
+        ("production", 1_000, 0, 5, 20_000_000),
+        ("staging", 1_000, 0, 5, 20_000_000),
+        ("testing", MANY, MANY, MANY, MANY * MANY),
+        ("local", MANY, MANY, MANY, MANY * MANY),
     ] {
         let rules = read(&[("ENVIRONMENT", environment)]).unwrap().sms_guard;
-        let read = (rules.per_hour.of(&prefix), rules.credit.of(&prefix), rules.budget.is_some());
-        assert_eq!(read, (per_hour, credit, has_budget), "{environment}");
+        let (network, budget) = (rules.network.at_most, rules.budget.per_day);
+        let read = (rules.per_hour.of(&prefix), rules.credit.of(&prefix), network, budget);
+        assert_eq!(read, (per_hour, credit, per_network, per_day), "{environment}");
     }
     let rules = read(&[("SMS_PER_PREFIX_PER_HOUR", "50, +44=70"), ("SMS_PRICE_USD", "+44=0.05")]).unwrap();
     assert_eq!((rules.sms_guard.per_hour.default, rules.sms_guard.per_hour.of(&prefix)), (50, 70));

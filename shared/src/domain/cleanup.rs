@@ -50,11 +50,13 @@ impl Work {
     #[must_use]
     pub fn is_final(&self, since: DateTime<Utc>, run: DateTime<Utc>) -> bool {
         match self {
-            Self::EndSessions { .. }
+            Self::LogOutDevice { .. }
+            | Self::LogOutDevices { .. }
+            | Self::EndSessions { .. }
             | Self::SyncIgnoredUsers { .. }
             | Self::EraseUser { .. }
             | Self::EraseChat { .. } => run - since >= REQUESTS_END,
-            Self::LogOutDevice { .. } | Self::LogOutDevices { .. } | Self::TellOldPhone { .. } => true,
+            Self::TellOldPhone { .. } => true,
         }
     }
 
@@ -96,7 +98,7 @@ mod tests {
         let work = Work::end_sessions(UserId(7), None, now);
         assert!(!work.is_final(now, now + TimeDelta::seconds(14)));
         assert!(work.is_final(now, now + TimeDelta::seconds(15)));
-        let device = Work::LogOutDevices { username: Username::parse("alice").unwrap() };
-        assert!(device.is_final(now, now));
+        let text = Work::TellOldPhone { user: UserId(7), phone: Phone::parse("+447700900123").unwrap() };
+        assert!(text.is_final(now, now));
     }
 }

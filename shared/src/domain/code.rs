@@ -131,37 +131,39 @@ impl CodePepper {
     /// the issued code.
     #[must_use]
     pub fn digest(&self, phone: &Phone, purpose: Purpose, issue: &str, code: &OneTimeCode) -> CodeDigest {
-        let mut mac = self.0.clone();
-        for part in [purpose.as_str(), phone.as_str(), issue, code.as_str()] {
-            mac.update(part.as_bytes());
-            mac.update(&[0]);
-        }
-        CodeDigest(base16ct::lower::encode_string(&mac.finalize().into_bytes()))
+        CodeDigest(self.hmac(&[purpose.as_str(), phone.as_str(), issue, code.as_str()], 32))
     }
 
     /// Returns the HMAC of a network that asks for a code for `phone` or enters one.
     #[must_use]
     pub fn network(&self, phone: &Phone, address: &Address) -> NetworkDigest {
-        let mut mac = self.0.clone();
-        for part in ["network", phone.as_str(), address.as_str()] {
-            mac.update(part.as_bytes());
-            mac.update(&[0]);
-        }
         // 64 bits are enough to compare a few networks of one phone.
-        NetworkDigest(base16ct::lower::encode_string(&mac.finalize().into_bytes()[..8]))
+        NetworkDigest(self.hmac(&["network", phone.as_str(), address.as_str()], 8))
     }
-}
 
-impl CodePepper {
+    /// Returns the HMACs of a network that requests a code for `phone`.
+    #[must_use]
+    pub fn requester(&self, phone: &Phone, address: &Address) -> Requester {
+        // Some customers get a whole IPv6 /48, so all networks of a /48 are counted as one.
+        let counted = address.wider().unwrap_or_else(|| address.clone());
+        let counted_for = NetworkDigest(self.hmac(&["counted", counted.as_str()], 16));
+        Requester { network: self.network(phone, address), counted_for }
+    }
+
     /// Returns the HMAC of a phone, for data about a phone that belongs to no user.
     #[must_use]
     pub fn phone(&self, phone: &Phone) -> PhoneDigest {
+        PhoneDigest(self.hmac(&["phone", phone.as_str()], 16))
+    }
+
+    /// Returns the first bytes of the HMAC of some texts, in hexadecimal digits.
+    fn hmac(&self, parts: &[&str], bytes: usize) -> String {
         let mut mac = self.0.clone();
-        for part in ["phone", phone.as_str()] {
+        for part in parts {
             mac.update(part.as_bytes());
             mac.update(&[0]);
         }
-        PhoneDigest(base16ct::lower::encode_string(&mac.finalize().into_bytes()[..16]))
+        base16ct::lower::encode_string(&mac.finalize().into_bytes()[..bytes])
     }
 }
 
@@ -176,7 +178,7 @@ impl PhoneDigest {
     }
 }
 
-/// A network as it is stored with a phone: an HMAC, because a copy of the table must not reveal where a user was.
+/// A network as it is stored: an HMAC, because a copy of the table must not reveal where a user was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NetworkDigest(String);
@@ -186,6 +188,15 @@ impl NetworkDigest {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The network that requests a code.
+#[derive(Debug, Clone)]
+pub struct Requester {
+    /// Differs between the phones for which the network requests codes.
+    pub network: NetworkDigest,
+    /// The same for all phones, to count the network's messages.
+    pub counted_for: NetworkDigest,
 }
 
 impl fmt::Debug for CodePepper {

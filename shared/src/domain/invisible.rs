@@ -23,8 +23,11 @@ const FLAGS: [&str; 3] = [
     "\u{1F3F4}\u{E0067}\u{E0062}\u{E0077}\u{E006C}\u{E0073}\u{E007F}",
 ];
 
-/// Rejects a text with invisible characters, blank characters other than spaces, and characters that change the
-/// direction of text.
+/// The most accents that a letter can have. No language needs more, and a stack of them covers the lines above and below.
+const MAX_ACCENTS: usize = 3;
+
+/// Rejects a text with invisible characters, blank characters other than spaces, characters that change the direction of
+/// text, and stacked accents.
 pub fn check(text: &str) -> Result<(), Reason> {
     let text = FLAGS.iter().fold(text.to_owned(), |text, flag| text.replace(flag, "\u{1F3F4}"));
     let characters: Vec<char> = text.chars().collect();
@@ -35,6 +38,10 @@ pub fn check(text: &str) -> Result<(), Reason> {
     };
     if (0..characters.len()).any(is_hidden) {
         return Err("Remove the invisible characters.".into());
+    }
+    if characters.chunk_by(|one, next| is_accent(*one) && is_accent(*next)).any(|run| run.len() > MAX_ACCENTS)
+    {
+        return Err("Remove the stacked accents.".into());
     }
     Ok(())
 }
@@ -80,6 +87,13 @@ fn is_invisible(character: char) -> bool {
         | '\u{1D159}' | '\u{1D173}'..='\u{1D17A}' // musical null notehead and format controls
         | '\u{E0000}'..='\u{E0FFF}' // tags, and unassigned characters that are never shown
     )
+}
+
+/// Returns whether a character is a mark that is drawn above or below the letter before it.
+fn is_accent(character: char) -> bool {
+    matches!(character,
+        '\u{300}'..='\u{36F}' | '\u{483}'..='\u{489}' | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}'
+        | '\u{20D0}'..='\u{20FF}' | '\u{FE20}'..='\u{FE2F}')
 }
 
 /// Returns whether a character belongs to a script that is written with joiners.
@@ -173,6 +187,7 @@ mod tests {
             "a\u{E0100}",
             "1\u{FE0F}",
             "\u{1D159}",
+            "Z\u{300}\u{316}\u{301}\u{317}algo",
         ] {
             assert!(check(text).is_err(), "{text:?}");
         }
@@ -182,6 +197,7 @@ mod tests {
     fn names_in_all_scripts_and_emoji_are_accepted() {
         for text in [
             "Ada Lovelace",
+            "Nguye\u{302}\u{303}n",
             "José  García",
             "Göteholm IF",
             "Спартак Москва",

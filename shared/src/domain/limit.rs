@@ -40,16 +40,24 @@ pub enum DailyAction {
     CreateInviteLink,
     /// Enter the code of an invite link, right or wrong.
     EnterLinkCode,
+    ChoosePrimaryTeam,
+    ChangePhone,
 }
 
 /// How often a user can export the account in a UTC day. An export reads all data of the user.
 pub const EXPORTS_PER_DAY: usize = 10;
+
+/// How many times a user can change the phone in a UTC day. Each change sends a notice to the old phone.
+pub const PHONE_CHANGES_PER_DAY: usize = 3;
 
 /// How many invite links a user can create in a UTC day.
 pub const INVITE_LINKS_PER_DAY: usize = 50;
 
 /// How many different codes of invite links a user can enter in a UTC day.
 pub const LINK_CODES_PER_DAY: usize = 50;
+
+/// How often a user can choose a primary team in a UTC day. Each choice is copied into all rooms of the user.
+pub const PRIMARY_TEAMS_PER_DAY: usize = 50;
 
 /// How many wrong codes of invite links can be entered from a network in a UTC hour. It is higher than the number of friends who
 /// use a link at the same moment: a code counts as wrong until it is known to be right.
@@ -69,6 +77,8 @@ impl DailyAction {
             Self::ExportAccount => "exports",
             Self::CreateInviteLink => "links",
             Self::EnterLinkCode => "link-codes",
+            Self::ChoosePrimaryTeam => "teams",
+            Self::ChangePhone => "phones",
         }
     }
 }

@@ -37,6 +37,11 @@ fn join_strokes(text: &str) -> String {
 pub fn latin(text: &str) -> String {
     let mut latin = String::with_capacity(text.len());
     for character in text.chars() {
+        // Latin letters of which the crate does not know all, such as a d with a hook.
+        if let ('\u{180}'..='\u{2AF}', Some(letters)) = (character, deunicode::deunicode_char(character)) {
+            latin.push_str(&letters.to_lowercase());
+            continue;
+        }
         match decancer::cure_char(character, Options::default()) {
             Translation::Character(letter) if is_replaced(character, letter) => {
                 latin.extend(letter.to_lowercase());

@@ -98,7 +98,11 @@ impl NameRules {
             let word = only_letters(&lookalike::skeleton(&read(word)));
             IMPERSONATING.iter().any(|reserved| lookalike::skeleton(reserved) == word)
         };
-        if words(name).iter().any(impersonating) {
+        // A reserved word can be divided in two, as in "Touch line".
+        let pieces: Vec<&str> =
+            name.split(|c: char| !c.is_alphanumeric()).filter(|it| !it.is_empty()).collect();
+        let pairs = pieces.windows(2).map(<[&str]>::concat);
+        if words(name).into_iter().chain(pairs).any(|word| impersonating(&word)) {
             return Err(Unsuitable::Reserved);
         }
         if self.offensive.occur_in(name, read) {
@@ -190,6 +194,9 @@ mod tests {
             "ᴀᴅᴍɪɴ",
             "a.d.m.i.n",
             "Admins",
+            "aɗmin",
+            "Touch line",
+            "The touch-line team",
         ] {
             assert!(rules.check_name(name).is_err(), "{name}");
         }

@@ -88,8 +88,8 @@ impl Forecast {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the score contradicts the pick")]
 pub struct ScoreContradictsPick {
-    score: Score,
-    pick: Pick,
+    pub score: Score,
+    pub pick: Pick,
 }
 
 impl ScoreContradictsPick {
@@ -358,7 +358,14 @@ mod tests {
             assert_eq!(game(status).admits_predictions(last), Ok(()));
             assert_eq!(game(status).admits_predictions(start), Err(PredictionsClosed));
         }
-        let over = [Status::Live, Status::Finished, Status::Cancelled, Status::Abandoned, Status::Awarded];
+        let over = [
+            Status::Live,
+            Status::Suspended,
+            Status::Finished,
+            Status::Cancelled,
+            Status::Abandoned,
+            Status::Awarded,
+        ];
         for status in over {
             assert_eq!(game(status).admits_predictions(last), Err(PredictionsClosed), "{status:?}");
         }
@@ -392,7 +399,9 @@ mod tests {
         for new in [Status::Scheduled, Status::Postponed] {
             assert_eq!(game(Status::Scheduled).status_after(new, later, false), new);
         }
-        assert_eq!(game(Status::Live).status_after(Status::Scheduled, later, false), Status::Interrupted);
+        for begun in [Status::Live, Status::Suspended] {
+            assert_eq!(game(begun).status_after(Status::Scheduled, later, false), Status::Interrupted);
+        }
     }
 
     #[test]

@@ -18,10 +18,6 @@ pub struct SmsLogEntry {
     pub created_at: DateTime<Utc>,
     /// How many times the SMS provider was called.
     pub attempts: u32,
-    /// The assumed price, in millionths of a US dollar.
-    pub price: i64,
-    /// Whether the counters of the prefix had the message before it was sent.
-    pub is_counted: bool,
 }
 
 impl SmsLogEntry {
@@ -97,22 +93,66 @@ impl LogPosition {
     }
 }
 
+/// By what phones recognise a message with a code, to fill the code in. It is the last line of the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Autofill {
+    /// A domain. Phones fill the code in only on its pages (`WebOTP`), and in the apps that belong to it.
+    Domain(String),
+    /// The hash of an Android app, which gets the message through the SMS Retriever.
+    AppHash(String),
+}
+
+impl Autofill {
+    /// The longest domain with which every message fits into one segment of 160 characters.
+    pub const MAX_DOMAIN: usize = 57;
+
+    /// Parses a domain such as `example.com`.
+    #[must_use]
+    pub fn domain(text: &str) -> Option<Self> {
+        let is_label = |label: &str| {
+            !label.is_empty()
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        };
+        let is_domain = text.len() <= Self::MAX_DOMAIN && text.contains('.') && text.split('.').all(is_label);
+        is_domain.then(|| Self::Domain(text.to_owned()))
+    }
+
+    /// Parses the hash of an app: 11 characters of Base64.
+    #[must_use]
+    pub fn app_hash(text: &str) -> Option<Self> {
+        let is_base64 = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/');
+        (text.len() == 11 && is_base64).then(|| Self::AppHash(text.to_owned()))
+    }
+}
+
 /// Returns the text of the SMS that carries a code.
 #[must_use]
-pub fn text(code: &OneTimeCode) -> String {
+pub fn text(code: &OneTimeCode, autofill: Option<&Autofill>) -> String {
     let minutes = code::VALID_FOR.num_minutes();
-    format!("Your Touchline code is {}. It is valid for {minutes} minutes.", code.as_str())
+    let text = format!("Your Touchline code is {}. It is valid for {minutes} minutes.", code.as_str());
+    with_last_line(text, code, autofill)
 }
 
 /// Returns the text of the SMS with the code that deletes an account. It says so, because the code could be asked for under
 /// another pretext.
 #[must_use]
-pub fn deletion_text(code: &OneTimeCode) -> String {
+pub fn deletion_text(code: &OneTimeCode, autofill: Option<&Autofill>) -> String {
     let minutes = code::VALID_FOR.num_minutes();
-    format!(
+    let text = format!(
         "The code {} deletes your Touchline account. Give it to nobody. It is valid for {minutes} minutes.",
         code.as_str()
-    )
+    );
+    with_last_line(text, code, autofill)
+}
+
+fn with_last_line(text: String, code: &OneTimeCode, autofill: Option<&Autofill>) -> String {
+    match autofill {
+        Some(Autofill::Domain(domain)) => format!("{text}\n@{domain} #{}", code.as_str()),
+        Some(Autofill::AppHash(hash)) => format!("{text}\n{hash}"),
+        None => text,
+    }
 }
 
 /// Returns the text of the SMS that tells the owner of a phone that their account has another phone now.
@@ -142,14 +182,67 @@ mod tests {
             error: None,
             created_at: at,
             attempts: 1,
-            price: 100_000,
-            is_counted: false,
         };
         let position = LogPosition::of(&entry);
         assert_eq!(LogPosition::parse(position.as_str()).unwrap(), position);
         assert_eq!(position.day(), Some(at.date_naive()));
         for text in ["", "x", "1.2", "1234567890123456.", "1234567890123456.a#b", &"9".repeat(80)] {
             assert_eq!(LogPosition::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_line_lets_phones_fill_the_code_in() {
+        let code = OneTimeCode::from_number(123_456);
+        let (domain, hash) = (Autofill::domain("example.com"), Autofill::app_hash("FA+9qCX9VS/"));
+        assert!(domain.is_some() && hash.is_some());
+        for (autofill, last_line) in [(None, ""), (domain, "\n@example.com #123456"), (hash, "\nFA+9qCX9VS/")]
+        {
+            assert_eq!(
+                text(&code, autofill.as_ref()),
+                format!("Your Touchline code is 123456. It is valid for 5 minutes.{last_line}")
+            );
+            assert_eq!(
+                deletion_text(&code, autofill.as_ref()),
+                format!(
+                    "The code 123456 deletes your Touchline account. Give it to nobody. It is valid for 5 \
+                     minutes.{last_line}"
+                )
+            );
+        }
+    }
+
+    /// A message in the alphabet GSM-7 has one segment if it has at most 160 characters. SMS Retriever allows 140 bytes.
+    #[test]
+    fn every_message_is_one_segment() {
+        let code = OneTimeCode::from_number(123_456);
+        let longest = Autofill::domain(&format!("{}.example", "a".repeat(Autofill::MAX_DOMAIN - 8)));
+        let is_gsm_7 = |c: char| c.is_ascii_alphanumeric() || "\n .,?@#+/-".contains(c);
+        for (autofill, most) in [(longest, 160), (Autofill::app_hash("FA+9qCX9VS/"), 140)] {
+            let lengths =
+                [text(&code, autofill.as_ref()), deletion_text(&code, autofill.as_ref())].map(|text| {
+                    assert!(text.chars().all(is_gsm_7), "{text}");
+                    text.len()
+                });
+            assert!(lengths.iter().all(|length| *length <= most), "{autofill:?}: {lengths:?}");
+            if most == 160 {
+                assert_eq!(lengths.iter().max(), Some(&160), "a longer domain does not fit");
+            }
+        }
+        let notice = phone_changed_text();
+        assert!(notice.len() <= 160 && notice.chars().all(is_gsm_7), "{notice}");
+    }
+
+    #[test]
+    fn malformed_domains_and_hashes_are_rejected() {
+        let too_long = format!("{}.example", "a".repeat(Autofill::MAX_DOMAIN - 7));
+        for domain in
+            ["", "localhost", "Example.com", "https://example.com", "a..b", "-a.com", "a.com #1", &too_long]
+        {
+            assert_eq!(Autofill::domain(domain), None, "{domain}");
+        }
+        for hash in ["", "FA+9qCX9VS", "FA+9qCX9VSuu", "FA+9qCX9VS=", "FA+9 CX9VSu"] {
+            assert_eq!(Autofill::app_hash(hash), None, "{hash}");
         }
     }
 

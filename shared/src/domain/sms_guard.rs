@@ -1,32 +1,25 @@
 //! Limits against SMS pumping: an attacker requests codes for numbers of expensive countries, to earn a share of the price.
 //!
-//! Users enter the codes that they request, and an attacker does not. So each calling prefix has an allowance that grows with
-//! the codes which were entered. A prefix without entered codes gets only trials, of which all such prefixes share a few a
-//! day. A cap per hour and a budget limit what is left.
+//! Users enter the codes that they request, and an attacker does not. So the codes that were sent but not entered are limited:
+//! first for each network, so that an attacker with few addresses uses up nothing that others need, then for each calling
+//! prefix. Without any entered code, a prefix gets only trials, of which all such prefixes share a few a day. A cap per hour
+//! and two budgets limit what is left.
+//!
+//! A third of what a prefix, a cap or a budget allows is kept for networks from which the owner of the phone has logged in
+//! before, so an attack does not lock out users.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ops::{AddAssign, Sub};
 
-use chrono::{DateTime, Datelike, Days, DurationRound as _, NaiveDate, TimeDelta, Timelike as _, Utc};
+use chrono::{DateTime, Days, DurationRound as _, NaiveDate, TimeDelta, Utc};
 
 use super::calling_prefix::{CallingPrefix, PerPrefix};
-use super::tally::Counters;
 use super::time::midnight_after;
 
-/// The share of messages whose codes must be entered, in percent. If fewer are entered, sending stops.
-const MIN_VERIFIED: i64 = 20;
+/// How many days count, including the current one.
+const WEEK: u64 = 7;
 
-/// How many messages without an entered code a prefix may have in two hours, however few users it has, as long as as many
-/// codes were entered in a week.
-const TOLERATED: i64 = 50;
-
-/// A prefix with many users may have more messages without an entered code: this part of the codes of a week. At kick-off,
-/// many users request a code before the first of them enters it.
-const TOLERATED_PART: i64 = 10;
-
-/// How many days of entered codes count, including the current day.
-pub const WEEK: u64 = 7;
+/// How many codes of a prefix may stay open in a week, however few were entered there.
+const TOLERATED: i64 = 15;
 
 /// The limits of text messages.
 #[derive(Debug, Clone)]
@@ -39,8 +32,16 @@ pub struct GuardRules {
     pub price: PerPrefix<i64>,
     /// How many messages a day all prefixes without entered codes can get together.
     pub trials_per_day: i64,
-    /// `None` if messages cost nothing.
-    pub budget: Option<Budget>,
+    pub network: NetworkLimits,
+    pub budget: Budget,
+}
+
+/// By how much the open codes of a network can exceed its entered codes, in a week.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetworkLimits {
+    /// A network with fewer is trusted like one that has requested nothing yet.
+    pub trusted: i64,
+    pub at_most: i64,
 }
 
 /// How much can be spent, in millionths of a US dollar.
@@ -50,342 +51,440 @@ pub struct Budget {
     pub per_month: i64,
 }
 
-/// Counters of text messages: for a prefix and a day by the hour, or for a month by the day.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SmsCounts {
-    /// Messages by the hour in which they were sent.
-    sent: BTreeMap<u32, i64>,
-    /// Entered codes by the hour in which their message was sent.
-    verified: BTreeMap<u32, i64>,
-    /// The price of the messages, in millionths of a US dollar, by the day of the month.
-    spent: BTreeMap<u32, i64>,
-}
-
-impl SmsCounts {
-    const SENT: &str = "sent:";
-    const VERIFIED: &str = "verified:";
-    const SPENT: &str = "spent:";
-
-    /// Returns the name of the counter of the messages that are sent in this hour.
-    #[must_use]
-    pub fn sent_in(at: DateTime<Utc>) -> String {
-        format!("{}{}", Self::SENT, at.hour())
-    }
-
-    /// Returns the counters with one message that was sent at `at`.
-    #[must_use]
-    pub fn message(at: DateTime<Utc>) -> Self {
-        Self { sent: BTreeMap::from([(at.hour(), 1)]), ..Self::default() }
-    }
-
-    /// Returns the counters with `count` entered codes, whose messages were sent at `at`.
-    #[must_use]
-    pub fn entered(at: DateTime<Utc>, count: i64) -> Self {
-        Self { verified: BTreeMap::from([(at.hour(), count)]), ..Self::default() }
-    }
-
-    /// Returns the counters with the price of a message that was sent at `at`.
-    #[must_use]
-    pub fn price(at: DateTime<Utc>, price: i64) -> Self {
-        Self { spent: BTreeMap::from([(at.day(), price)]), ..Self::default() }
-    }
-
-    fn maps(&self) -> [(&'static str, &BTreeMap<u32, i64>); 3] {
-        [(Self::SENT, &self.sent), (Self::VERIFIED, &self.verified), (Self::SPENT, &self.spent)]
-    }
-
-    fn add(&mut self, other: Self, sign: i64) {
-        let pairs = [
-            (&mut self.sent, other.sent),
-            (&mut self.verified, other.verified),
-            (&mut self.spent, other.spent),
-        ];
-        for (to, from) in pairs {
-            for (key, count) in from {
-                *to.entry(key).or_default() += sign * count;
-            }
-            to.retain(|_, count| *count != 0);
-        }
-    }
-}
-
-impl AddAssign for SmsCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.add(other, 1);
-    }
-}
-
-impl Sub for SmsCounts {
-    type Output = Self;
-
-    fn sub(mut self, other: Self) -> Self {
-        self.add(other, -1);
-        self
-    }
-}
-
-impl Counters for SmsCounts {
-    fn fields(&self) -> Vec<(Cow<'static, str>, i64)> {
-        let of = |(name, counts): (&'static str, &BTreeMap<u32, i64>)| {
-            counts.iter().map(|(key, count)| (format!("{name}{key}").into(), *count)).collect::<Vec<_>>()
-        };
-        self.maps().into_iter().flat_map(of).collect()
-    }
-
-    fn set(&mut self, name: &str, count: i64) {
-        let maps = [
-            (Self::SENT, &mut self.sent),
-            (Self::VERIFIED, &mut self.verified),
-            (Self::SPENT, &mut self.spent),
-        ];
-        for (start, map) in maps {
-            if let Some(key) = name.strip_prefix(start).and_then(|key| key.parse().ok()) {
-                map.insert(key, count);
-            }
-        }
-    }
-}
-
-/// What was sent to a prefix lately, and what was spent on all prefixes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct History {
-    pub sent_this_hour: i64,
-    sent_last_hour: i64,
-    /// The codes of the messages of this and the last hour that were entered.
-    verified: i64,
-    verified_in_week: i64,
-    spent_today: i64,
-    spent_this_month: i64,
-}
-
-impl History {
-    /// Returns the history at `now`. `days` are the counters of a prefix by day, `month` those of the current month.
-    #[must_use]
-    pub fn of(days: &BTreeMap<NaiveDate, SmsCounts>, month: &SmsCounts, now: DateTime<Utc>) -> Self {
-        let last_hour = now - TimeDelta::hours(1);
-        let in_hour = |at: DateTime<Utc>, counts: fn(&SmsCounts) -> &BTreeMap<u32, i64>| {
-            let found = days.get(&at.date_naive()).and_then(|day| counts(day).get(&at.hour()));
-            found.copied().unwrap_or_default()
-        };
-        let first = now.date_naive() - Days::new(WEEK - 1);
-        let verified_in_week = days.range(first..).flat_map(|(_, day)| day.verified.values()).sum();
-        Self {
-            sent_this_hour: in_hour(now, |day| &day.sent),
-            sent_last_hour: in_hour(last_hour, |day| &day.sent),
-            verified: in_hour(now, |day| &day.verified) + in_hour(last_hour, |day| &day.verified),
-            verified_in_week,
-            spent_today: month.spent.get(&now.day()).copied().unwrap_or_default(),
-            spent_this_month: month.spent.values().sum(),
-        }
-    }
-}
-
-/// How many more messages a prefix can get.
+/// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Allowance {
-    /// This many.
-    Left(i64),
-    /// No code was entered in a week, so messages are trials.
-    Trials,
-    /// Too few codes are entered. Networks from which the owner of a phone has logged in before still get messages.
-    Stopped(Stopped),
+pub enum Message {
+    Code,
+    /// A code for the owner of a phone who has logged in from the same network before.
+    CodeForKnownNetwork,
+    /// A text that has no code.
+    Notice,
 }
 
-/// Nothing is sent to a prefix for a while.
+/// How much a message may use of what all share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Known,
+    /// Unknown, but the network enters its codes or has requested none.
+    Trusted,
+    /// The network has an open code already. It must not use up what others need for their first code.
+    Burdened,
+}
+
+impl Standing {
+    fn part_of(self, limit: i64) -> i64 {
+        match self {
+            Self::Known => limit,
+            Self::Trusted => limit - limit / 3,
+            Self::Burdened => limit / 5,
+        }
+    }
+}
+
+/// A value for each of the three items that count a message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted<T> {
+    /// For the network that requests the message.
+    pub network: T,
+    /// For the prefix to which the message goes.
+    pub prefix: T,
+    /// For all messages of the month.
+    pub total: T,
+}
+
+/// The counters of an item by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts(pub BTreeMap<String, i64>);
+
+/// Codes that were sent and not entered, by the day on which they were sent.
+fn open(day: NaiveDate) -> String {
+    format!("open:{day}")
+}
+
+/// Codes that were entered, by the day on which they were sent.
+fn entered(day: NaiveDate) -> String {
+    format!("entered:{day}")
+}
+
+/// Messages by the hour in which they were sent.
+fn sent_in(at: DateTime<Utc>) -> String {
+    at.format("sent:%Y-%m-%dT%H").to_string()
+}
+
+/// Messages to prefixes without entered codes.
+fn trials(day: NaiveDate) -> String {
+    format!("trials:{day}")
+}
+
+/// The price of the messages of a day.
+fn spent_on(day: NaiveDate) -> String {
+    format!("spent:{day}")
+}
+
+/// The price of the messages of the month.
+const SPENT: &str = "spent:month";
+
+impl Counts {
+    fn get(&self, counter: &str) -> i64 {
+        self.0.get(counter).copied().unwrap_or_default()
+    }
+
+    fn in_week(&self, counter: fn(NaiveDate) -> String, today: NaiveDate) -> i64 {
+        (0..WEEK).map(|ago| self.get(&counter(today - Days::new(ago)))).sum()
+    }
+
+    /// Returns the counters of a network or a prefix that are no longer needed.
+    pub fn outdated(&self, now: DateTime<Utc>) -> impl Iterator<Item = &str> {
+        let first = now.date_naive() - Days::new(WEEK - 1);
+        let oldest = [open(first), entered(first), sent_in(now)];
+        let kind = |name: &str| name.find(':').map(|end| name[..end].to_owned());
+        let is_old = move |name: &&str| {
+            oldest.iter().any(|oldest| kind(name) == kind(oldest) && *name < oldest.as_str())
+        };
+        self.0.keys().map(String::as_str).filter(is_old)
+    }
+}
+
+/// An addition to a counter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub counter: String,
+    pub amount: i64,
+    /// The addition is allowed only if the counter has at most this value before it.
+    pub at_most: i64,
+}
+
+impl Step {
+    /// Returns the addition of `amount`, unless less than that is left.
+    fn within(counts: &Counts, counter: String, amount: i64, left: i64) -> Option<Self> {
+        let at_most = counts.get(&counter).saturating_add(left - amount);
+        (left >= amount).then_some(Self { counter, amount, at_most })
+    }
+
+    fn unlimited(counter: String, amount: i64) -> Self {
+        Self { counter, amount, at_most: i64::MAX }
+    }
+
+    /// Returns the addition that takes this one back.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        Self::unlimited(self.counter.clone(), -self.amount)
+    }
+}
+
+/// Returns what the entry of a code adds to the counters of its network, and of its prefix. The fixed code of a test phone
+/// proves nothing, because no message was sent.
+#[must_use]
+pub fn entry(sent_at: DateTime<Utc>, is_test: bool) -> Vec<Step> {
+    let day = sent_at.date_naive();
+    let proof = (!is_test).then(|| Step::unlimited(entered(day), 1));
+    [Step::unlimited(open(day), -1)].into_iter().chain(proof).collect()
+}
+
+/// Nothing is sent for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no messages are sent to this prefix for another {} s", retry_after.num_seconds())]
+#[error("no message is sent for another {} s", retry_after.num_seconds())]
 pub struct Stopped {
     pub retry_after: TimeDelta,
 }
 
 impl Stopped {
-    /// The counters of an hour begin at zero, so an hour's limit ends with the hour.
+    /// The counters of an hour begin at zero. Until then, other codes may be entered, too.
     #[must_use]
     pub fn until_next_hour(now: DateTime<Utc>) -> Self {
         let hour = TimeDelta::hours(1);
         Self { retry_after: now.duration_trunc(hour).unwrap_or(now) + hour - now }
     }
 
-    /// All trials of the day are used up.
-    #[must_use]
-    pub fn until_midnight(now: DateTime<Utc>) -> Self {
+    fn until_midnight(now: DateTime<Utc>) -> Self {
         Self { retry_after: midnight_after(now.date_naive()) - now }
     }
 }
 
-/// Why no message can be sent, whoever requests it.
+/// Why a message cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("the budget for text messages is used up")]
     BudgetReached,
     #[error(transparent)]
-    CapReached(#[from] Stopped),
+    Stopped(#[from] Stopped),
 }
 
 impl GuardRules {
-    /// Returns how many more messages a prefix can get.
-    pub fn allowance(
+    /// Returns what a message adds to the counters, if it can be sent now.
+    pub fn check(
         &self,
+        message: Message,
         prefix: &CallingPrefix,
-        history: &History,
+        counts: &Counted<Counts>,
         now: DateTime<Utc>,
-    ) -> Result<Allowance, Refusal> {
-        let by_cap = self.per_hour.of(prefix) - history.sent_this_hour;
-        if by_cap <= 0 {
-            return Err(Stopped::until_next_hour(now).into());
+    ) -> Result<Counted<Vec<Step>>, Refusal> {
+        let (today, stopped) = (now.date_naive(), Stopped::until_next_hour(now));
+        let Counted { network, prefix: country, total } = counts;
+        let burden = network.in_week(open, today) - network.in_week(entered, today);
+        let standing = match message {
+            Message::Code if burden < self.network.trusted => Standing::Trusted,
+            Message::Code => Standing::Burdened,
+            Message::CodeForKnownNetwork | Message::Notice => Standing::Known,
+        };
+        let mut steps = Counted::<Vec<Step>>::default();
+        if message != Message::Notice {
+            let proven = self.credit.of(prefix) + country.in_week(entered, today);
+            let of_country = standing.part_of(proven.max(TOLERATED)) - country.in_week(open, today);
+            let (of_network, of_country) = match standing {
+                Standing::Known => (i64::MAX, i64::MAX),
+                Standing::Trusted => (self.network.trusted - burden, of_country),
+                Standing::Burdened => (self.network.at_most - burden, of_country),
+            };
+            steps.network.push(Step::within(network, open(today), 1, of_network).ok_or(stopped)?);
+            if proven <= 0 && standing != Standing::Known {
+                let left = self.trials_per_day - total.get(&trials(today));
+                let trial =
+                    Step::within(total, trials(today), 1, left).ok_or(Stopped::until_midnight(now))?;
+                steps.total.push(Some(trial).filter(|_| standing == Standing::Trusted).ok_or(stopped)?);
+            }
+            steps.prefix.push(Step::within(country, open(today), 1, of_country).ok_or(stopped)?);
         }
-        let by_budget = self.budget.map_or(i64::MAX, |budget| {
-            let left =
-                (budget.per_day - history.spent_today).min(budget.per_month - history.spent_this_month);
-            left / self.price.of(prefix).max(1)
-        });
-        if by_budget <= 0 {
-            return Err(Refusal::BudgetReached);
+        let left = |limit: i64, counts: &Counts, counter: &str| standing.part_of(limit) - counts.get(counter);
+        let (hour, price) = (sent_in(now), self.price.of(prefix));
+        let sent = left(self.per_hour.of(prefix), country, &hour);
+        steps.prefix.push(Step::within(country, hour, 1, sent).ok_or(stopped)?);
+        // A network has a limit of its own, so its next code may use as much of the budgets as its first.
+        let standing = if standing == Standing::Burdened { Standing::Trusted } else { standing };
+        let left = |limit: i64, counts: &Counts, counter: &str| standing.part_of(limit) - counts.get(counter);
+        let budget = self.budget;
+        for (counter, limit) in [(spent_on(today), budget.per_day), (SPENT.to_owned(), budget.per_month)] {
+            let left = left(limit, total, &counter);
+            steps.total.push(Step::within(total, counter, price, left).ok_or(Refusal::BudgetReached)?);
         }
-        let proven = self.credit.of(prefix) + history.verified_in_week;
-        if proven <= 0 {
-            return Ok(Allowance::Trials);
-        }
-        let tolerated = proven.min(TOLERATED).max(proven / TOLERATED_PART);
-        let by_codes = tolerated + history.verified * 100 / MIN_VERIFIED
-            - history.sent_this_hour
-            - history.sent_last_hour;
-        if by_codes <= 0 {
-            return Ok(Allowance::Stopped(Stopped::until_next_hour(now)));
-        }
-        Ok(Allowance::Left(by_codes.min(by_cap).min(by_budget)))
+        Ok(steps)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::domain::Phone;
 
+    /// The rules with the default settings.
     fn rules() -> GuardRules {
         GuardRules {
             per_hour: PerPrefix::same(1_000),
             credit: PerPrefix::same(0),
             price: PerPrefix::same(100_000),
             trials_per_day: 3,
-            budget: Some(Budget { per_day: 20_000_000, per_month: 100_000_000 }),
+            network: NetworkLimits { trusted: 1, at_most: 5 },
+            budget: Budget { per_day: 20_000_000, per_month: 100_000_000 },
         }
     }
 
-    fn prefix() -> CallingPrefix {
-        CallingPrefix::of(&Phone::parse("+447700900123").unwrap())
+    fn with_credit(credit: i64) -> GuardRules {
+        GuardRules { credit: PerPrefix::same(credit), ..rules() }
     }
 
-    fn noon() -> DateTime<Utc> {
-        "2026-11-15T12:10:00Z".parse().unwrap()
+    /// All counters, as the store keeps them.
+    struct World {
+        rules: GuardRules,
+        now: DateTime<Utc>,
+        networks: BTreeMap<String, Counts>,
+        prefixes: BTreeMap<CallingPrefix, Counts>,
+        total: Counts,
     }
 
-    fn allowance(history: History) -> Result<Allowance, Refusal> {
-        rules().allowance(&prefix(), &history, noon())
+    const HOUR: TimeDelta = TimeDelta::hours(1);
+    const STOPPED: Refusal = Refusal::Stopped(Stopped { retry_after: TimeDelta::minutes(50) });
+
+    fn prefix_of(phone: &str) -> CallingPrefix {
+        CallingPrefix::of(&Phone::parse(phone).unwrap())
     }
 
+    fn add(counts: &mut Counts, steps: Vec<Step>) {
+        for Step { counter, amount, at_most } in steps {
+            let count = counts.0.entry(counter).or_default();
+            assert!(*count <= at_most, "the check allows what the write rejects");
+            *count += amount;
+        }
+    }
+
+    impl World {
+        fn new(rules: GuardRules) -> Self {
+            let now = "2026-11-09T12:10:00Z".parse().unwrap();
+            let (networks, prefixes) = (BTreeMap::new(), BTreeMap::new());
+            Self { rules, now, networks, prefixes, total: Counts::default() }
+        }
+
+        fn send(&mut self, message: Message, network: &str, phone: &str) -> Result<(), Refusal> {
+            let prefix = prefix_of(phone);
+            let network = self.networks.entry(network.to_owned()).or_default();
+            let country = self.prefixes.entry(prefix.clone()).or_default();
+            let counts =
+                Counted { network: network.clone(), prefix: country.clone(), total: self.total.clone() };
+            let steps = self.rules.check(message, &prefix, &counts, self.now)?;
+            add(network, steps.network);
+            add(country, steps.prefix);
+            add(&mut self.total, steps.total);
+            Ok(())
+        }
+
+        fn code(&mut self, network: &str, phone: &str) -> Result<(), Refusal> {
+            self.send(Message::Code, network, phone)
+        }
+
+        fn enter(&mut self, network: &str, phone: &str) {
+            add(self.networks.get_mut(network).unwrap(), entry(self.now, false));
+            add(self.prefixes.get_mut(&prefix_of(phone)).unwrap(), entry(self.now, false));
+        }
+
+        /// A user who has logged in from this network before.
+        fn returns(&mut self, network: &str, phone: &str) {
+            let sent = self.code(network, phone);
+            sent.or_else(|_| self.send(Message::CodeForKnownNetwork, network, phone)).unwrap();
+            self.enter(network, phone);
+        }
+
+        fn registers(&mut self, network: &str, phone: &str) {
+            self.code(network, phone).unwrap();
+            self.enter(network, phone);
+        }
+
+        fn bill(&self) -> i64 {
+            self.total.get(SPENT)
+        }
+    }
+
+    const PHONE: &str = "+447700900123";
+
+    fn number(n: usize) -> String {
+        format!("+4477001{n:05}")
+    }
+
+    fn address(n: usize) -> String {
+        format!("198.51.100.{n}")
+    }
+
+    /// Whatever the attacker tries first: the country of the users, countries without users, or both.
     #[test]
-    fn a_prefix_without_entered_codes_gets_trials() {
-        assert_eq!(allowance(History::default()), Ok(Allowance::Trials));
-    }
-
-    #[test]
-    fn entered_codes_earn_further_messages() {
-        let one = History { sent_this_hour: 1, verified: 1, verified_in_week: 1, ..History::default() };
-        assert_eq!(allowance(one), Ok(Allowance::Left(5)), "1 is tolerated, 5 are earned, 1 is sent");
-        let credit = GuardRules { credit: PerPrefix::same(500), ..rules() };
-        let left = credit.allowance(&prefix(), &History::default(), noon());
-        assert_eq!(left, Ok(Allowance::Left(50)));
-    }
-
-    #[test]
-    fn sending_stops_when_less_than_a_fifth_of_the_codes_is_entered() {
-        let busy = |sent_this_hour, verified| History {
-            sent_this_hour,
-            sent_last_hour: 20,
-            verified,
-            verified_in_week: 400,
-            ..History::default()
-        };
-        assert_eq!(allowance(busy(29, 0)), Ok(Allowance::Left(1)), "50 are tolerated");
-        let stopped = Stopped { retry_after: TimeDelta::minutes(50) };
-        assert_eq!(allowance(busy(30, 0)), Ok(Allowance::Stopped(stopped)));
-        assert_eq!(allowance(busy(30, 1)), Ok(Allowance::Left(5)));
-        let known = History { verified_in_week: 9_000, ..busy(800, 0) };
-        assert_eq!(allowance(known), Ok(Allowance::Left(80)), "a tenth of the week is tolerated");
-    }
-
-    #[test]
-    fn the_cap_of_an_hour_holds_even_if_all_codes_are_entered() {
-        let full = History { sent_this_hour: 1_000, verified: 1_000, ..History::default() };
-        let stopped = Stopped { retry_after: TimeDelta::minutes(50) };
-        assert_eq!(allowance(full), Err(Refusal::CapReached(stopped)));
-    }
-
-    #[test]
-    fn nothing_is_sent_when_a_budget_is_used_up() {
-        let spent = |spent_today, spent_this_month| History {
-            verified_in_week: 500,
-            spent_today,
-            spent_this_month,
-            ..History::default()
-        };
-        assert_eq!(allowance(spent(19_900_000, 19_900_000)), Ok(Allowance::Left(1)));
-        for history in [spent(19_900_001, 19_900_001), spent(0, 100_000_000)] {
-            assert_eq!(allowance(history), Err(Refusal::BudgetReached));
+    fn an_attack_from_seven_addresses_costs_at_most_a_dollar_and_locks_out_nobody() {
+        type Target = fn(usize) -> String;
+        let targets: [Target; 4] = [
+            number,
+            |n| format!("+2348{n:09}"),
+            |n| if n % 2 == 0 { number(n) } else { format!("+628{n:09}") },
+            |n| if n % 1_000 < 500 { format!("+2348{n:09}") } else { number(n) },
+        ];
+        for target in targets {
+            let mut world = World::new(rules());
+            world.registers("home", PHONE);
+            let (mut requests, mut paid) = (0, world.bill());
+            let mut bill = 0;
+            for hour in 0..120 {
+                for _ in 0..40 {
+                    requests += 1;
+                    let _ = world.code(&address(requests % 7), &target(requests));
+                }
+                bill += world.bill() - paid;
+                if hour % 12 == 11 {
+                    world.returns("home", PHONE);
+                }
+                if hour % 24 == 23 {
+                    world.registers(&format!("new network {hour}"), &number(90_000 + hour));
+                }
+                paid = world.bill();
+                world.now += HOUR;
+            }
+            assert!(requests >= 4_000 && bill <= 1_000_000, "{requests} requests cost {bill} µ$");
         }
     }
 
     #[test]
-    fn a_history_has_the_last_two_hours_and_the_last_seven_days() {
-        let day = |text: &str| text.parse::<NaiveDate>().unwrap();
-        let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
-        let mut days = BTreeMap::<NaiveDate, SmsCounts>::new();
-        for (sent_at, entered) in [
-            ("2026-11-08T12:00:00Z", 1),
-            ("2026-11-09T12:00:00Z", 2),
-            ("2026-11-14T22:00:00Z", 4),
-            ("2026-11-14T23:00:00Z", 8),
-            ("2026-11-15T00:10:00Z", 16),
-        ] {
-            let counts = days.entry(day(&sent_at[..10])).or_default();
-            *counts += SmsCounts::message(at(sent_at));
-            *counts += SmsCounts::entered(at(sent_at), entered);
+    fn seven_addresses_close_no_country_in_which_users_are_expected() {
+        let mut world = World::new(with_credit(500));
+        for n in 0..2_000 {
+            let _ = world.code(&address(n % 7), &number(n));
         }
-        let mut month = SmsCounts::price(at("2026-11-14T22:00:00Z"), 5);
-        month += SmsCounts::price(at("2026-11-15T00:00:00Z"), 7);
-        let expected = History {
-            sent_this_hour: 1,
-            sent_last_hour: 1,
-            verified: 8 + 16,
-            verified_in_week: 2 + 4 + 8 + 16,
-            spent_today: 7,
-            spent_this_month: 12,
-        };
-        assert_eq!(History::of(&days, &month, at("2026-11-15T00:30:00Z")), expected);
+        assert_eq!(world.bill(), 7 * 5 * 100_000, "five open codes for each address");
+        for n in 0..50 {
+            world.registers(&format!("new network {n}"), &number(90_000 + n));
+        }
     }
 
-    proptest! {
-        #[test]
-        fn counters_round_trip(sent in 0_i64..9, entered in 0_i64..9, price in 0_i64..9) {
-            let mut counts = SmsCounts::default();
-            for _ in 0..sent {
-                counts += SmsCounts::message(noon());
+    #[test]
+    fn many_addresses_leave_a_third_to_known_networks() {
+        let mut world = World::new(with_credit(92));
+        let sent = (0..2_000).filter(|n| world.code(&format!("network {n}"), &number(*n)).is_ok()).count();
+        assert_eq!(sent, 62);
+        assert_eq!(world.code("new", PHONE), Err(STOPPED));
+        world.returns("home", PHONE);
+        world.now += TimeDelta::days(6);
+        assert_eq!(world.code("new", PHONE), Err(STOPPED));
+        world.now += TimeDelta::days(1);
+        assert_eq!(world.code("new", PHONE), Ok(()), "open codes count for a week");
+    }
+
+    #[test]
+    fn a_third_of_each_cap_and_budget_is_kept_for_known_networks() {
+        let budget = Budget { per_day: 600_000, per_month: 100_000_000 };
+        let month = Budget { per_day: 100_000_000, per_month: 600_000 };
+        let capped = GuardRules { per_hour: PerPrefix::same(6), ..with_credit(1_000) };
+        let by_day = GuardRules { budget, ..with_credit(1_000) };
+        let by_month = GuardRules { budget: month, ..with_credit(1_000) };
+        let empty = Refusal::BudgetReached;
+        for (rules, refusal) in [(capped, STOPPED), (by_day, empty), (by_month, empty)] {
+            let mut world = World::new(rules);
+            for n in 0..4 {
+                world.registers(&address(n), &number(n));
             }
-            if entered > 0 {
-                counts += SmsCounts::entered(noon(), entered);
-            }
-            if price > 0 {
-                counts += SmsCounts::price(noon(), price);
-            }
-            let mut read = SmsCounts::default();
-            for (name, count) in counts.fields() {
-                read.set(&name, count);
-            }
-            prop_assert_eq!(&read, &counts);
-            prop_assert_eq!(counts.clone() - read, SmsCounts::default());
+            assert_eq!(world.code("new", PHONE), Err(refusal));
+            world.returns("home", PHONE);
+            assert_eq!(world.send(Message::Notice, "", PHONE), Ok(()), "notices use all of it, too");
+            assert_eq!(world.send(Message::CodeForKnownNetwork, "home", PHONE), Err(refusal));
+            assert_eq!(world.send(Message::Notice, "", PHONE), Err(refusal));
         }
+    }
+
+    #[test]
+    fn a_prefix_without_entered_codes_gets_trials_until_the_first_code_is_entered() {
+        let mut world = World::new(rules());
+        for n in 0..3 {
+            assert_eq!(world.code(&address(n), &number(n)), Ok(()));
+        }
+        let midnight = Stopped { retry_after: TimeDelta::minutes(11 * 60 + 50) };
+        assert_eq!(world.code("new", "+628000000001"), Err(midnight.into()));
+        world.enter(&address(0), &number(0));
+        let opened = (3..30).filter(|n| world.code(&address(*n), &number(*n)).is_ok()).count();
+        assert_eq!(opened, 8, "ten codes can be open, and two were");
+        world.now += TimeDelta::days(1);
+        assert_eq!(world.code("new", "+628000000001"), Ok(()));
+    }
+
+    #[test]
+    fn a_network_that_enters_its_codes_is_not_limited() {
+        let mut world = World::new(with_credit(500));
+        for n in 0..5 {
+            assert_eq!(world.code("stadium", &number(n)), Ok(()));
+        }
+        assert_eq!(world.code("stadium", PHONE), Err(STOPPED));
+        for n in 0..3 {
+            world.enter("stadium", &number(n));
+        }
+        for n in 10..100 {
+            world.registers("stadium", &number(n));
+        }
+    }
+
+    #[test]
+    fn only_counters_of_the_week_and_of_the_hour_are_kept() {
+        let names = [
+            "entered:2026-11-08",
+            "entered:2026-11-09",
+            "open:2026-11-08",
+            "open:2026-11-09",
+            "sent:2026-11-15T11",
+            "sent:2026-11-15T12",
+            "spent:2026-11-01",
+        ];
+        let counts = Counts(names.map(|name| (name.to_owned(), 1)).into());
+        let outdated: Vec<&str> = counts.outdated("2026-11-15T12:10:00Z".parse().unwrap()).collect();
+        assert_eq!(outdated, ["entered:2026-11-08", "open:2026-11-08", "sent:2026-11-15T11"]);
     }
 }

@@ -106,15 +106,11 @@ counters! {
 }
 
 impl EventCounts {
-    /// Returns only the number of predictions if there are fewer than `minimum`. The other counts of so few predictions tell
-    /// what single users predict.
+    /// Returns only the number of predictions. The difference of the other counts before and after a prediction tells what
+    /// its user predicts, however many there are.
     #[must_use]
-    pub fn hiding_few_picks(self, minimum: i64) -> Self {
-        if self.predictions >= minimum {
-            self
-        } else {
-            Self { predictions: self.predictions, ..Self::default() }
-        }
+    pub fn without_picks(self) -> Self {
+        Self { predictions: self.predictions, ..Self::default() }
     }
 }
 
@@ -149,10 +145,10 @@ counters! {
 }
 
 impl RoomTotals {
-    /// Like [`EventCounts::hiding_few_picks`].
+    /// Like [`EventCounts::without_picks`].
     #[must_use]
-    pub fn hiding_few_picks(self, minimum: i64) -> Self {
-        if self.predictions >= minimum { self } else { Self { home: 0, draw: 0, away: 0, ..self } }
+    pub fn without_picks(self) -> Self {
+        Self { home: 0, draw: 0, away: 0, ..self }
     }
 }
 

@@ -8,8 +8,10 @@ use crate::api::Invalid;
 use crate::domain::code::{self, CodeRequest, NetworkDigest, PhoneDigest, WrongCode};
 use crate::domain::limit::HourlyAction;
 use crate::domain::sms::{self, SmsLogEntry, SmsStatus};
+use crate::domain::sms_guard::Message;
 use crate::domain::{Address, CodePepper, OneTimeCode, Phone, Purpose, UserId, limit};
-use crate::flows::sms_guard::{self, Permit};
+use crate::flows::sms_guard;
+use crate::ports::sms::Delivery;
 use crate::storage::StoreError;
 use crate::storage::users::{
     Admission, Attempt, Counted, Issue, IssueError, StoredCode, UserCode, Verification,
@@ -18,11 +20,10 @@ use crate::{App, Error};
 
 /// Stores a new code, sends it and adds an entry to the SMS log. Returns how many seconds the code is valid.
 ///
-/// The limits of the phone's country are checked first, mostly without a call to the store. A message near a limit is counted
-/// before it is sent.
+/// The request counts against the rate limits and the limits of text messages before the message is sent, so that concurrent
+/// requests cannot exceed them. If the message is not sent, the request no longer counts.
 ///
-/// The request counts against the rate limits before the message is sent, so that concurrent requests cannot
-/// exceed them. If the message is not sent, the request no longer counts.
+/// A test phone has a fixed code, and no message is sent to it. All limits apply to it, so that nobody can tell it from others.
 pub async fn send(
     app: &App,
     phone: &Phone,
@@ -30,58 +31,57 @@ pub async fn send(
     address: Option<&Address>,
 ) -> Result<i64, Error> {
     let settings = &app.config.codes;
-    if let Some(code) = settings.test_phones.code(phone)
-        && !matches!(request, CodeRequest::StartVerification(_) | CodeRequest::ResendVerification(_))
-    {
-        return store_test_code(app, phone, request, code, address).await;
-    }
     if !phone.is_allowed(&settings.prefixes) {
         return Err(Invalid::field("phone", "Codes cannot be sent to this country yet.").into());
     }
     let now = app.clock.now();
-    let network = network(app, phone, address)?;
-    let mut plan = sms_guard::check(app, phone, network.as_ref(), now).await?;
+    let requester = address.map(|address| pepper(app).map(|pepper| pepper.requester(phone, address)));
+    let requester = requester.transpose()?;
     let id = limit::request_id(now, app.random.number());
     // Check the rate limit of the caller's network first, in a separate write: a caller over that limit must
     // not replace the code that is stored for the phone number.
     admit_address(app, address, &id, now).await?;
     let release_address = release_address(app, address, &id, now);
-    let permit = match sms_guard::reserve(app, &mut plan).await {
-        Ok(permit) => permit,
+    let reserved = match sms_guard::reserve(app, Message::Code, phone, requester.as_ref(), now).await {
+        Ok(reserved) => reserved,
         Err(error) => {
             log_failure(release_address.await);
             return Err(error);
         }
     };
-    let code = OneTimeCode::from_number(app.random.below(1_000_000));
+    let fixed_code = fixed_code(app, phone, request);
+    let code = fixed_code.cloned().unwrap_or_else(|| OneTimeCode::from_number(app.random.below(1_000_000)));
     let digest = pepper(app)?.digest(phone, request.purpose(), &id, &code);
-    let issue = Issue { phone, id: &id, digest: &digest, network: network.as_ref(), is_test: false };
+    let requester = requester.as_ref();
+    let issue = Issue { phone, id: &id, digest: &digest, requester, is_test: fixed_code.is_some() };
     let stored = match store_code_within_limits(app, request, &issue, now).await {
         Ok(stored) => stored,
         Err(error) => {
-            log_failure(sms_guard::release(app, &plan, permit).await);
+            log_failure(sms_guard::release(app, &reserved).await);
             log_failure(release_address.await);
             return Err(error.into());
         }
     };
 
     let text = match request.purpose() {
-        Purpose::Login | Purpose::Verify => sms::text(&code),
-        Purpose::Delete => sms::deletion_text(&code),
+        Purpose::Login | Purpose::Verify => sms::text(&code, settings.autofill.as_ref()),
+        Purpose::Delete => sms::deletion_text(&code, settings.autofill.as_ref()),
     };
-    let delivery = app.sms.send(phone, &text).await;
+    let (provider, delivery) = if issue.is_test {
+        (TEST_PROVIDER, Delivery { attempts: 0, outcome: Ok(()) })
+    } else {
+        (app.sms.provider(), app.sms.send(phone, &text).await)
+    };
     let entry = SmsLogEntry {
         id: SmsLogEntry::id(now, app.random.number()),
         code_id: id.clone(),
         phone: phone.clone(),
         code: app.config.environment.shows_codes().then_some(code),
         status: if delivery.outcome.is_ok() { SmsStatus::Sent } else { SmsStatus::Failed },
-        provider: app.sms.provider().to_owned(),
+        provider: provider.to_owned(),
         error: delivery.outcome.as_ref().err().map(ToString::to_string),
         created_at: now,
         attempts: delivery.attempts,
-        price: app.config.sms_guard.price.of(&plan.prefix),
-        is_counted: permit == Permit::Reserved,
     };
     match delivery.outcome {
         Ok(()) => {
@@ -90,13 +90,13 @@ pub async fn send(
             Ok(code::VALID_FOR.num_seconds())
         }
         Err(failed) => {
-            let (withdrawn, released, permit_released, logged) = futures_util::join!(
+            let (withdrawn, released, guard_released, logged) = futures_util::join!(
                 withdraw(app, &issue, stored),
                 release_address,
-                sms_guard::release(app, &plan, permit),
+                sms_guard::release(app, &reserved),
                 app.store.log_sms(&entry)
             );
-            [withdrawn, released, permit_released, logged].into_iter().for_each(log_failure);
+            [withdrawn, released, guard_released, logged].into_iter().for_each(log_failure);
             Err(failed.into())
         }
     }
@@ -105,41 +105,10 @@ pub async fn send(
 /// The name of the provider in the log entries of test phones.
 const TEST_PROVIDER: &str = "test";
 
-/// Stores the fixed code of a test phone, without a message. The code is stored and checked like any other, so it is valid
-/// for five minutes, and allows as many attempts.
-async fn store_test_code(
-    app: &App,
-    phone: &Phone,
-    request: CodeRequest,
-    code: &OneTimeCode,
-    address: Option<&Address>,
-) -> Result<i64, Error> {
-    let now = app.clock.now();
-    let id = limit::request_id(now, app.random.number());
-    admit_address(app, address, &id, now).await?;
-    let digest = pepper(app)?.digest(phone, request.purpose(), &id, code);
-    let network = network(app, phone, address)?;
-    let issue = Issue { phone, id: &id, digest: &digest, network: network.as_ref(), is_test: true };
-    let admission = Admission::new(&app.config.codes.per_test_phone);
-    if let Err(error) = store_code(app, request, &issue, admission, now).await {
-        log_failure(release_address(app, address, &id, now).await);
-        return Err(error.into());
-    }
-    let entry = SmsLogEntry {
-        id: SmsLogEntry::id(now, app.random.number()),
-        code_id: id.clone(),
-        phone: phone.clone(),
-        code: app.config.environment.shows_codes().then(|| code.clone()),
-        status: SmsStatus::Sent,
-        provider: TEST_PROVIDER.to_owned(),
-        error: None,
-        created_at: now,
-        attempts: 0,
-        price: 0,
-        is_counted: true,
-    };
-    log_failure(app.store.log_sms(&entry).await);
-    Ok(code::VALID_FOR.num_seconds())
+/// Returns the fixed code of a test phone. A verification gets a real one, because it could take the phone from its user.
+fn fixed_code<'a>(app: &'a App, phone: &Phone, request: CodeRequest) -> Option<&'a OneTimeCode> {
+    let is_verification = request.purpose() == Purpose::Verify;
+    app.config.codes.test_phones.code(phone).filter(|_| !is_verification)
 }
 
 /// Counts a request for a code against the limits of its network, and of the IPv6 /48 that the network is a part of.
@@ -204,9 +173,9 @@ async fn store_code_within_limits(
     let for_known = settings.per_phone_if_known();
     let depth = limit::depth(&for_known);
     let stored = store_code(app, request, issue, Admission { limits: &settings.per_phone, depth }, now).await;
-    match (stored, issue.network) {
-        (Err(IssueError::Limited(limited)), Some(network)) => {
-            if !app.store.is_known_network(issue.phone, network).await? {
+    match (stored, issue.requester) {
+        (Err(IssueError::Limited(limited)), Some(requester)) => {
+            if !app.store.is_known_network(issue.phone, &requester.network).await? {
                 return Err(limited.into());
             }
             store_code(app, request, issue, Admission { limits: &for_known, depth }, now).await
@@ -226,6 +195,9 @@ async fn store_code(
     let (which, resends) = match request {
         CodeRequest::Login => {
             store.issue_code(issue, admission, now).await?;
+            if issue.is_test {
+                store.issue_own_code(issue, now).await?;
+            }
             return Ok(Stored { depth, verification: None });
         }
         CodeRequest::StartVerification(user) => (UserCode::Verification(user), false),
@@ -236,7 +208,7 @@ async fn store_code(
         }
     };
     store.admit(Counted::Phone(phone), admission, issue.id, now).await?;
-    let new = Verification::new(phone, issue.id, issue.digest, issue.is_test, now);
+    let new = Verification::new(issue, now);
     match store.save_verification(which, &new, resends, now).await {
         Ok(before) => Ok(Stored { depth, verification: Some(Begun { which, new, before }) }),
         Err(error) => {
@@ -276,7 +248,24 @@ pub async fn check_login(
 ) -> Result<StoredCode, Error> {
     let (now, nonce) = (app.clock.now(), app.random.word(16));
     let attempt = Attempt { phone, of_user: None, network, nonce: &nonce };
-    if let Some(stored) = app.store.reserve_attempt(&attempt, now).await? {
+    let checked = check_login_of_phone(app, &attempt, code, address, now).await;
+    if matches!(checked, Err(Error::WrongCode(_))) && fixed_code(app, phone, CodeRequest::Login).is_some() {
+        // The responses to wrong codes are those of any phone, but strangers cannot lock out whoever has the right one.
+        let stored = app.store.reserve_own_attempt(&attempt, now).await?;
+        return compare(app, phone, Purpose::Login, stored, code);
+    }
+    checked
+}
+
+async fn check_login_of_phone(
+    app: &App,
+    attempt: &Attempt<'_>,
+    code: &OneTimeCode,
+    address: Option<&Address>,
+    now: DateTime<Utc>,
+) -> Result<StoredCode, Error> {
+    let phone = attempt.phone;
+    if let Some(stored) = app.store.reserve_attempt(attempt, now).await? {
         return compare(app, phone, Purpose::Login, stored, code);
     }
     // The code counts as wrong before it is compared, so that concurrent guesses cannot exceed the limit.
@@ -290,7 +279,7 @@ pub async fn check_login(
             app.store.count_in_hour(HourlyAction::EnterWrongCode, &wider, settings.per_ipv6_48, now).await?;
         }
     }
-    let stored = app.store.reserve_other_attempt(&attempt, now).await?;
+    let stored = app.store.reserve_other_attempt(attempt, now).await?;
     let right = compare(app, phone, Purpose::Login, stored, code)?;
     if let Some(address) = address {
         if let Some(wider) = address.wider() {

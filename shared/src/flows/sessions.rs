@@ -1,10 +1,12 @@
-//! The caller's sessions.
+//! The caller's sessions, and their logins to chat.
 
 use std::cmp::Reverse;
 
 use crate::api::SignedIn;
 use crate::api::login::SessionView;
-use crate::domain::session::SessionId;
+use crate::domain::chat::Credentials;
+use crate::domain::session::{SessionId, Unauthenticated};
+use crate::domain::{Token, Username};
 use crate::{App, Error};
 
 /// Lists the caller's sessions that have not ended. The one that was used last comes first.
@@ -21,4 +23,23 @@ pub async fn active(app: &App, caller: &SignedIn) -> Result<Vec<SessionView>, Er
         last_used_at: session.renewed_at.into(),
     });
     Ok(views.collect())
+}
+
+/// Logs the chat device of a session in to the homeserver. If the session ends meanwhile, deletes the device again and fails:
+/// otherwise a stolen token could keep a chat device for good.
+pub async fn log_in_to_chat(
+    app: &App,
+    token: &Token,
+    username: &Username,
+    device_id: &str,
+) -> Result<Credentials, Error> {
+    let credentials = app.chat.log_in(username, device_id).await?;
+    if app.store.is_session_open(token).await? {
+        return Ok(credentials);
+    }
+    // If this fails, `erasure` deletes the device.
+    if let Err(error) = app.chat.log_out(username, device_id).await {
+        tracing::warn!(%error, "the chat device of an ended session is still logged in");
+    }
+    Err(Unauthenticated::Unknown.into())
 }

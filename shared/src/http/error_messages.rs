@@ -161,6 +161,9 @@ impl From<&Error> for Problem {
             Error::Store(StoreError::Busy { .. } | StoreError::Contended { .. }) | Error::OutOfTime => {
                 Self::new(C::Busy, "The service is busy. Try again in a moment.").retry_after(SOON)
             }
+            Error::Store(StoreError::Overtaken { .. }) => {
+                Self::new(C::ConcurrentChange, "Another request of yours has just changed this. Try again.")
+            }
             Error::Store(StoreError::Misconfigured { .. } | StoreError::Unreadable(_)) | Error::Broken(_) => {
                 Self::new(C::Internal, "Something went wrong on our side.")
             }
@@ -207,7 +210,7 @@ fn not_sent(error: &Error) -> Problem {
         Error::SmsStopped(stopped) => Problem::new(
             ErrorCode::RateLimited,
             format!(
-                "No codes can be sent to this country now. Try again in {}.",
+                "No code can be sent to this phone number now. Try again in {}.",
                 in_words(stopped.retry_after)
             ),
         )
@@ -303,6 +306,12 @@ fn day_limit_reached(reached: DayLimitReached) -> Problem {
         }
         DailyAction::EnterLinkCode => {
             format!("You can use {limit} invite links a day. Try again after midnight UTC.")
+        }
+        DailyAction::ChoosePrimaryTeam => {
+            format!("You can change your team {limit} times a day. Try again after midnight UTC.")
+        }
+        DailyAction::ChangePhone => {
+            format!("You can change your phone number {limit} times a day. Try again after midnight UTC.")
         }
     };
     Problem::new(ErrorCode::RateLimited, message).retry_after(retry_after)
@@ -411,6 +420,7 @@ pub fn examples() -> Vec<Example> {
         Error::Verification(VerificationError::NothingPending),
         Error::Rename(RenameError::Taken),
         Error::Rename(RenameError::Locked),
+        Error::Store(StoreError::Overtaken { what: "" }),
         Error::SmsFailed(SmsFailed(String::new())),
         Error::Chat(ChatError::Forbidden),
         Error::Chat(ChatError::Unavailable(String::new())),

@@ -1,4 +1,7 @@
 //! Decides in which form a response goes out: as it is, compressed, or without a body because the client has it already.
+//! Also says which caches may keep it.
+
+use std::borrow::Cow;
 
 use lambda_http::Body;
 use lambda_http::http::header::{
@@ -8,6 +11,7 @@ use lambda_http::http::{Response, StatusCode};
 
 use super::compression::{self, MIN_LENGTH};
 use super::etag::{EntityTag, IfNoneMatch};
+use crate::api::Route;
 
 /// What a request says about the form of its response.
 #[derive(Debug)]
@@ -21,13 +25,14 @@ impl Negotiation {
         Self { accepts_gzip: compression::accepts_gzip(headers), if_none_match: IfNoneMatch::of(headers) }
     }
 
-    /// Gives a response the form that the client accepts. `has_etag` says whether the endpoint's successful responses have
-    /// an `ETag`.
-    pub(super) fn apply(&self, has_etag: bool, mut response: Response<Body>) -> Response<Body> {
+    /// Gives the response of an endpoint the form that the client accepts.
+    pub(super) fn apply(&self, route: &Route, mut response: Response<Body>) -> Response<Body> {
+        let caching = caching(route, response.status());
+        response.headers_mut().insert(CACHE_CONTROL, caching);
         let Body::Text(text) = response.body() else { return response };
         let is_long = text.len() >= MIN_LENGTH;
         let is_compressed = is_long && self.accepts_gzip;
-        let has_etag = has_etag && response.status().is_success();
+        let has_etag = route.has_etag && response.status().is_success();
         let tag = has_etag.then(|| EntityTag::of(text, is_compressed));
         let is_known = tag.as_ref().is_some_and(|tag| self.if_none_match.includes(tag));
         let compressed = (is_compressed && !is_known).then(|| compression::gzip(text));
@@ -38,9 +43,6 @@ impl Negotiation {
         }
         if let Some(tag) = tag {
             headers.insert(ETAG, tag.header());
-            // A response to a user's token is for this user, and may change with the next goal: a cache can keep it, but has
-            // to ask each time.
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         }
         if is_known {
             headers.remove(CONTENT_TYPE);
@@ -57,12 +59,27 @@ impl Negotiation {
     }
 }
 
+/// Returns the `Cache-Control` of a response.
+fn caching(route: &Route, status: StatusCode) -> HeaderValue {
+    let text: Cow<'static, str> = match route.public_for {
+        Some(seconds) if status.is_success() => format!("public, max-age={seconds}").into(),
+        // A response to a user's token is for this user, and may change with the next goal: a cache can keep it, but has
+        // to ask each time.
+        None if route.has_etag && status.is_success() => "private, no-cache".into(),
+        // Other responses can contain a token, a phone number or a balance, or are errors.
+        _ => "no-store".into(),
+    };
+    HeaderValue::try_from(&*text).unwrap_or_else(|_| HeaderValue::from_static("no-store"))
+}
+
 #[cfg(test)]
 mod tests {
     use lambda_http::http::header::{ACCEPT_ENCODING, HeaderName, IF_NONE_MATCH};
 
     use super::*;
     use crate::api::endpoint::JSON;
+    use crate::api::matches::{ListEvents, ListUpcoming};
+    use crate::api::profile::Me;
 
     fn response(status: u16, length: usize) -> Response<Body> {
         let mut response = Response::new(Body::Text("x".repeat(length)));
@@ -72,8 +89,9 @@ mod tests {
     }
 
     fn sent(request: &[(HeaderName, &str)], has_etag: bool, response: Response<Body>) -> Response<Body> {
+        let route = if has_etag { Route::of::<ListEvents>() } else { Route::of::<Me>() };
         let headers = request.iter().map(|(name, value)| (name.clone(), value.parse().unwrap()));
-        Negotiation::of(&headers.collect()).apply(has_etag, response)
+        Negotiation::of(&headers.collect()).apply(&route, response)
     }
 
     fn header(response: &Response<Body>, name: HeaderName) -> Option<&str> {
@@ -95,7 +113,7 @@ mod tests {
             assert_eq!(header(&response, CONTENT_ENCODING), is_compressed.then_some("gzip"), "{request:?}");
             assert_eq!(matches!(response.body(), Body::Binary(_)), is_compressed, "{request:?}");
             assert_eq!(header(&response, CONTENT_TYPE), Some(JSON));
-            assert_eq!((header(&response, ETAG), header(&response, CACHE_CONTROL)), (None, None));
+            assert_eq!((header(&response, ETAG), header(&response, CACHE_CONTROL)), (None, Some("no-store")));
         }
     }
 
@@ -136,6 +154,16 @@ mod tests {
         for (status, has_etag) in [(404, true), (503, true), (200, false)] {
             let response = sent(&[(IF_NONE_MATCH, "*")], has_etag, response(status, 10));
             assert_eq!((response.status().as_u16(), header(&response, ETAG)), (status, None));
+            assert_eq!(header(&response, CACHE_CONTROL), Some("no-store"), "{status}");
+        }
+    }
+
+    #[test]
+    fn only_successful_public_responses_can_be_kept_by_any_cache() {
+        let route = Route::of::<ListUpcoming>();
+        for (status, caching) in [(200, "public, max-age=30"), (422, "no-store"), (503, "no-store")] {
+            let response = Negotiation::of(&HeaderMap::new()).apply(&route, response(status, 10));
+            assert_eq!(header(&response, CACHE_CONTROL), Some(caching), "{status}");
         }
     }
 }

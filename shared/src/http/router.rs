@@ -175,7 +175,7 @@ impl Router {
         let work = handler(self.app.clone(), Arc::new(request), values);
         async {
             let (response, cost) = meter::measure(work).await;
-            let mut response = negotiation.apply(route.has_etag, response);
+            let mut response = negotiation.apply(route, response);
             let took = self.app.clock.now() - started;
             tracing::info!(
                 status = response.status().as_u16(),

@@ -1,7 +1,7 @@
 //! The `directory` table: the lists of public rooms and the index for searches by name.
 //!
-//! A public room has an entry in the list of all rooms. A room about a match also has an entry in the list of the
-//! match. A room that a user created also has an entry for each character of its name, so at most 100: the suffix
+//! A public room about a match has an entry in the list of the match. A public room that a user created has an entry in the
+//! list of all such rooms, and one for each character of its name, so at most 100: the suffix
 //! that begins with the character. A search for a part of a name queries the suffixes that begin with that part, so
 //! the search reads only rooms whose names contain the part. The `tally` function maintains the entries from the
 //! stream of the `rooms` table.
@@ -10,8 +10,8 @@
 //! lists are spread over [`keys::DIRECTORY_SHARDS`] partition keys. The suffixes are spread by their first character
 //! and by the range of their second character.
 //!
-//! The rooms of matches have no suffixes: the catalog is in memory and has the names of their teams. A season of
-//! 380 matches would need 10,000 suffixes.
+//! The rooms of matches have no suffixes, and are not in the list of all rooms: the catalog is in memory and has the matches and
+//! the names of their teams. A season of 380 matches would need 10,000 suffixes, and fill the list with empty rooms.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub struct RoomChange<'a> {
 /// Which public rooms to list, and in which order.
 #[derive(Debug, Clone)]
 pub enum Directory {
-    /// All rooms, newest first.
+    /// The rooms that users created, newest first.
     All,
     /// The rooms about a match, newest first.
     About(u32),

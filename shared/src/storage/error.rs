@@ -13,6 +13,9 @@ pub enum StoreError {
     /// The caller may retry later.
     #[error("contention on {what}")]
     Contended { what: &'static str },
+    /// Another request of the same user has changed `what` meanwhile. Only that user's own requests can cause this.
+    #[error("another request of the user has changed {what}")]
+    Overtaken { what: &'static str },
     /// A mistake of ours: a missing table, a missing permission or an invalid expression. A retry does not
     /// help.
     #[error("{operation} is misconfigured: {code}")]
@@ -53,7 +56,7 @@ impl StoreError {
         match self {
             Self::Unreadable(_) => true,
             Self::Misconfigured { code, .. } => PERMANENT.contains(&code.as_str()),
-            Self::Busy { .. } | Self::Contended { .. } => false,
+            Self::Busy { .. } | Self::Contended { .. } | Self::Overtaken { .. } => false,
         }
     }
 

@@ -115,10 +115,6 @@ impl Store {
                     .expression_attribute_names(format!("#s{at}"), name)
                     .expression_attribute_values(format!(":s{at}"), number(value));
             }
-            if let Some(expires_at) = aggregate.expires_at() {
-                set.push("expires_at = :expires".to_owned());
-                update = update.expression_attribute_values(":expires", number(expires_at.timestamp()));
-            }
             let mut expression = format!("SET {}", set.join(", "));
             if !adds.is_empty() {
                 expression = format!("{expression} ADD {}", adds.join(", "));

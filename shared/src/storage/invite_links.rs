@@ -7,6 +7,8 @@
 //! The creator of a room revokes all of its links with one write: it increases a number, and a link is valid only with the
 //! number that it was made with.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -123,6 +125,33 @@ impl Store {
             .expression_attribute_values(":link", text(keys::INVITE_LINK))
             .consistent_read(true);
         every_item(query).await?.into_iter().map(from_item).collect()
+    }
+
+    /// Reads the links of a user that can be used: that have not expired, and whose room did not revoke all links since.
+    pub async fn valid_invite_links_of(
+        &self,
+        user: UserId,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<InviteLink>, StoreError> {
+        #[derive(Deserialize)]
+        struct Row {
+            pk: String,
+            revocations: u32,
+        }
+        let mut links = self.invite_links_of(user).await?;
+        let mut revocations = HashMap::new();
+        for links in links.chunks(100) {
+            let keys = links.iter().map(|link| keys::link_revocations(&link.room_id).into()).collect();
+            for item in self.batch_get(&self.tables.rooms, keys, Reads::Consistent).await? {
+                let row: Row = from_item(item)?;
+                revocations.insert(row.pk, row.revocations);
+            }
+        }
+        links.retain(|link| {
+            let key = keys::link_revocations(&link.room_id);
+            link.is_valid(revocations.get(&key.pk).copied().unwrap_or(0), now)
+        });
+        Ok(links)
     }
 
     /// Deletes the code items of all links that a user has made. The links themselves are deleted with the partition of the

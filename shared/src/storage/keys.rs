@@ -10,9 +10,8 @@ use chrono::{DateTime, NaiveDate, Utc};
 pub use super::item::Key;
 use crate::domain::catalog::{self, ChunkName, Kind};
 use crate::domain::cleanup::Work;
-use crate::domain::code::{PhoneDigest, Purpose};
+use crate::domain::code::{NetworkDigest, PhoneDigest};
 use crate::domain::coins::EntryKey;
-use crate::domain::copying::Copied;
 use crate::domain::invite_link::LinkCode;
 use crate::domain::limit::{DailyAction, HourlyAction};
 use crate::domain::marker::End;
@@ -100,32 +99,22 @@ pub fn deletion(user: UserId) -> Key {
     key(format!("user#{user}"), "deletion")
 }
 
-/// Returns the purpose of a user's code, from the sort key of its item.
-#[must_use]
-pub fn purpose_of_code(sk: &str) -> Option<Purpose> {
-    match sk {
-        "verification" => Some(Purpose::Verify),
-        "deletion" => Some(Purpose::Delete),
-        _ => None,
-    }
-}
-
 /// Returns the key of the item that holds a phone's login code and its rate limit.
 #[must_use]
 pub fn phone_codes(phone: &Phone) -> Key {
     key(format!("phone#{}", phone.as_str()), "codes")
 }
 
+/// Returns the key of a login code of a test phone for the network that requested it.
+#[must_use]
+pub fn own_code(phone: &Phone, network: &NetworkDigest) -> Key {
+    key(format!("phone#{}", phone.as_str()), format!("code#{}", network.as_str()))
+}
+
 /// Replaces the phone in a partition key, for texts that are kept longer than the phone.
 #[must_use]
 pub fn without_phone(pk: &str) -> &str {
     if pk.starts_with("phone#") { "phone#(hidden)" } else { pk }
-}
-
-/// Returns the phone, if the key is one of [`phone_codes`].
-#[must_use]
-pub fn phone_with_codes(pk: &str, sk: &str) -> Option<Phone> {
-    Phone::parse(pk.strip_prefix("phone#")?).ok().filter(|_| sk == "codes")
 }
 
 /// Returns the key of the item that names a username's owner. It has a hash of the username, because the item stays when the
@@ -324,37 +313,22 @@ pub fn sms_log(day: NaiveDate, phone: &Phone, position: &LogPosition) -> Key {
     key(sms_log_day(day, sms_log_shard(phone)), position.as_str())
 }
 
-/// Returns the key of the counters of the messages to a prefix on a day.
+/// Returns the key of the counters of the messages that a network requests.
 #[must_use]
-pub fn sms_counts(prefix: &CallingPrefix, day: NaiveDate) -> Key {
-    key(format!("prefix#{prefix}"), format!("{SMS_COUNTS}{day}"))
+pub fn sms_network(network: &NetworkDigest) -> Key {
+    key(format!("network#{}", network.as_str()), "counts")
 }
 
-/// Returns the day, if the sort key is one of [`sms_counts`].
+/// Returns the key of the counters of the messages to a prefix.
 #[must_use]
-pub fn counted_sms_day(sk: &str) -> Option<NaiveDate> {
-    sk.strip_prefix(SMS_COUNTS)?.parse().ok()
+pub fn sms_prefix(prefix: &CallingPrefix) -> Key {
+    key(format!("prefix#{prefix}"), "counts")
 }
 
-/// The prefix of the sort keys of [`sms_counts`].
-const SMS_COUNTS: &str = "counts#";
-
-/// Returns the key of what the messages of a month cost. `month` is its first day.
+/// Returns the key of the counters of all messages of a month.
 #[must_use]
-pub fn sms_spent(month: NaiveDate) -> Key {
-    key("spent", format!("month#{}", month.format("%Y-%m")))
-}
-
-/// Returns the key of the number of messages to prefixes without entered codes on a day.
-#[must_use]
-pub fn sms_trials(day: NaiveDate) -> Key {
-    key("trials", format!("day#{day}"))
-}
-
-/// Returns whether the partition is one of the log. The table also holds counters.
-#[must_use]
-pub fn is_sms_log(pk: &str) -> bool {
-    pk.starts_with("day#")
+pub fn sms_month(month: Month) -> Key {
+    key(format!("month#{month}"), "counts")
 }
 
 // catalog
@@ -409,12 +383,6 @@ pub fn snapshot_index(at: &str) -> Key {
 #[must_use]
 pub fn snapshot_part(at: &str, chunk: ChunkName, part: u32) -> Key {
     key(format!("snapshot#{at}#{chunk}#{part}"), "part")
-}
-
-/// Returns the key under which earlier versions stored one part of a chunk.
-#[must_use]
-pub fn earlier_snapshot_part(at: &str, chunk: ChunkName, part: u32) -> Key {
-    key(format!("snapshot#{at}"), format!("{chunk}#{part}"))
 }
 
 // predictions
@@ -662,31 +630,6 @@ pub fn is_member(pk: &str, sk: &str) -> bool {
     pk.starts_with("room#") && sk.starts_with(MEMBER)
 }
 
-/// The prefix of the sort keys of [`copying`]. The filter of the event source `Members` in the template has it, too.
-const COPYING: &str = "copying#";
-
-/// Returns the key of the item that holds how far a change is copied into a user's memberships.
-#[must_use]
-pub fn copying(user: UserId, what: Copied) -> Key {
-    let what = match what {
-        Copied::Team => "team".to_owned(),
-        Copied::Stats => "stats".to_owned(),
-        Copied::Prediction { event } => format!("event#{event}"),
-    };
-    key(format!("user#{user}"), format!("{COPYING}{what}"))
-}
-
-/// Returns the user and what is copied, if the key is one of [`copying`].
-#[must_use]
-pub fn copied(pk: &str, sk: &str) -> Option<(UserId, Copied)> {
-    let what = match sk.strip_prefix(COPYING)? {
-        "team" => Copied::Team,
-        "stats" => Copied::Stats,
-        other => Copied::Prediction { event: other.strip_prefix("event#")?.parse().ok()? },
-    };
-    Some((partition_owner(pk)?, what))
-}
-
 /// The prefix of the sort keys of invite links.
 pub const INVITE_LINK: &str = "link#";
 
@@ -878,12 +821,13 @@ pub fn suffix_prefix(text: &str) -> &str {
 #[must_use]
 pub fn directory_entries(room: &Room, name: &str, starts: &[usize]) -> Vec<(Key, usize)> {
     let (position, shard) = (directory_position(room), directory_shard(&room.room_id));
-    let mut keys = vec![(key(all_rooms(shard), &position), 0)];
-    keys.extend(room.event_id.map(|event| (key(rooms_about(event, shard), &position), 0)));
+    let about = room.event_id.map(|event| (key(rooms_about(event, shard), &position), 0));
+    let mut keys: Vec<(Key, usize)> = about.into_iter().collect();
     if room.is_match_room() {
-        // A search finds the rooms of matches in the catalog, so they have no suffixes.
+        // Lists and searches find the rooms of matches in the catalog.
         return keys;
     }
+    keys.push((key(all_rooms(shard), &position), 0));
     let suffixes = starts.iter().filter_map(|&at| Some((at, name.get(at..)?)));
     keys.extend(suffixes.map(|(at, suffix)| {
         let partition = suffix_partition(suffix, suffix_range(suffix));

@@ -6,11 +6,12 @@
 //! A membership changes through homeserver events and through requests to our API. The attribute `heard` is the
 //! position of the latest event, and `asked` the id of the latest request.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure, Select};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use chrono::serde::ts_milliseconds_option;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::Deserialize;
@@ -137,6 +138,9 @@ pub struct UserMembership {
     pub event_id: Option<u32>,
     #[serde(default)]
     pub is_private: bool,
+    /// When a joined member joined.
+    #[serde(default, with = "ts_milliseconds_option")]
+    pub since: Option<DateTime<Utc>>,
 }
 
 impl UserMembership {
@@ -146,12 +150,12 @@ impl UserMembership {
     }
 }
 
-/// Some of a user's memberships, sorted by room id.
-#[derive(Debug)]
-pub struct MembershipsPage {
-    pub rows: Vec<UserMembership>,
-    /// Whether no memberships follow. Can be false even if none follow.
-    pub is_last: bool,
+/// An open invitation to a private room.
+#[derive(Debug, Clone, Deserialize)]
+pub struct OpenInvitation {
+    pub room_id: RoomId,
+    /// `None` if the user was invited in a Matrix client.
+    pub invited_by: Option<UserId>,
 }
 
 /// The result of a join.
@@ -461,39 +465,42 @@ impl Store {
         Ok(best)
     }
 
-    /// Reads up to `limit` memberships of a user: joined, invited and left. Begins after the room `after`. Eventually
-    /// consistent.
-    pub async fn memberships_page(
-        &self,
-        user: UserId,
-        after: Option<&RoomId>,
-        limit: usize,
-    ) -> Result<MembershipsPage, StoreError> {
-        let query = match after {
-            None => self.memberships_query(user, "user_id = :user"),
-            Some(room) => self
-                .memberships_query(user, "user_id = :user AND room_id > :after")
-                .expression_attribute_values(":after", text(room.as_str())),
-        };
-        let page = query
-            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
-            .send()
-            .await
-            .map_err(|error| StoreError::from_sdk("Query", &error))?;
-        let is_last = page.last_evaluated_key.is_none();
-        let rows = page.items.unwrap_or_default().into_iter().map(from_item).collect::<Result<_, _>>()?;
-        Ok(MembershipsPage { rows, is_last })
+    /// Reads up to `most` memberships of a user: joined, invited and left, sorted by room id. Eventually consistent.
+    pub async fn memberships(&self, user: UserId, most: usize) -> Result<Vec<UserMembership>, StoreError> {
+        let query = self.memberships_query(user, "user_id = :user");
+        let (mut items, mut memberships) = (query.into_paginator().items().send(), Vec::new());
+        while memberships.len() < most
+            && let Some(item) = items.next().await
+        {
+            memberships.push(from_item(item.map_err(|error| StoreError::from_sdk("Query", &error))?)?);
+        }
+        Ok(memberships)
     }
 
-    /// Returns whether a user has at least `count` memberships of this kind. Counts only invitations to private rooms: the
-    /// user does not see the others, and can join these rooms anyway. Eventually consistent.
-    pub async fn has_memberships(
+    /// Returns whether a user has joined at least `count` rooms. Eventually consistent.
+    pub async fn has_joined_rooms(&self, user: UserId, count: usize) -> Result<bool, StoreError> {
+        Ok(self.memberships_of(user, Membership::Join, count).await?.len() >= count)
+    }
+
+    /// Reads the open invitations of a user to private rooms, at most `limit`: the user does not see those to public rooms, and
+    /// can join these rooms anyway. Eventually consistent.
+    pub async fn open_invitations(
+        &self,
+        user: UserId,
+        limit: usize,
+    ) -> Result<Vec<OpenInvitation>, StoreError> {
+        let items = self.memberships_of(user, Membership::Invite, limit).await?;
+        items.into_iter().map(from_item).collect()
+    }
+
+    /// Reads up to `limit` memberships of this kind. Leaves out invitations to public rooms.
+    async fn memberships_of(
         &self,
         user: UserId,
         kind: Membership,
-        count: usize,
-    ) -> Result<bool, StoreError> {
-        let (mut found, mut from) = (0, None);
+        limit: usize,
+    ) -> Result<Vec<Item>, StoreError> {
+        let (mut found, mut from) = (Vec::new(), None);
         loop {
             let page = self
                 .memberships_query(user, "user_id = :user")
@@ -501,17 +508,17 @@ impl Store {
                 .expression_attribute_values(":kind", text(kind.as_str()))
                 .expression_attribute_values(":invite", text(Membership::Invite.as_str()))
                 .expression_attribute_values(":yes", AttributeValue::Bool(true))
-                .select(Select::Count)
                 // Few users have more memberships than this.
-                .limit(i32::try_from(count).unwrap_or(i32::MAX))
+                .limit(i32::try_from(limit).unwrap_or(i32::MAX))
                 .set_exclusive_start_key(from)
                 .send()
                 .await
                 .map_err(|error| StoreError::from_sdk("Query", &error))?;
-            found += usize::try_from(page.count).unwrap_or_default();
+            found.extend(page.items.unwrap_or_default());
             from = page.last_evaluated_key;
-            if found >= count || from.is_none() {
-                return Ok(found >= count);
+            if found.len() >= limit || from.is_none() {
+                found.truncate(limit);
+                return Ok(found);
             }
         }
     }
@@ -523,26 +530,6 @@ impl Store {
             .index_name(BY_USER)
             .key_condition_expression(condition)
             .expression_attribute_values(":user", number(user))
-    }
-
-    /// Returns which of these rooms a user has joined. Eventually consistent.
-    pub async fn joined_among(
-        &self,
-        rooms: impl IntoIterator<Item = &Room>,
-        user: UserId,
-    ) -> Result<HashSet<RoomId>, StoreError> {
-        let keys: Vec<Item> =
-            rooms.into_iter().map(|room| keys::member(&room.room_id, room.shards, user).into()).collect();
-        let batches =
-            keys.chunks(100).map(|keys| self.batch_get(&self.tables.rooms, keys.to_vec(), Reads::Eventual));
-        let mut joined = HashSet::new();
-        for item in try_join_all(batches).await?.into_iter().flatten() {
-            let member = read_member(item)?;
-            if member.has_joined() {
-                joined.insert(member.room_id);
-            }
-        }
-        Ok(joined)
     }
 
     /// Returns who invited a user to these rooms. Leaves out rooms to which the user was invited in a Matrix client.

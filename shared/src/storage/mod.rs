@@ -10,7 +10,6 @@ mod client;
 pub mod closed_boards;
 mod condition;
 mod conflict_retry;
-pub mod copying;
 pub mod day_limit;
 pub mod directory;
 mod error;

@@ -1,233 +1,202 @@
-//! The `sms_logs` table: how many messages were sent to each prefix, how many of their codes were entered, and what all
-//! messages cost. The rules are in [`crate::domain::sms_guard`].
+//! The `sms_logs` table: the counters of text messages. The rules are in [`crate::domain::sms_guard`].
 //!
-//! The Lambda function `tally` counts the entries of the log and the entered codes, so a request writes no counter. A request
-//! writes one only near a limit: a reservation. Then the entry of the log says that the message is counted.
-//!
-//! An environment keeps the counters in memory for some seconds. In this time, it can send a small part of the messages that
-//! are left without a reservation. So even if many environments do the same, they exceed the limit by little.
+//! Three items count a message before it is sent: that of the network, that of the calling prefix and that of the month.
+//! Conditions keep concurrent requests within the limits. The writes add to counters, so they do not conflict with each other:
+//! an item takes 1,000 of them a second, and SNS sends about 20 messages.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use chrono::{DateTime, Datelike as _, Days, NaiveDate, TimeDelta, Utc};
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::future::join_all;
+use futures_util::join;
 
 use super::condition::condition_held;
 use super::error::StoreError;
-use super::item::{Item, Key, number};
+use super::item::{Item, Key, number, text};
 use super::keys;
 use super::store::{Reads, Store};
-use super::tallies::{read_counters, sms_counts_kept_until};
+use super::tallies::integer;
 use crate::domain::CallingPrefix;
-use crate::domain::sms_guard::{History, SmsCounts, WEEK};
+use crate::domain::code::NetworkDigest;
+use crate::domain::month::Month;
+use crate::domain::sms_guard::{Counted, Counts, Step};
 
-/// How long an environment uses counters that it has read.
-const MAX_AGE: TimeDelta = TimeDelta::seconds(5);
+/// How long the counters of a network or a prefix are kept after their last message.
+const KEPT: TimeDelta = TimeDelta::days(8);
 
-/// How long an environment uses counters that it has read, while the store fails.
-const MAX_AGE_IN_OUTAGE: TimeDelta = TimeDelta::minutes(1);
+/// How long the counters of a month are kept after their last message.
+const MONTH_KEPT: TimeDelta = TimeDelta::days(32);
 
-/// Which part of the messages that are left an environment can send without a reservation, before it reads the counters again.
-const SHARE: i64 = 16;
+/// The longest duration of a write that is attempted once.
+const SINGLE_ATTEMPT: Duration = Duration::from_millis(500);
 
-/// Which part of all messages of an hour an environment can send without a reservation. The counters fall behind if `tally`
-/// does not run, so they alone do not limit such messages.
-const SHARE_OF_HOUR: i64 = 4;
+/// What a message is counted for.
+#[derive(Debug, Clone)]
+pub struct SmsCounters {
+    /// The network that requests the message. `None` for loopback, and for a message that nobody requests.
+    pub network: Option<NetworkDigest>,
+    pub prefix: CallingPrefix,
+    pub month: Month,
+}
 
-/// Returns the first day of the month.
-#[must_use]
-pub fn month_of(at: DateTime<Utc>) -> NaiveDate {
-    let day = at.date_naive();
-    day.with_day(1).unwrap_or(day)
+impl SmsCounters {
+    fn keys(&self) -> [Option<Key>; 3] {
+        let network = self.network.as_ref().map(keys::sms_network);
+        [network, Some(keys::sms_prefix(&self.prefix)), Some(keys::sms_month(self.month))]
+    }
 }
 
 impl Store {
-    /// Reads what was sent to a prefix lately, and what was spent on all prefixes. Eventually consistent.
-    pub async fn sms_history(
+    /// Reads the counters of a message.
+    pub async fn sms_counts(
         &self,
-        prefix: &CallingPrefix,
-        now: DateTime<Utc>,
-    ) -> Result<History, StoreError> {
-        let today = now.date_naive();
-        let days = (0..WEEK).map(|ago| keys::sms_counts(prefix, today - Days::new(ago)));
-        let keys = days.chain([keys::sms_spent(month_of(now))]).map(Item::from).collect();
-        let (mut days, mut month) = (BTreeMap::new(), SmsCounts::default());
-        for item in self.batch_get(&self.tables.sms_logs, keys, Reads::Eventual).await? {
-            let counts = read_counters(&item);
-            let sk = item.get("sk").and_then(|sk| sk.as_s().ok());
-            match sk.and_then(|sk| keys::counted_sms_day(sk)) {
-                Some(day) => {
-                    days.insert(day, counts);
-                }
-                None => month = counts,
-            }
-        }
-        Ok(History::of(&days, &month, now))
+        counters: &SmsCounters,
+        reads: Reads,
+    ) -> Result<Counted<Counts>, StoreError> {
+        let keys = counters.keys();
+        let wanted = keys.iter().flatten().cloned().map(Item::from).collect();
+        let items = self.batch_get(&self.tables.sms_logs, wanted, reads).await?;
+        let [network, prefix, total] = keys.map(|key| {
+            let pk = key.map(|key| text(key.pk));
+            let item = items.iter().find(|item| pk.is_some() && item.get("pk") == pk.as_ref());
+            item.map(read_counts).unwrap_or_default()
+        });
+        Ok(Counted { network, prefix, total })
     }
 
-    /// Counts a message to a prefix before it is sent, unless there are `limit` of them in this hour.
+    /// Counts a message before it is sent: first for its network, so that a network over its limit does not touch the counters
+    /// that all share. Also removes outdated counters. `counts` are the counters as they were read. Returns false and counts
+    /// nothing if one has changed so much that a step is not allowed any more.
+    ///
+    /// If the SDK retries a write after a lost response, the message can count twice. That is safe: fewer messages are sent.
     pub async fn reserve_sms(
         &self,
-        prefix: &CallingPrefix,
-        limit: i64,
+        counters: &SmsCounters,
+        counts: &Counted<Counts>,
+        steps: &Counted<Vec<Step>>,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        let day = now.date_naive();
-        self.count_sms(
-            keys::sms_counts(prefix, day),
-            &SmsCounts::sent_in(now),
-            limit,
-            sms_counts_kept_until(day),
-        )
-        .await
+        let writes = [
+            (&steps.network, counts.network.outdated(now).collect(), now + KEPT),
+            (&steps.prefix, counts.prefix.outdated(now).collect(), now + KEPT),
+            (&steps.total, Vec::new(), now + MONTH_KEPT),
+        ];
+        for (at, (key, (steps_of_item, outdated, kept_until))) in
+            counters.keys().into_iter().zip(writes).enumerate()
+        {
+            let taken = self.take(key, steps_of_item, outdated, kept_until).await;
+            if !matches!(taken, Ok(true)) {
+                self.release_first(at, counters, steps).await?;
+                return taken;
+            }
+        }
+        Ok(true)
     }
 
     /// Rolls back [`Store::reserve_sms`].
-    pub async fn release_sms(&self, prefix: &CallingPrefix, at: DateTime<Utc>) -> Result<(), StoreError> {
-        self.uncount_sms(keys::sms_counts(prefix, at.date_naive()), &SmsCounts::sent_in(at)).await
-    }
-
-    /// Counts a message to a prefix without entered codes, unless there are `limit` of them on this day.
-    pub async fn reserve_sms_trial(&self, limit: i64, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        let day = now.date_naive();
-        self.count_sms(keys::sms_trials(day), TRIALS, limit, sms_counts_kept_until(day)).await
-    }
-
-    /// Rolls back [`Store::reserve_sms_trial`].
-    pub async fn release_sms_trial(&self, at: DateTime<Utc>) -> Result<(), StoreError> {
-        self.uncount_sms(keys::sms_trials(at.date_naive()), TRIALS).await
-    }
-
-    /// If the SDK retries the write after a lost response, the message counts twice. That is safe: fewer messages are sent.
-    async fn count_sms(
+    pub async fn release_sms(
         &self,
-        key: Key,
-        counter: &str,
-        limit: i64,
-        expires_at: DateTime<Utc>,
+        counters: &SmsCounters,
+        steps: &Counted<Vec<Step>>,
+    ) -> Result<(), StoreError> {
+        self.release_first(3, counters, steps).await
+    }
+
+    /// Rolls back the steps for the first `count` items.
+    async fn release_first(
+        &self,
+        count: usize,
+        counters: &SmsCounters,
+        steps: &Counted<Vec<Step>>,
+    ) -> Result<(), StoreError> {
+        let steps = [&steps.network, &steps.prefix, &steps.total];
+        let releases = counters.keys().into_iter().zip(steps).take(count);
+        let releases =
+            releases.map(|(key, steps)| self.change(key, steps.iter().map(Step::reversed).collect()));
+        join_all(releases).await.into_iter().collect()
+    }
+
+    /// Counts the entry of a code for its network and its prefix.
+    pub async fn count_entered_sms(
+        &self,
+        counters: &SmsCounters,
+        steps: Vec<Step>,
+    ) -> Result<(), StoreError> {
+        let [network, prefix, _] = counters.keys();
+        let (network, prefix) = join!(self.change(network, steps.clone()), self.change(prefix, steps));
+        network.and(prefix)
+    }
+
+    /// Adds to the counters of an item, if all steps are allowed.
+    async fn take(
+        &self,
+        key: Option<Key>,
+        steps: &[Step],
+        outdated: Vec<&str>,
+        kept_until: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        let updated = self
-            .client
-            .update_item()
-            .table_name(&self.tables.sms_logs)
-            .set_key(Some(key.into()))
-            .update_expression("ADD #counter :one SET expires_at = :expires")
-            .condition_expression(":one <= :limit AND (attribute_not_exists(#counter) OR #counter < :limit)")
-            .expression_attribute_names("#counter", counter)
-            .expression_attribute_values(":one", number(1))
-            .expression_attribute_values(":limit", number(limit))
-            .expression_attribute_values(":expires", number(expires_at.timestamp()))
+        let Some(key) = key.filter(|_| !steps.is_empty()) else { return Ok(true) };
+        let (mut update, additions) = self.adding(key, steps);
+        let (mut conditions, mut removed) = (Vec::new(), Vec::new());
+        for (at, step) in steps.iter().enumerate() {
+            conditions.push(format!("(attribute_not_exists(#c{at}) OR #c{at} <= :m{at})"));
+            update = update.expression_attribute_values(format!(":m{at}"), number(step.at_most));
+        }
+        for (at, name) in outdated.into_iter().enumerate() {
+            removed.push(format!("#o{at}"));
+            update = update.expression_attribute_names(format!("#o{at}"), name);
+        }
+        let remove =
+            if removed.is_empty() { String::new() } else { format!(" REMOVE {}", removed.join(", ")) };
+        let updated = update
+            .update_expression(format!("{additions} SET expires_at = :kept_until{remove}"))
+            .condition_expression(conditions.join(" AND "))
+            .expression_attribute_values(":kept_until", number(kept_until.timestamp()))
             .send()
             .await;
         condition_held("UpdateItem", updated)
     }
 
-    async fn uncount_sms(&self, key: Key, counter: &str) -> Result<(), StoreError> {
-        let released = self
-            .client
-            .update_item()
-            .table_name(&self.tables.sms_logs)
-            .set_key(Some(key.into()))
-            .update_expression("ADD #counter :minus_one")
+    /// Adds to the counters of an item, in a single attempt. A retry after a lost response would add twice, and nothing waits
+    /// for these counters.
+    async fn change(&self, key: Option<Key>, steps: Vec<Step>) -> Result<(), StoreError> {
+        let Some(key) = key.filter(|_| !steps.is_empty()) else { return Ok(()) };
+        let (update, additions) = self.adding(key, &steps);
+        let timeouts = TimeoutConfig::builder().operation_timeout(SINGLE_ATTEMPT).build();
+        let changed = update
+            .update_expression(additions)
             // Without this condition, the update would create an item that never expires.
             .condition_expression("attribute_exists(pk)")
-            .expression_attribute_names("#counter", counter)
-            .expression_attribute_values(":minus_one", number(-1))
+            .customize()
+            .config_override(
+                aws_sdk_dynamodb::Config::builder()
+                    .retry_config(RetryConfig::disabled())
+                    .timeout_config(timeouts),
+            )
             .send()
             .await;
-        condition_held("UpdateItem", released).map(|_| ())
+        condition_held("UpdateItem", changed).map(|_| ())
+    }
+
+    fn adding(&self, key: Key, steps: &[Step]) -> (UpdateItemFluentBuilder, String) {
+        let mut update =
+            self.client.update_item().table_name(&self.tables.sms_logs).set_key(Some(key.into()));
+        let mut additions = Vec::new();
+        for (at, Step { counter, amount, .. }) in steps.iter().enumerate() {
+            additions.push(format!("#c{at} :a{at}"));
+            update = update
+                .expression_attribute_names(format!("#c{at}"), counter)
+                .expression_attribute_values(format!(":a{at}"), number(amount));
+        }
+        (update, format!("ADD {}", additions.join(", ")))
     }
 }
 
-/// The counter of the messages to prefixes without entered codes.
-const TRIALS: &str = "sent";
-
-/// The counters that an environment has read.
-#[derive(Debug, Default)]
-pub struct Cache(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    prefixes: HashMap<CallingPrefix, Entry>,
-    /// Until when no trial is attempted, because all of the day were used up.
-    no_trials_until: Option<DateTime<Utc>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    read_at: DateTime<Utc>,
-    history: History,
-    /// Whether a reservation failed since the counters were read.
-    is_full: bool,
-    /// The messages without a reservation since the counters were read, and in this hour.
-    unreserved: i64,
-    unreserved_this_hour: i64,
-}
-
-impl Cache {
-    /// Returns what was sent to a prefix lately, at most some seconds old, and whether a reservation failed since.
-    pub async fn history(
-        &self,
-        store: &Store,
-        prefix: &CallingPrefix,
-        now: DateTime<Utc>,
-    ) -> Result<(History, bool), StoreError> {
-        let cached = self.lock().prefixes.get(prefix).copied();
-        let is_younger = |entry: &Entry, age: TimeDelta| (now - entry.read_at).abs() < age;
-        if let Some(entry) = cached.filter(|entry| is_younger(entry, MAX_AGE)) {
-            return Ok((entry.history, entry.is_full));
-        }
-        let history = match (store.sms_history(prefix, now).await, cached) {
-            (Ok(history), _) => history,
-            (Err(error), Some(entry)) if is_younger(&entry, MAX_AGE_IN_OUTAGE) => {
-                tracing::warn!(%error, "cannot read the counters of text messages; using those of some seconds ago");
-                return Ok((entry.history, entry.is_full));
-            }
-            (Err(error), _) => return Err(error),
-        };
-        let hour = |at: DateTime<Utc>| at.timestamp().div_euclid(3_600);
-        let unreserved_this_hour = cached
-            .filter(|entry| hour(entry.read_at) == hour(now))
-            .map_or(0, |entry| entry.unreserved_this_hour);
-        let entry = Entry { read_at: now, history, is_full: false, unreserved: 0, unreserved_this_hour };
-        self.lock().prefixes.insert(prefix.clone(), entry);
-        Ok((history, false))
-    }
-
-    /// Returns whether the environment can send a message without a reservation, and counts it. `left` is the number of
-    /// messages that are left.
-    #[must_use]
-    pub fn takes_unreserved(&self, prefix: &CallingPrefix, left: i64) -> bool {
-        let mut state = self.lock();
-        let Some(entry) = state.prefixes.get_mut(prefix) else { return false };
-        let of_hour = left.saturating_add(entry.history.sent_this_hour) / SHARE_OF_HOUR;
-        let takes = entry.unreserved < left / SHARE && entry.unreserved_this_hour < of_hour;
-        if takes {
-            entry.unreserved += 1;
-            entry.unreserved_this_hour += 1;
-        }
-        takes
-    }
-
-    /// Stores that a reservation failed, so that others are not attempted until the counters are read again.
-    pub fn set_full(&self, prefix: &CallingPrefix) {
-        if let Some(entry) = self.lock().prefixes.get_mut(prefix) {
-            entry.is_full = true;
-        }
-    }
-
-    #[must_use]
-    pub fn has_trials(&self, now: DateTime<Utc>) -> bool {
-        self.lock().no_trials_until.is_none_or(|until| until <= now)
-    }
-
-    /// Stores that all trials of the day are used up. A message that could not be sent gives its trial back, so this holds
-    /// only for a while.
-    pub fn set_no_trials(&self, now: DateTime<Utc>) {
-        self.lock().no_trials_until = Some(now + MAX_AGE_IN_OUTAGE);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn read_counts(item: &Item) -> Counts {
+    // The names of counters, and of no other attributes, have a colon.
+    let counters = item.keys().filter(|name| name.contains(':'));
+    Counts(counters.filter_map(|name| Some((name.clone(), integer(item, name)?))).collect())
 }

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::item::{Item, from_item, text, to_item};
+use super::item::{from_item, text, to_item};
 use super::keys;
 use super::store::Store;
 use crate::domain::sms::{LogPosition, SmsLogEntry, SmsStatus};
@@ -30,10 +30,6 @@ struct LogItem {
     #[serde(with = "ts_milliseconds")]
     created_at: DateTime<Utc>,
     attempts: u32,
-    #[serde(default)]
-    price: i64,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    counted: bool,
     /// When DynamoDB may delete this log entry. Unrelated to the expiry of the code.
     #[serde(with = "ts_seconds")]
     expires_at: DateTime<Utc>,
@@ -51,15 +47,8 @@ impl From<LogItem> for SmsLogEntry {
             error: item.error,
             created_at: item.created_at,
             attempts: item.attempts,
-            price: item.price,
-            is_counted: item.counted,
         }
     }
-}
-
-/// Reads a log entry.
-pub(super) fn read(item: Item) -> Result<SmsLogEntry, StoreError> {
-    from_item::<LogItem>(item).map(SmsLogEntry::from)
 }
 
 /// Which log entries to list.
@@ -86,8 +75,6 @@ impl Store {
             error: entry.error.clone(),
             created_at: entry.created_at,
             attempts: entry.attempts,
-            price: entry.price,
-            counted: entry.is_counted,
             expires_at: entry.created_at + KEPT_FOR,
         };
         self.client
@@ -174,7 +161,7 @@ impl Store {
                 .await
                 .map_err(|error| StoreError::from_sdk("Query", &error))?;
             for item in page.items.unwrap_or_default() {
-                entries.push(read(item)?);
+                entries.push(from_item::<LogItem>(item)?.into());
             }
             from = page.last_evaluated_key;
             if from.is_none() || entries.len() >= limit {

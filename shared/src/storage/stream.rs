@@ -8,19 +8,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::cleanups::{self, Cleanup};
-use super::copying::{self, Copying};
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::sequence::Sequence;
 use super::store::Store;
 use super::tallies::{self, Aggregate, VersionedStats, Whole};
 use super::users::{self, ChosenTeam};
-use super::{keys, members, predictions, sms_logs, standings};
+use super::{keys, members, predictions, standings};
 use crate::domain::marker::{MarkerId, Place, Sighting};
 use crate::domain::room::{Member, Room};
-use crate::domain::sms::SmsStatus;
 use crate::domain::standings::{Board, UserTally};
-use crate::domain::{CallingPrefix, Phone, Prediction, Purpose, UserId, digest, limit};
+use crate::domain::{Prediction, UserId, digest};
 
 /// One stream record.
 #[derive(Debug)]
@@ -77,18 +75,6 @@ pub enum Change {
     SessionEnded { user: UserId, device_id: String },
     /// Work that must be finished was stored.
     Cleanup(Cleanup),
-    /// A copy into the memberships of a user has begun, or has come one step further.
-    Copying(Copying),
-    /// A text message was sent.
-    Message { prefix: CallingPrefix, at: DateTime<Utc>, price: i64, is_counted: bool },
-    /// A code was entered, or its login failed afterwards.
-    Code {
-        prefix: CallingPrefix,
-        /// When the code was sent.
-        at: DateTime<Utc>,
-        /// 1 if the code was entered, -1 if its login failed.
-        entered: i64,
-    },
     /// A change that no function uses.
     Other,
 }
@@ -161,15 +147,9 @@ impl Batch {
     }
 }
 
-/// Removes personal data from a raw record: if the changed item is a profile, a code or an entry of the SMS log, only its
-/// key and the sequence number remain.
+/// Removes personal data from a raw record: if the changed item is a profile, only its key and the sequence number remain.
 fn without_personal_data(raw: Value) -> Value {
-    let keys = &raw["dynamodb"]["Keys"];
-    let sk = keys["sk"]["S"].as_str().unwrap_or_default();
-    let is_personal = ["profile", "codes"].contains(&sk)
-        || keys::purpose_of_code(sk).is_some()
-        || keys["pk"]["S"].as_str().is_some_and(keys::is_sms_log);
-    if is_personal { identity_of(&raw) } else { raw }
+    if raw["dynamodb"]["Keys"]["sk"]["S"] == keys::PROFILE { identity_of(&raw) } else { raw }
 }
 
 /// Reduces a raw record to the parts that identify the change: the key of the item and the sequence number. A phone in the
@@ -220,8 +200,6 @@ impl Record {
             // The removal of old positions changes the part, too, but not its version.
             let is_counted = tallies::version(new) != old.as_ref().map_or(0, tallies::version);
             if is_counted { Change::Part(whole) } else { Change::Other }
-        } else if let (Some((user, what)), Some(new)) = (keys::copied(&pk, &sk), &new) {
-            Change::Copying(copying::read(user, what, new.clone())?)
         } else if let (Some(user), Some(new)) = (keys::stats_owner(&pk, &sk), &new) {
             let stats = tallies::read_stats(new.clone())?;
             let before = old.as_ref().and_then(standings::read_ranked).unwrap_or_default();
@@ -241,16 +219,6 @@ impl Record {
             match (old.map(users::read_team).transpose()?.flatten(), users::read_team(new.clone())?) {
                 (before, Some(chosen)) if before.as_ref() != Some(&chosen) => Change::Team { user, chosen },
                 _ => Change::Other,
-            }
-        } else if keys::is_sms_log(&pk) {
-            message(old.is_none().then_some(new).flatten())?
-        } else if let Some(phone) = keys::phone_with_codes(&pk, &sk) {
-            code(&phone, Purpose::Login, old, new)?
-        } else if let Some(purpose) = keys::purpose_of_code(&sk) {
-            let phone = new.as_ref().and_then(|item| item.get("phone")?.as_s().ok());
-            match phone.and_then(|phone| Phone::parse(phone).ok()) {
-                Some(phone) => code(&phone, purpose, old, new)?,
-                None => Change::Other,
             }
         } else if let Some(user) = keys::session_owner(&pk, &sk) {
             match users::ended_device(old, new)? {
@@ -278,32 +246,6 @@ impl Record {
         let (pk, sk) = (keys::without_phone(&self.key.pk), &self.key.sk);
         json!({ "dynamodb": { "Keys": { "pk": { "S": pk }, "sk": { "S": sk } }, "SequenceNumber": self.number } })
     }
-}
-
-/// Reads a new entry of the SMS log.
-fn message(new: Option<Item>) -> Result<Change, StoreError> {
-    let Some(entry) = new.map(sms_logs::read).transpose()? else { return Ok(Change::Other) };
-    let prefix = CallingPrefix::of(&entry.phone);
-    Ok(match entry.status {
-        SmsStatus::Sent => {
-            Change::Message { prefix, at: entry.created_at, price: entry.price, is_counted: entry.is_counted }
-        }
-        SmsStatus::Failed => Change::Other,
-    })
-}
-
-/// Compares the code of an item before and after a change.
-fn code(phone: &Phone, purpose: Purpose, old: Option<Item>, new: Option<Item>) -> Result<Change, StoreError> {
-    let read = |item: Option<Item>| item.map(|item| users::read_code(item, purpose)).transpose();
-    let (old, Some(new)) = (read(old)?.flatten(), read(new)?.flatten()) else { return Ok(Change::Other) };
-    // A code that another one has replaced stays entered.
-    let was_spent = old.is_some_and(|old| old.issue == new.issue && old.is_spent());
-    let entered = i64::from(new.is_spent()) - i64::from(was_spent);
-    let (prefix, at) = (CallingPrefix::of(phone), limit::time_of(&new.issue));
-    Ok(match at {
-        Some(at) if entered != 0 && !new.is_test => Change::Code { prefix, at, entered },
-        _ => Change::Other,
-    })
 }
 
 /// Returns the time that is this many seconds after 1970.

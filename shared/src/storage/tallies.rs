@@ -13,7 +13,6 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde::Deserialize;
 
 use super::condition::condition_held;
@@ -23,8 +22,7 @@ use super::keys;
 use super::store::{Reads, Store, every_item};
 use crate::config::Tables;
 use crate::domain::tally::{Counters, EventCounts, EventTally, RoomCounts, UserStats};
-use crate::domain::time::midnight_after;
-use crate::domain::{CallingPrefix, RoomId, UserId};
+use crate::domain::{RoomId, UserId};
 
 /// Identifies a counter item to which [`Store::fold`] adds changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,10 +33,6 @@ pub enum Aggregate {
     User(UserId),
     /// The members in one shard of a room.
     RoomPart { room: RoomId, shard: u8 },
-    /// The text messages to a prefix on a day.
-    SmsDay { prefix: CallingPrefix, day: NaiveDate },
-    /// What the text messages of a month cost. Holds the first day of the month.
-    SmsMonth(NaiveDate),
 }
 
 impl Aggregate {
@@ -47,8 +41,6 @@ impl Aggregate {
             Self::EventPart { event, shard } => keys::event_tally_part(*event, *shard),
             Self::User(user) => keys::user_stats(*user),
             Self::RoomPart { room, shard } => keys::room_tally_part(room, *shard),
-            Self::SmsDay { prefix, day } => keys::sms_counts(prefix, *day),
-            Self::SmsMonth(month) => keys::sms_spent(*month),
         }
     }
 
@@ -56,7 +48,6 @@ impl Aggregate {
         match self {
             Self::EventPart { .. } | Self::User(_) => &tables.predictions,
             Self::RoomPart { .. } => &tables.rooms,
-            Self::SmsDay { .. } | Self::SmsMonth(_) => &tables.sms_logs,
         }
     }
 
@@ -65,16 +56,7 @@ impl Aggregate {
     pub(super) fn base_version(&self) -> i64 {
         match self {
             Self::User(_) => 1_000_000,
-            Self::EventPart { .. } | Self::RoomPart { .. } | Self::SmsDay { .. } | Self::SmsMonth(_) => 0,
-        }
-    }
-
-    /// Returns when the counters are no longer needed. `None` if they are kept.
-    pub(super) fn expires_at(&self) -> Option<DateTime<Utc>> {
-        match self {
-            Self::SmsDay { day, .. } => Some(sms_counts_kept_until(*day)),
-            Self::SmsMonth(month) => Some(midnight_after(*month) + SMS_MONTH_KEPT),
-            Self::EventPart { .. } | Self::User(_) | Self::RoomPart { .. } => None,
+            Self::EventPart { .. } | Self::RoomPart { .. } => 0,
         }
     }
 
@@ -84,8 +66,6 @@ impl Aggregate {
             Self::EventPart { event, .. } => event_id(*event),
             Self::User(user) => ("user_id", number(user)),
             Self::RoomPart { room, .. } => room_id(room),
-            Self::SmsDay { prefix, .. } => ("prefix", text(prefix.as_str())),
-            Self::SmsMonth(month) => ("month", text(month.to_string())),
         }
     }
 
@@ -95,17 +75,6 @@ impl Aggregate {
         let event = keys::predicted_event(pk).map(|(event, shard)| Self::EventPart { event, shard });
         event.or_else(|| keys::room_of_members(pk).map(|(room, shard)| Self::RoomPart { room, shard }))
     }
-}
-
-/// How long the counters of the messages to a prefix are kept after their day.
-const SMS_DAY_KEPT: TimeDelta = TimeDelta::days(9);
-
-/// How long the costs of a month are kept after its first day.
-const SMS_MONTH_KEPT: TimeDelta = TimeDelta::days(400);
-
-/// Returns when the counters of the messages on a day are no longer needed.
-pub(super) fn sms_counts_kept_until(day: NaiveDate) -> DateTime<Utc> {
-    midnight_after(day) + SMS_DAY_KEPT
 }
 
 fn event_id(event: u32) -> (&'static str, AttributeValue) {

@@ -21,7 +21,8 @@ async fn uses_everything(app: &HttpApi, user: &User<HttpApi>, other: &User<HttpA
     let event = u32::try_from(new_match(app).await["id"].as_u64().unwrap()).unwrap();
     user.predicts(event).home().await.expect(201);
     user.claims_daily_coins().await.expect(200);
-    user.creates_room(&unique_name()).about_event(event).await.expect(201);
+    let room = user.creates_room(&unique_name()).about_event(event).await.room_id();
+    user.creates_invite_link(&room).await.expect(201);
     user.blocks(other.id).await.expect(200);
     user.reports("spam").user(other.id).field("text", entered.text.as_str()).await.expect(201);
     entered
@@ -92,6 +93,7 @@ async fn an_export_has_what_the_user_entered() {
     );
     assert_eq!(export["reports"][0]["text"], *text);
     assert_eq!(export["blocks"][0]["user_id"], bob.id);
+    assert_eq!(export["invite_links"].as_array().unwrap().len(), 1);
     assert_eq!(export["predictions"][0]["prediction"], "home");
     assert_eq!(export["coins"]["entries"].as_array().unwrap().len(), 1);
     assert!(!export.to_string().contains(&bob.phone));

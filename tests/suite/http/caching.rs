@@ -30,6 +30,22 @@ async fn a_client_that_has_the_response_gets_304_without_a_body() {
     anonymous.get(path).header("if-none-match", "*").await.expect_error(401, "token_missing");
 }
 
+/// Also errors: a cache that keeps a 404 would hide what is created later.
+#[tokio::test]
+async fn no_cache_keeps_what_is_about_a_user() {
+    let alice = HttpApi::under_test().user("alice").await;
+    for path in ["me", "coins", "predictions", "chat-rooms", "sessions", "leaderboards", "events/999999999"] {
+        let response = alice.get(format!("/api/auth/{path}")).await;
+        assert_eq!(response.header("cache-control"), Some("no-store"), "{path}: {}", response.status);
+    }
+    let anonymous = HttpApi::under_test().anonymous();
+    for path in ["/api/auth/me", "/api/auth/events"] {
+        let response = anonymous.get(path).await;
+        assert_eq!(response.header("cache-control"), Some("no-store"));
+        response.expect_error(401, "token_missing");
+    }
+}
+
 #[tokio::test]
 async fn long_responses_are_compressed_if_the_client_accepts_it() {
     let alice = HttpApi::under_test().user("alice").await;
@@ -72,7 +88,8 @@ async fn every_endpoint_with_an_etag_notices_changes() {
     alice.get(description).header("if-none-match", &tag).await.expect(304);
     assert_eq!(
         paths,
-        ["events", "events/1", "tournaments", "teams", "sports"].map(|path| format!("/api/auth/{path}"))
+        ["events", "auth/events", "auth/events/1", "auth/tournaments", "auth/teams", "auth/sports"]
+            .map(|path| format!("/api/{path}"))
     );
     let mut tags = Vec::new();
     for path in &paths {

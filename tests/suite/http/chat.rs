@@ -55,6 +55,7 @@ async fn rooms_are_created_joined_and_left() {
     alice.joins(&encoded).await.expect_error(409, "already_a_member");
     let seen = listed_with_members(&bob, &name, 2).await;
     assert_eq!((&seen["is_joined"], &seen["event"]["id"]), (&json!(true), &event));
+    assert_eq!(bob.views_room(&encoded).await.expect_data(200), seen);
 
     assert_eq!(bob.leaves(id).await.expect_data(200), json!({ "room_id": id, "membership": "leave" }));
     assert_eq!(listed_with_members(&bob, &name, 1).await["is_joined"], false);

@@ -1,4 +1,3 @@
-use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use touchline::ports::random::{Random, SystemRandom};
 use touchline::storage::keys;
@@ -21,30 +20,6 @@ async fn an_unreadable_stream_record_is_stored_for_operators() {
     assert_eq!(kept.len(), 1, "the record is stored once: {kept:?}");
     let change: Value = serde_json::from_str(kept[0].1["change"].as_s().unwrap()).unwrap();
     assert_eq!(change, record);
-}
-
-/// No user of the suite has so many memberships that a copy needs a second step. So the test stores how far such a copy
-/// came.
-#[tokio::test]
-async fn the_record_of_an_unfinished_copy_continues_it() {
-    let (app, store) = (HttpApi::under_test(), HttpApi::store());
-    let random: &dyn Random = &SystemRandom;
-    let pk = format!("user#{}", 3_000_000_000 + random.below(1_000_000_000));
-    let text = |text: &str| AttributeValue::S(text.into());
-    for table in store.tables("rooms").await {
-        let item = store.client.put_item().table_name(table).item("pk", text(&pk));
-        let item = item.item("sk", text("copying#team")).item("round", text("1"));
-        item.item("after", text("")).item("until", text("")).send().await.unwrap();
-    }
-    let image = json!({ "after": { "S": "" }, "until": { "S": "" }, "round": { "S": "1" } });
-    let record = json!({ "dynamodb": {
-        "Keys": { "pk": { "S": pk }, "sk": { "S": "copying#team" } }, "NewImage": image, "SequenceNumber": "1",
-    } });
-    let before = store.find("rooms", &pk, "copying#").await.len();
-    let result = app.invoke("tally", &json!({ "Records": [record] })).await;
-    assert_eq!(result["batchItemFailures"], json!([]));
-    // The user has no team, so nothing is left to copy. Other stacks in the same store keep their item.
-    assert!(store.find("rooms", &pk, "copying#").await.len() < before.max(1));
 }
 
 #[tokio::test]

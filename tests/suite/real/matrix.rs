@@ -258,7 +258,6 @@ async fn a_deleted_account_loses_its_messages_its_devices_and_its_memberships() 
     let code = app.last_code(&alice.phone).await;
     alice.confirms_deletion(&code).await.expect(200);
     alice.views_profile().await.expect_error(401, "token_invalid");
-    // Each `eventually` fails after 20 seconds.
     let left = eventually(async || messages(&bob, &room).await, |left| left.len() == 1).await;
     assert_eq!(left, [from_bob]);
     let client = MatrixClient(&alice);
@@ -325,6 +324,8 @@ fn chat_with_admin(url: &str, token: Option<&str>, admin_token: Option<&str>) ->
             "CHAT_AS_TOKEN" => token.map_or_else(|| field("as_token"), str::to_owned),
             "CHAT_ADMIN_TOKEN" => admin_token?.to_owned(),
             "SMS_PROVIDER" => "sns".into(),
+            // On a busy machine, Synapse responds slowly.
+            "CHAT_TIMEOUT_SECONDS" => "30".into(),
             "CODE_PEPPER" | "AWS_REGION" | "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => {
                 "sixteen characters".into()
             }
@@ -441,17 +442,7 @@ impl Homeserver {
     async fn restart(&mut self) {
         let started = Command::new(&self.command[0]).args(&self.command[1..]).spawn();
         self.restarted = Some(started.expect("the homeserver starts"));
-        // Synapse can take more than 20 seconds to start, but `eventually` panics after 20 seconds. So stop
-        // each wait after 15 seconds, and wait up to three times.
-        for _ in 0..3 {
-            if timeout(Duration::from_secs(15), eventually(async || self.is_up().await, |up| *up))
-                .await
-                .is_ok()
-            {
-                return;
-            }
-        }
-        panic!("the homeserver did not come up again");
+        eventually(async || self.is_up().await, |up| *up).await;
     }
 }
 

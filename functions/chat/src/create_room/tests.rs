@@ -63,7 +63,7 @@ async fn invalid_input_creates_no_room() {
 #[tokio::test]
 async fn a_room_of_a_user_cannot_have_the_name_of_a_match_room() {
     let (app, [alice, ..]) = app().await;
-    let listed = alice.lists_rooms().await.expect_data(200);
+    let listed = alice.lists_rooms().about_event(1).await.expect_data(200);
     let official = listed.as_array().unwrap().iter().find(|room| room["is_official"] == true).unwrap();
     let name = official["name"].as_str().unwrap();
     for name in [name.to_owned(), name.replace('–', "-").to_lowercase(), name.replace('a', "\u{430}")] {

@@ -41,6 +41,14 @@ async fn joining_a_private_room_needs_an_invitation() {
 }
 
 #[tokio::test]
+async fn a_rejected_join_leaves_the_username_free() {
+    let (_app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Den").private().await.room_id();
+    bob.joins(&room).await.expect_error(403, "not_allowed");
+    bob.updates_profile().username("robert").await.expect(200);
+}
+
+#[tokio::test]
 async fn unknown_room_ids_are_404() {
     let (_app, [alice, ..]) = app().await;
     let room = alice.creates_room("Corner").await.room_id();

@@ -1,10 +1,8 @@
 use chrono::TimeDelta;
 use serde_json::{Value, json};
-use touchline::domain::UserId;
-use touchline::domain::copying::Copied;
 use touchline_testing::{TestApp, User};
 
-use crate::testing::{app, builder, league, message_event, process_changes, stats};
+use crate::testing::{app, league, message_event, process_changes, stats};
 
 async fn supports(user: &User, team: u32) {
     user.saves_primary_team(team).await.expect(200);
@@ -209,41 +207,4 @@ async fn only_members_can_read_the_statistics_and_predictions_of_a_private_room(
     alice.lists_room_predictions("unknown").await.expect_error(404, "room_not_found");
     bob.joins(&room).await.expect(200);
     bob.views_member_stats(&room).await.expect(200);
-}
-
-#[tokio::test]
-async fn a_prediction_reaches_all_rooms_about_its_match_in_steps() {
-    let app = builder().variable("MEMBERSHIPS_PER_RECORD", "1").start().await;
-    app.invoke(feed::handle, league()).await;
-    let alice = app.user("alice").await;
-    app.clock.advance(-TimeDelta::hours(2));
-    let mut rooms = Vec::new();
-    for n in 0..12 {
-        // Every third room is about no match.
-        let room = alice.creates_room(&format!("Stand {n}"));
-        let room = if n % 3 == 0 { room } else { room.about_event(4) };
-        rooms.push((n % 3 != 0, room.await.room_id()));
-    }
-    process_changes(&app).await;
-    alice.predicts(4).home().await.expect(201);
-    let (predictions, rooms_table) = (&app.config.tables.predictions, &app.config.tables.rooms);
-    // Redelivering the prediction would begin the copy again, so only new records are delivered.
-    app.invoke(tally::handle, app.changes(predictions).await).await;
-    let (mut rounds, mut last) = (0, None);
-    while app.store.copying(UserId(alice.id), Copied::Prediction { event: 4 }).await.unwrap().is_some() {
-        let changes = app.changes_after(rooms_table, last.as_deref()).await;
-        let records = changes["Records"].as_array().unwrap();
-        last = records
-            .last()
-            .and_then(|record| record["dynamodb"]["SequenceNumber"].as_str())
-            .map(str::to_owned);
-        app.invoke(tally::handle, changes).await;
-        rounds += 1;
-        assert!(rounds < 30, "the copy does not end");
-    }
-    assert!(rounds > 2, "one record writes to one room");
-    for (is_about_match, room) in rooms {
-        let made = u32::from(is_about_match);
-        assert_eq!(stats(&app, &alice, &room).await["predictions_made"], made, "{room}");
-    }
 }

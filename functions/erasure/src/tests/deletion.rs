@@ -172,11 +172,12 @@ async fn a_homeserver_that_is_down_delays_only_the_deletion_in_chat() {
     world.homeserver.set_down(true);
     world.deletes_account().await.expect(200);
     deliver(&world.app).await;
-    assert_eq!(world.finish().await["waiting"], 1);
+    // The deletion in chat, and the logouts of the devices of two former usernames.
+    assert_eq!(world.finish().await["waiting"], 3);
     // The names of the chat accounts stay until the homeserver responds.
     assert_eq!(world.left().await, ["first_name", "countess"]);
     world.homeserver.set_down(false);
-    assert_eq!(sweep(&world.app).await, json!({ "finished": 1, "waiting": 0 }));
+    assert_eq!(sweep(&world.app).await, json!({ "finished": 3, "waiting": 0 }));
     assert_eq!(world.left().await, Vec::<String>::new());
 }
 

@@ -64,6 +64,7 @@ fn add_details(known: &mut NewTeam, other: NewTeam) {
     known.league_country = known.league_country.take().or(other.league_country);
     known.founded = known.founded.or(other.founded);
     known.venue = known.venue.take().or(other.venue);
+    known.short_name = known.short_name.take().or(other.short_name);
 }
 
 fn sport() -> Reference {
@@ -98,6 +99,7 @@ fn team(row: &Value, league_country: Option<&String>) -> Result<NewTeam, String>
         league_country: league_country.cloned(),
         founded: integer(row, "founded")?.and_then(year),
         venue: optional_text(row, "venue")?,
+        short_name: optional_text(row, "shortName")?,
     })
 }
 
@@ -119,8 +121,8 @@ fn event(
         status: match status.as_str() {
             "SCHEDULED" | "TIMED" => Status::Scheduled,
             "POSTPONED" => Status::Postponed,
-            // A suspended match was interrupted and may continue, so it counts as live.
-            "IN_PLAY" | "PAUSED" | "EXTRA_TIME" | "PENALTY_SHOOTOUT" | "SUSPENDED" => Status::Live,
+            "IN_PLAY" | "PAUSED" | "EXTRA_TIME" | "PENALTY_SHOOTOUT" => Status::Live,
+            "SUSPENDED" => Status::Suspended,
             "FINISHED" => Status::Finished,
             "CANCELLED" => Status::Cancelled,
             "AWARDED" => Status::Awarded,
@@ -192,7 +194,7 @@ mod tests {
             ("PAUSED", Status::Live),
             ("EXTRA_TIME", Status::Live),
             ("PENALTY_SHOOTOUT", Status::Live),
-            ("SUSPENDED", Status::Live),
+            ("SUSPENDED", Status::Suspended),
             ("FINISHED", Status::Finished),
             ("CANCELLED", Status::Cancelled),
             ("AWARDED", Status::Awarded),
@@ -223,7 +225,7 @@ mod tests {
     #[test]
     fn the_details_of_teams_are_read_from_the_list_of_teams() {
         let document = json!({ "teams": [
-            { "id": 57, "name": "Home", "area": { "id": 2072, "name": "Albion", "code": "ALB" }, "founded": 1886,
+            { "id": 57, "name": "Home", "shortName": "Hom", "area": { "id": 2072, "name": "Albion", "code": "ALB" }, "founded": 1886,
               "venue": "The Quay", "crest": "https://example.org/57.png" },
             { "id": 58, "name": "Away", "area": null, "founded": null, "venue": null },
             { "id": 59, "name": "Newer", "founded": 0 },
@@ -244,6 +246,8 @@ mod tests {
             ]
         );
         assert_eq!((read.rejected.len(), read.sports.len(), read.events.len()), (1, 1, 0));
+        let short_names: Vec<_> = read.teams.iter().map(|team| team.short_name.as_deref()).collect();
+        assert_eq!(short_names, [Some("Hom"), None, None]);
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub fn read(document: &Value, timezone: Option<&str>) -> Result<Document, FeedEr
                     league_country: None,
                     founded: None,
                     venue: None,
+                    short_name: None,
                 });
             }
         }

@@ -48,6 +48,7 @@ fn read_team(row: &Value) -> Result<NewTeam, String> {
         league_country: None,
         founded: founded.map(|number| year(number).ok_or("founded must be a year")).transpose()?,
         venue: optional_text(row, "venue")?,
+        short_name: optional_text(row, "short_name")?,
     })
 }
 
@@ -66,6 +67,7 @@ fn read_event(row: &Value) -> Result<NewEvent, String> {
             "scheduled" => Status::Scheduled,
             "postponed" => Status::Postponed,
             "live" => Status::Live,
+            "suspended" => Status::Suspended,
             "finished" => Status::Finished,
             "cancelled" => Status::Cancelled,
             "abandoned" => Status::Abandoned,

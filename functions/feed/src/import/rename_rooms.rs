@@ -118,6 +118,7 @@ mod tests {
             country: None,
             founded: None,
             venue: None,
+            short_name: None,
             key: Key(u64::from(id)),
             as_of: DateTime::UNIX_EPOCH,
         }

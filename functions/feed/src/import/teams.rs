@@ -88,6 +88,7 @@ impl Import<'_> {
                 country: new.country,
                 founded: new.founded,
                 venue: new.venue,
+                short_name: new.short_name,
                 key,
                 as_of: self.as_of,
             };
@@ -103,6 +104,7 @@ impl Import<'_> {
                     wanted.country = wanted.country.or_else(|| before.country.clone());
                     wanted.founded = wanted.founded.or(before.founded);
                     wanted.venue = wanted.venue.or_else(|| before.venue.clone());
+                    wanted.short_name = wanted.short_name.or_else(|| before.short_name.clone());
                 }
                 wanted.country = wanted.country.or_else(|| league_countries.get(&wanted.id).cloned());
                 wanted

@@ -59,6 +59,8 @@ async fn a_room_has_a_table_of_its_members_and_follows_them_and_the_results() {
     // Somebody who is not a member reads the same rows of a public room.
     let other = stranger.views_table(&room).await.expect(200);
     assert_eq!((&other["data"], &other["meta"]["me"]), (&body["data"], &Value::Null));
+    let around = stranger.views_table(&room).query("around", "me").await.expect(200);
+    assert_eq!((&around["data"], &around["meta"]["empty_reason"]), (&json!([]), &json!("not_a_member")));
 
     friends[1].leaves(&room).await.expect(200);
     stranger.joins(&room).await.expect(200);

@@ -89,6 +89,35 @@ async fn a_leaderboard_has_ranks_counts_and_the_callers_own_row() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_empty_page_around_the_caller_says_why() {
+    let app = app().await;
+    let fans = fans(&app, 1).await;
+    let alice = app.user("alice").await;
+    let around = async |user: &User| {
+        let body = user.views_leaderboard().query("around", "me").await.expect(200);
+        (body["data"].as_array().unwrap().len(), body["meta"]["empty_reason"].clone())
+    };
+    assert_eq!(around(&fans[0]).await, (0, json!("no_settled_predictions")));
+    // The points are counted before the leaderboard is built.
+    let mut event = sample()["events"][0].clone();
+    event["status"] = json!("finished");
+    (event["home_score"], event["away_score"]) = (json!(1), json!(0));
+    import(&app, json!({ "format": "touchline", "events": [event] })).await;
+    app.invoke(points::handle, json!({ "event_id": 1 })).await;
+    for _ in 0..2 {
+        app.invoke(tally::handle, app.changes(&app.config.tables.predictions).await).await;
+    }
+    assert_eq!(around(&fans[0]).await, (0, json!("not_calculated")));
+    app.invoke(standings::handle, json!({})).await;
+    assert_eq!(around(&fans[0]).await, (1, Value::Null));
+    assert_eq!(around(&alice).await, (0, json!("no_settled_predictions")));
+    // A page without `around` is not explained.
+    let earlier = alice.views_leaderboard().query("period", "month").query("date", "2026-01-01");
+    let body = earlier.await.expect(200);
+    assert_eq!((&body["data"], &body["meta"]["empty_reason"]), (&json!([]), &Value::Null));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tournament_and_a_period_have_their_own_leaderboards() {
     let app = app().await;
     let fans = fans(&app, 1).await;

@@ -231,11 +231,12 @@ async fn concurrent_requests_for_which_no_code_is_sent_do_not_count_towards_the_
 async fn a_retried_write_does_not_overwrite_a_newer_code() {
     let (app, caller) = anonymous().await;
     let (release_retry, released) = mpsc::channel::<()>();
-    let mut is_lost = false;
+    let mut updates = 0;
     app.faults.set(move |attempt| match (attempt.operation, attempt.number) {
-        ("UpdateItem", 1) if !is_lost => {
-            is_lost = true;
-            Fault::LoseResponse
+        ("UpdateItem", 1) => {
+            updates += 1;
+            // Two writes count the message before the third one stores the code.
+            if updates == 3 { Fault::LoseResponse } else { Fault::None }
         }
         ("UpdateItem", 2) => {
             // The retry waits until the newer request is done, without blocking the runtime's other tasks.

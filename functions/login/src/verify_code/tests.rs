@@ -311,17 +311,16 @@ async fn a_crash_between_any_two_calls_does_not_prevent_the_next_login() {
 #[tokio::test]
 async fn a_store_conflict_is_retried_and_a_lasting_conflict_is_503() {
     let (app, caller) = anonymous().await;
-    let code = caller.receives_code(PHONE).await;
+    let (code, other_code) = (caller.receives_code(PHONE).await, caller.receives_code(OTHER_PHONE).await);
     app.faults.first_attempts(Fault::Conflict);
     caller.verifies_code(PHONE, &code).await.expect(200);
 
-    let code = caller.receives_code(OTHER_PHONE).await;
     app.faults.set(
         |attempt| {
             if attempt.operation == "TransactWriteItems" { Fault::Conflict } else { Fault::None }
         },
     );
-    let response = caller.verifies_code(OTHER_PHONE, &code).await;
+    let response = caller.verifies_code(OTHER_PHONE, &other_code).await;
     response.expect_error(503, "busy");
     assert_eq!(response.header("retry-after"), Some("1"));
     app.faults.clear();

@@ -98,6 +98,10 @@ async fn a_deployment_may_hide_the_picks_of_others_until_kick_off() {
     let (app, alice) = app_with(&[("PICKS_VISIBLE", "after_start")]).await;
     alice.predicts(1).home().await.expect(201);
     fan(&app, 2).await.predicts(1).draw().await.expect(201);
+    // However many predictions there are, totals before and after one of them would tell its pick.
+    for user in 3..8 {
+        fan(&app, user).await.predicts(1).draw().await.expect(201);
+    }
     counted(&app, 1).await;
     let list = || alice.lists_event_predictions(1);
     for (request, expected) in [
@@ -110,7 +114,7 @@ async fn a_deployment_may_hide_the_picks_of_others_until_kick_off() {
         assert_eq!(user_ids(&list), expected);
         let hidden = json!({ "home": 0, "draw": 0, "away": 0 });
         let meta = &list["meta"];
-        assert_eq!((&meta["total_predictions"], &meta["prediction_distribution"]), (&json!(2), &hidden));
+        assert_eq!((&meta["total_predictions"], &meta["prediction_distribution"]), (&json!(7), &hidden));
         assert_eq!(meta["average_confidence"], 0.0);
     }
     change_match(&app, json!({ "status": "postponed" })).await;
@@ -118,24 +122,22 @@ async fn a_deployment_may_hide_the_picks_of_others_until_kick_off() {
     assert_eq!(user_ids(&list().await.expect(200)), [1], "a postponed match has not kicked off");
     change_match(&app, json!({ "status": "scheduled" })).await;
     let shown = list().await.expect(200);
-    assert_eq!(user_ids(&shown).len(), 2);
-    assert_eq!(shown["meta"]["prediction_distribution"], json!({ "home": 1, "draw": 1, "away": 0 }));
+    assert_eq!(user_ids(&shown).len(), 7);
+    assert_eq!(shown["meta"]["prediction_distribution"], json!({ "home": 1, "draw": 6, "away": 0 }));
     assert_eq!(user_ids(&list().user(2).await.expect(200)), [2]);
 }
 
 #[tokio::test]
-async fn totals_of_enough_predictions_are_shown_before_kick_off() {
-    let (app, alice) = app_with(&[("PICKS_VISIBLE", "after_start"), ("PICKS_TOTALS_MINIMUM", "3")]).await;
-    let distribution = async || {
-        counted(&app, 1).await;
-        alice.lists_event_predictions(1).await.expect(200)["meta"]["prediction_distribution"].clone()
-    };
-    for user in [2, 3] {
-        fan(&app, user).await.predicts(1).draw().await.expect(201);
-    }
-    assert_eq!(distribution().await, json!({ "home": 0, "draw": 0, "away": 0 }));
-    fan(&app, 4).await.predicts(1).home().await.expect(201);
-    assert_eq!(distribution().await, json!({ "home": 1, "draw": 2, "away": 0 }));
+async fn suspended_users_are_left_out_and_still_count() {
+    let (app, alice) = app().await;
+    alice.predicts(1).home().await.expect(201);
+    fan(&app, 2).await.predicts(1).draw().await.expect(201);
+    counted(&app, 1).await;
+    app.store.suspend_user(UserId(2), app.clock.now()).await.unwrap();
+    let list = alice.lists_event_predictions(1).await.expect(200);
+    assert_eq!((user_ids(&list), &list["meta"]["total_predictions"]), (vec![1], &json!(2)));
+    app.store.restore_user(UserId(2)).await.unwrap();
+    assert_eq!(user_ids(&alice.lists_event_predictions(1).await.expect(200)).len(), 2);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 use touchline_testing::{Fault, TestApp, User, concurrently};
 
-use crate::testing::{app, app_with, change_match, counted};
+use crate::testing::{app, app_with, change_match, counted, import};
 
 #[tokio::test]
 async fn a_second_prediction_replaces_the_first() {
@@ -162,6 +162,70 @@ async fn a_score_that_contradicts_the_pick_is_422_and_the_response_names_the_pic
         assert_eq!(response.message(), sentence);
     }
     assert_eq!(counted(&app, 1).await, 0);
+}
+
+/// The sample league with match 1 as a match of another sport.
+async fn app_of_sport(name: &str) -> (TestApp, User) {
+    let (app, alice) = app().await;
+    let teams =
+        [(1, "Herons"), (2, "Foxes")].map(|(id, team)| json!({ "id": id, "name": team, "sport_id": 2 }));
+    let document = json!({
+        "format": "touchline", "sports": [{ "id": 2, "name": name, "slug": name.to_lowercase() }], "teams": teams,
+    });
+    import(&app, document).await;
+    (app, alice)
+}
+
+#[tokio::test]
+async fn scores_and_draws_follow_the_sport() {
+    for (sport, pick, score, field, sentence) in [
+        ("Basketball", "draw", None, "prediction", "Basketball has no draws. Pick one of the teams."),
+        (
+            "Basketball",
+            "draw",
+            Some((80, 80)),
+            "prediction",
+            "Basketball has no draws. Pick one of the teams.",
+        ),
+        (
+            "Basketball",
+            "home",
+            Some((80, 80)),
+            "score_prediction",
+            "Basketball has no draws. Give one team more points.",
+        ),
+        (
+            "Basketball",
+            "home",
+            Some((70, 80)),
+            "score_prediction",
+            "70–80 is an away win, but you picked Herons.",
+        ),
+        (
+            "Basketball",
+            "home",
+            Some((300, 80)),
+            "score_prediction",
+            "Enter 0 to 99 for each team, or up to 299 in basketball.",
+        ),
+        ("Football", "home", Some((100, 0)), "score_prediction", "Enter 0 to 99 for each team."),
+        ("Football", "away", Some((100, 0)), "score_prediction", "Enter 0 to 99 for each team."),
+        ("Handball", "home", Some((100, 0)), "score_prediction", "Enter 0 to 99 for each team."),
+    ] {
+        let (app, alice) = app_of_sport(sport).await;
+        let request = alice.predicts(1).pick(pick);
+        let response = match score {
+            Some((home, away)) => request.score(home, away).await,
+            None => request.await,
+        };
+        response.expect_invalid(&[field]);
+        assert_eq!(response.message(), sentence, "{sport}");
+        assert_eq!(counted(&app, 1).await, 0);
+    }
+    let (_, alice) = app_of_sport("Basketball").await;
+    alice.predicts(1).home().score(299, 298).await.expect(201);
+    let (_, alice) = app_of_sport("Handball").await;
+    alice.predicts(1).draw().score(99, 99).await.expect(201);
 }
 
 /// If the match is unknown, the error message says "the home team" instead of the name of the team.

@@ -62,7 +62,8 @@ async fn an_export_has_everything_that_the_user_entered_and_nothing_of_others() 
     assert_eq!(fields("reports", &["user_id", "reason", "text"]), [json!([bob.id, "abuse", "He shouts"])]);
     let mut rooms = fields("rooms", &["room_id", "membership"]);
     rooms.sort_by_key(ToString::to_string);
-    let mut expected = vec![json!([room, "join"]), json!([den, "invite"])];
+    // The block has declined the invitation.
+    let mut expected = vec![json!([room, "join"]), json!([den, "leave"])];
     expected.sort_by_key(ToString::to_string);
     assert_eq!(rooms, expected);
     assert_eq!(fields("invite_links", &["room_id", "code"]), [json!([room, code])]);
@@ -77,6 +78,29 @@ async fn an_export_has_everything_that_the_user_entered_and_nothing_of_others() 
     for foreign in ["+447700900124", "brunel", "BRUNEL"] {
         assert!(!text.contains(foreign), "{foreign} in {text}");
     }
+}
+
+/// The item of such a link stays until it expires.
+#[tokio::test]
+async fn invite_links_that_the_creator_of_the_room_revoked_are_not_exported() {
+    let app = TestApp::serving(&[crate::router, chat::router]).start().await;
+    let [alice, bob] = [app.user("alice").await, app.user("bob").await];
+    let mut codes = Vec::new();
+    for name in ["Plaza", "Terrace"] {
+        let room = alice.creates_room(name).await.room_id();
+        bob.joins(&room).await.expect(200);
+        codes.push((bob.creates_invite_link(&room).await.link_code(), room));
+    }
+    let exported = async || {
+        let links = bob.exports_account().await.expect_data(200)["invite_links"].take();
+        let codes = links.as_array().unwrap().iter().map(|link| link["code"].as_str().unwrap().to_owned());
+        codes.collect::<Vec<String>>()
+    };
+    assert_eq!(exported().await.len(), 2);
+    alice.revokes_invite_link(&codes[0].1).await.expect(200);
+    assert_eq!(exported().await, [codes[1].0.clone()]);
+    let again = bob.creates_invite_link(&codes[0].1).await.link_code();
+    assert_eq!(exported().await.len(), 2, "the new link {again} is valid");
 }
 
 #[tokio::test]

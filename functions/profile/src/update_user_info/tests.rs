@@ -262,3 +262,15 @@ async fn without_the_age_gate_another_date_can_be_entered() {
     alice.updates_profile().date_of_birth("2020-01-01").await.expect_invalid(&["date_of_birth"]);
     alice.updates_profile().date_of_birth("2000-01-01").await.expect(200);
 }
+
+/// All of them have read the same username, and only one can replace it.
+#[tokio::test]
+async fn concurrent_renames_of_one_user_are_409_except_one() {
+    let (_app, alice) = alice().await;
+    let responses = concurrently(30, |n| alice.updates_profile().username(&format!("ada.{n}"))).await;
+    let (done, others): (Vec<_>, Vec<_>) = responses.into_iter().partition(|response| response.status == 200);
+    assert!(!done.is_empty());
+    for response in others {
+        assert_eq!(response.status, 409, "{response:?}");
+    }
+}

@@ -80,6 +80,7 @@ fn base_chunk() -> Chunk {
                 country: Some("Albion".into()),
                 founded: Some(1900),
                 venue: None,
+                short_name: None,
                 key: Key::of("bench", Kind::Team, &id.to_string()),
                 as_of,
             })

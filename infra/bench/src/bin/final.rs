@@ -21,11 +21,6 @@ use touchline_simulation::final_match::{
 };
 use touchline_simulation::limits::{Affected, Cause, Kind, NEW_TABLE, Settings, Throughput, Warmth};
 
-/// The SDK makes many small allocations.
-#[cfg(not(debug_assertions))]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Plays a final as a scale model.
 #[derive(Debug, Parser)]
 struct Arguments {

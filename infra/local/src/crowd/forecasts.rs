@@ -59,11 +59,7 @@ pub(super) fn guess(fan: Fan, event: &Match, is_featured: bool) -> Option<Guess>
         (_, 56..78) => Pick::Draw,
         _ => Pick::Away,
     };
-    // Other sports than football seldom end in a draw.
-    let is_unlikely = pick == Pick::Draw && !is_featured && result.is_none() && drawn(PICK) % 8 > 0;
-    let pick = if is_unlikely { Pick::Home } else { pick };
-    // Scores are for sports with few goals.
-    let score = (is_featured && drawn(HAS_SCORE) % 100 < 70).then(|| {
+    let score = (drawn(HAS_SCORE) % 100 < 70).then(|| {
         let exact = result.filter(|_| is_foreseen && drawn(HAS_SCORE) % 100 < 25);
         let less = u16::try_from(drawn(GOALS) % 2).unwrap_or_default();
         let more = less + 1 + u16::try_from(drawn(MORE_GOALS) % 2).unwrap_or_default();

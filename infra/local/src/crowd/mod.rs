@@ -321,8 +321,7 @@ impl Gathering<'_> {
             Status::Scheduled => (now + TOO_LATE..now + AHEAD).contains(&event.start),
             _ => false,
         };
-        let events: Vec<&Match> =
-            catalog.events().filter(|event| event.id >= demo::id(0)).filter(is_next).collect();
+        let events: Vec<&Match> = catalog.events().filter(|event| demo::has(event)).filter(is_next).collect();
         self.predict(&events, &catalog, fans).await
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
-use touchline::domain::catalog::{Catalog, Match, Score, Status};
+use touchline::domain::catalog::{Match, Score, Status};
 use touchline::ports::clock::{Clock as _, SystemClock};
 use touchline::storage::{Store, catalog};
 
@@ -82,7 +82,7 @@ impl Player {
         let Some(row) = catalog.event(event) else {
             return Err((StatusCode::NOT_FOUND, format!("There is no match {event}.")));
         };
-        if !matches!(row.status, Status::Scheduled | Status::Postponed | Status::Live | Status::Interrupted) {
+        if !is_live(row) && !matches!(row.status, Status::Scheduled | Status::Postponed) {
             let message = "The match is over. Choose a match that is scheduled or live.";
             return Err((StatusCode::CONFLICT, message.into()));
         }
@@ -91,7 +91,7 @@ impl Player {
         if self.playing.lock().expect(LOCK).contains(&event) {
             return Err(already());
         }
-        let course = course(&catalog, row, &order).map_err(unprocessable)?;
+        let course = course(row, &order).map_err(unprocessable)?;
         // Start times have whole seconds. If the match started in the current second, a prediction from the same second
         // would count as late. So the match starts one to two seconds from now.
         let now = (SystemClock.now() + TimeDelta::seconds(2)).trunc_subsecs(0);
@@ -265,29 +265,28 @@ impl Order {
     }
 }
 
-/// Returns the course of a match, with the final score of the request or one that suits the sport.
-fn course(catalog: &Catalog, row: &Match, order: &Order) -> Result<Course, String> {
-    let is_live = matches!(row.status, Status::Live | Status::Interrupted);
+/// Returns whether a match has begun and can go on.
+fn is_live(row: &Match) -> bool {
+    matches!(row.status, Status::Live | Status::Interrupted | Status::Suspended)
+}
+
+/// The maximum number of goals that a request can set for a side.
+const MAX_GOALS: u16 = 20;
+
+/// Returns the course of a football match, with the final score of the request or a usual one.
+fn course(row: &Match, order: &Order) -> Result<Course, String> {
+    let is_live = is_live(row);
     let from = row.score.filter(|_| is_live).unwrap_or(Score { home: 0, away: 0 });
-    let sport = catalog.team(row.home_team_id).and_then(|team| catalog.sport(team.sport_id));
-    let sport = sport.map_or("football", |sport| sport.slug.as_str());
     let goals = |wanted: Option<u16>, scored: u16, salt: u32| {
         let drawn = u16::try_from(draw(row.id, salt) % 1_000).unwrap_or_default();
-        // How many goals a side scores at least, how many more it can score, and the maximum that a request can set.
-        let (least, more, most) = match sport {
-            "football" => (0, 4, 20),
-            "basketball" => (70, 45, 200),
-            "handball" => (20, 15, 200),
-            _ => (0, 4, 200),
-        };
         match wanted {
-            Some(wanted) if wanted > most => Err(format!("A score must be from 0 to {most}.")),
+            Some(wanted) if wanted > MAX_GOALS => Err(format!("A score must be from 0 to {MAX_GOALS}.")),
             Some(wanted) if wanted < scored => {
                 Err(format!("This side already has {scored}, so it cannot end with {wanted}."))
             }
             Some(wanted) => Ok(wanted),
-            None if is_live => Ok(scored + drawn % (more / 3 + 1)),
-            None => Ok(least + drawn % more),
+            None if is_live => Ok(scored + drawn % 2),
+            None => Ok(drawn % 4),
         }
     };
     let to = Score {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::{Value, json};
+use chrono::TimeDelta;
+use serde_json::json;
+use touchline::ports::clock::{Clock as _, SystemClock};
 
 use crate::running::Running;
 
@@ -105,7 +107,13 @@ fn open_events(running: &Running, token: &str) -> Vec<u64> {
     running.wait_until("the demo league is there", |running| {
         running.get(path, token).1["data"].as_array().is_some_and(|events| events.len() > 80)
     });
-    ids(&running.get(path, token).1, "id")
+    // A match that kicks off during the test would leave the list.
+    let soon = (SystemClock.now() + TimeDelta::hours(1)).to_rfc3339();
+    let (_, list) = running.get(path, token);
+    let rows = list["data"].as_array().unwrap().iter();
+    rows.filter(|row| row["start_time"].as_str() > Some(soon.as_str()))
+        .map(|row| row["id"].as_u64().unwrap())
+        .collect()
 }
 
 fn own_predictions(running: &Running, token: &str) -> BTreeSet<u64> {
@@ -133,8 +141,4 @@ fn count_by_event(predictions: &Predictions) -> BTreeMap<u64, u64> {
         *counts.entry(*event).or_default() += 1;
     }
     counts
-}
-
-fn ids(list: &Value, field: &str) -> Vec<u64> {
-    list["data"].as_array().unwrap().iter().map(|row| row[field].as_u64().unwrap()).collect()
 }

@@ -193,7 +193,7 @@ fn the_files_of_pages_are_compressed_and_unchanged_ones_are_304() {
         assert_eq!((status(&known), nothing), ("304", 0), "{path}: {known}");
         sizes.push(size);
     }
-    assert!(sizes[..4].iter().sum::<usize>() < 90_000, "the console: {sizes:?}");
+    assert!(sizes[..4].iter().sum::<usize>() < 40_000, "the console: {sizes:?}");
 }
 
 #[test]

@@ -15,11 +15,6 @@ use std::time::Instant;
 
 use touchline_simulation::bank::{Failure, Played, Sabotage, play};
 
-/// The same memory allocator as in the local stack, because the SDK makes many small allocations.
-#[cfg(not(debug_assertions))]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// How many schedules run between two progress lines.
 const BATCH: u64 = 5_000;
 

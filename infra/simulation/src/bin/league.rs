@@ -14,11 +14,6 @@ use std::time::Instant;
 
 use touchline_simulation::league::{Failure, Played, Sabotage, play};
 
-/// The same memory allocator as in the local stack, because the SDK makes many small allocations.
-#[cfg(not(debug_assertions))]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// How many worlds are played between two progress lines.
 const BATCH: u64 = 500;
 

@@ -460,7 +460,6 @@ fn new_app(
             chat: Arc::clone(&chat),
             web: Arc::new(NoWeb),
             catalog_cache: Arc::default(),
-            sms_counts: Arc::default(),
             config: Arc::clone(&config),
         }
     })

@@ -126,6 +126,7 @@ fn base(now: DateTime<Utc>) -> Chunk {
         country: Some("Dania".into()),
         founded: Some(1951),
         venue: Some(random_text("venue", id)),
+        short_name: None,
         key: Key::of("storm", Kind::Team, &id.to_string()),
         as_of: now,
     });

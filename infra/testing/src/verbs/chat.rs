@@ -24,6 +24,10 @@ impl<A: Api> Persona<A> {
         self.verb(Method::GET, ROOMS)
     }
 
+    pub fn views_room(&self, room: &str) -> Request<A> {
+        self.get(format!("{ROOMS}/{room}"))
+    }
+
     pub fn joins(&self, room: &str) -> Request<A> {
         self.request(Method::POST, format!("{ROOMS}/{room}/join"))
     }

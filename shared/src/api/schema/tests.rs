@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::api::chat::RoomsPosition;
+use crate::api::chat::{OwnRoom, RoomsPosition};
 use crate::api::coins::BelowEntry;
 use crate::api::leaderboards::{AfterPlace, Around, ScopeName};
 use crate::api::matches::Include;
@@ -265,7 +265,9 @@ proptest! {
         assert_round_trip(&owner, &BeforePrediction(stamp));
         assert_round_trip(&owner, &AfterMember(user));
         assert_round_trip(&owner, &BelowEntry(entry));
-        assert_round_trip(&owner, &RoomsPosition::Own(room));
+        let joined_at = chrono::DateTime::from_timestamp_millis(milliseconds);
+        assert_round_trip(&owner, &RoomsPosition::Own(OwnRoom::new(joined_at, room.clone())));
+        assert_round_trip(&owner, &RoomsPosition::Own(OwnRoom::new(None, room)));
         let in_list = ListPosition::parse(&format!("2.-{}.{nonce}", milliseconds + 1)).unwrap();
         assert_round_trip(&owner, &RoomsPosition::Match(in_list));
         assert_round_trip(&owner, &RoomsPosition::Directory(sort_key));

@@ -12,6 +12,8 @@ pub struct ListedMatch {
     pub tournament: u32,
     pub home: u32,
     pub away: u32,
+    /// The sport of the home team.
+    pub sport: u32,
     /// The chunk that holds the whole match.
     pub chunk: ChunkName,
     /// The index of the match in the `matches` of the chunk.

@@ -3,7 +3,6 @@
 //! The catalog is small and changes seldom. Listing, filtering, searching and counting are pure functions
 //! that go through all rows, so every page costs the same.
 
-mod appended;
 mod chunk_name;
 mod featured;
 mod listed_match;
@@ -31,7 +30,7 @@ pub use rows::{Key, Kind, Match, Pause, Sport, Team, Tournament};
 pub use scope::Scope;
 pub use score::Score;
 pub use snapshot::Chunk;
-pub use status::{ShownStatus, Status};
+pub use status::{ShownStatus, Status, StatusDetail};
 pub use team_names::{NEUTRAL, distribution_keys, fold, slug};
 
 /// No catalog snapshot has been published yet. This is an error, because an empty list would claim that there
@@ -65,6 +64,10 @@ impl Catalog {
                     tournament: found.tournament_id,
                     home: found.home_team_id,
                     away: found.away_team_id,
+                    sport: chunks
+                        .get(&ChunkName::Base)
+                        .and_then(|base| by_id(&base.teams, found.home_team_id, |team| team.id))
+                        .map_or(0, |team| team.sport_id),
                     chunk: *name,
                     at: u32::try_from(at).unwrap_or(u32::MAX),
                     status: found.status.shown(),
@@ -97,6 +100,12 @@ impl Catalog {
     #[must_use]
     pub fn team(&self, id: u32) -> Option<&Team> {
         by_id(&self.base()?.teams, id, |team| team.id)
+    }
+
+    /// Returns the sport of a match: that of its teams.
+    #[must_use]
+    pub fn sport_of(&self, event: &Match) -> Option<&Sport> {
+        self.sport(self.team(event.home_team_id)?.sport_id)
     }
 
     #[must_use]

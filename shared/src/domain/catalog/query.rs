@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 
 use super::listed_match::{ListPosition, ListedMatch, list_order};
 use super::{Catalog, Match, ShownStatus, Sport, Team, Tournament, fold};
@@ -47,6 +47,7 @@ impl<T> Page<T> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventFilter {
     pub tournament_id: Option<u32>,
+    pub sport_id: Option<u32>,
     /// The id of the home team or the away team.
     pub team_id: Option<u32>,
     /// The day of kick-off, in UTC.
@@ -72,17 +73,28 @@ impl Catalog {
             let start = date.and_hms_opt(0, 0, 0)?.and_utc().timestamp();
             Some(start..start + 86_400)
         });
-        // Kick-offs are stored in whole seconds.
-        let rounded_up = |at: DateTime<Utc>| at.timestamp() + i64::from(at.timestamp_subsec_nanos() > 0);
         let (from, to) = (filter.from.map(rounded_up), filter.to.map(rounded_up));
         let rows = self.matches.iter().filter(|row| {
             filter.tournament_id.is_none_or(|id| row.tournament == id)
+                && filter.sport_id.is_none_or(|id| row.sport == id)
                 && filter.team_id.is_none_or(|id| row.home == id || row.away == id)
                 && filter.status.is_none_or(|status| row.status == status)
                 && day.as_ref().is_none_or(|day| day.contains(&row.start))
                 && from.is_none_or(|from| row.start >= from)
                 && to.is_none_or(|to| row.start < to)
         });
+        self.page_of(rows, paging)
+    }
+
+    /// Lists the matches that are live, and those that kick off within seven days.
+    #[must_use]
+    pub fn list_upcoming(&self, now: DateTime<Utc>, paging: Paging) -> Page<&Match> {
+        let week = rounded_up(now)..rounded_up(now + TimeDelta::days(7));
+        let is_upcoming = |row: &&ListedMatch| row.status == ShownStatus::Live || week.contains(&row.start);
+        self.page_of(self.matches.iter().filter(is_upcoming), paging)
+    }
+
+    fn page_of<'a>(&'a self, rows: impl Iterator<Item = &'a ListedMatch>, paging: Paging) -> Page<&'a Match> {
         let page = Page::of(rows, paging);
         let rows = page.rows.iter().filter_map(|row| self.at(row)).collect();
         Page { rows, paging, total: page.total }
@@ -117,6 +129,11 @@ impl Catalog {
             .filter(|team| filter.sport_id.is_none_or(|id| team.sport_id == id));
         Page::of(teams, paging)
     }
+}
+
+/// Returns the first whole second at or after a time. Kick-offs are stored in whole seconds.
+fn rounded_up(at: DateTime<Utc>) -> i64 {
+    at.timestamp() + i64::from(at.timestamp_subsec_nanos() > 0)
 }
 
 /// The ids of the teams that a search found.
@@ -157,6 +174,12 @@ impl Catalog {
         rows.filter_map(|row| Some((list_order(row), self.at(row)?)))
     }
 
+    /// Returns the matches that are not finished: the live ones, then the scheduled ones by kick-off.
+    pub fn coming(&self) -> impl Iterator<Item = (ListPosition, &Match)> {
+        let rows = self.matches.iter().take_while(|row| row.status != ShownStatus::Finished);
+        rows.filter_map(|row| Some((list_order(row), self.at(row)?)))
+    }
+
     fn teams_where(&self, matches: impl Fn(&str) -> bool) -> TeamIds {
         self.team_names.iter().filter(|(name, _)| matches(name)).map(|(_, id)| *id).collect()
     }
@@ -188,7 +211,7 @@ mod tests {
             ],
             status in prop_oneof![
                 Just(Status::Scheduled), Just(Status::Postponed), Just(Status::Interrupted), Just(Status::Live), Just(Status::Finished),
-                Just(Status::Cancelled),
+                Just(Status::Cancelled), Just(Status::Suspended),
             ],
         ) -> Match {
             Match {
@@ -221,6 +244,7 @@ mod tests {
     prop_compose! {
         fn any_filter()(
             tournament_id in proptest::option::of(1_u32..5),
+            sport_id in proptest::option::of(1_u32..5),
             team_id in proptest::option::of(1_u32..7),
             date in proptest::option::of(0_i64..3),
             from in proptest::option::of(any_time()),
@@ -230,12 +254,18 @@ mod tests {
             ]),
         ) -> EventFilter {
             let date = date.map(|days| DateTime::from_timestamp(MIDNIGHT + (days - 1) * 86_400, 0).unwrap().date_naive());
-            EventFilter { tournament_id, team_id, date, from, to, status }
+            EventFilter { tournament_id, sport_id, team_id, date, from, to, status }
         }
     }
 
+    fn sport_of_team(team: u32) -> u32 {
+        1 + team % 3
+    }
+
     fn catalog(matches: Vec<Match>) -> Catalog {
-        let mut chunks: BTreeMap<_, Chunk> = BTreeMap::new();
+        let teams = (1..6).map(|id| team(id, "A team", sport_of_team(id))).collect();
+        let mut chunks =
+            BTreeMap::from([(super::super::ChunkName::Base, Chunk { teams, ..Chunk::default() })]);
         for (id, mut found) in (1..).zip(matches) {
             found.id = id;
             chunks.entry(found.chunk()).or_default().matches.push(found);
@@ -250,6 +280,7 @@ mod tests {
         let mut wanted: Vec<&Match> = matches
             .iter()
             .filter(|m| filter.tournament_id.is_none() || Some(m.tournament_id) == filter.tournament_id)
+            .filter(|m| filter.sport_id.is_none_or(|id| sport_of_team(m.home_team_id) == id))
             .filter(|m| filter.team_id.is_none_or(|id| [m.home_team_id, m.away_team_id].contains(&id)))
             .filter(|m| filter.date.is_none_or(|date| m.start.date_naive() == date))
             .filter(|m| filter.from.is_none_or(|from| m.start >= from))
@@ -258,7 +289,7 @@ mod tests {
             .collect();
         wanted.sort_by(|a, b| {
             let rank = |m: &Match| match m.status {
-                Status::Live => 0,
+                Status::Live | Status::Suspended => 0,
                 Status::Scheduled | Status::Postponed | Status::Interrupted => 1,
                 _ => 2,
             };
@@ -316,6 +347,20 @@ mod tests {
         }
 
         #[test]
+        fn the_upcoming_matches_are_those_of_the_list_that_are_live_or_kick_off_within_seven_days(
+            matches in vec(any_match(), 0..80),
+            now in any_time(),
+        ) {
+            let catalog = catalog(matches);
+            let all = Paging { page: 1, per_page: 100 };
+            let mut expected = catalog.list_events(&EventFilter::default(), all).rows;
+            expected.retain(|m| m.status.shown() == ShownStatus::Live || (m.start >= now && m.start < now + TimeDelta::days(7)));
+            let page = catalog.list_upcoming(now, all);
+            prop_assert_eq!(page.total, expected.len());
+            prop_assert_eq!(page.rows, expected);
+        }
+
+        #[test]
         fn team_lists_agree_with_a_simple_model(
             names in vec("[A-CÄÉa-c ]{1,6}", 0..40),
             sport_id in proptest::option::of(1_u32..4),
@@ -357,7 +402,7 @@ mod tests {
             let page = after.list_events(&EventFilter::default(), all);
             let is: Vec<_> = page.rows.iter().map(|m| m.id).filter(|other| *other != id).collect();
             prop_assert_eq!(was, is, "the others keep their order");
-            let live = page.rows.iter().take_while(|m| m.status == Status::Live).any(|m| m.id == id);
+            let live = page.rows.iter().take_while(|m| m.status.shown() == ShownStatus::Live).any(|m| m.id == id);
             prop_assert!(live);
         }
     }

@@ -3,7 +3,7 @@ use chrono::{DateTime, Datelike as _, SubsecRound as _, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{ChunkName, Score, Status, appended};
+use super::{ChunkName, Score, Status};
 
 /// Identifies a row by the feed that it comes from and its id in that feed. The key of a row never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -64,8 +64,9 @@ pub struct Team {
     pub country: Option<String>,
     pub founded: Option<i32>,
     /// The name of the home ground.
-    #[serde(default, with = "appended", skip_serializing_if = "Option::is_none")]
     pub venue: Option<String>,
+    /// A name for narrow screens.
+    pub short_name: Option<String>,
     pub key: Key,
     /// The date of the feed document that last changed or confirmed the row.
     #[serde(with = "ts_milliseconds")]
@@ -121,13 +122,11 @@ pub struct Match {
     /// The Matrix id of the match's chat room.
     pub room: Box<str>,
     /// The hash of the chat room's name; 0 if the name is unknown.
-    #[serde(default, with = "appended")]
     pub room_name_hash: u32,
     /// The number of DynamoDB partitions that hold the predictions for the match. The first import of the
     /// match sets it. Later only a promotion changes it, while the match has no predictions.
     pub shards: u8,
     /// Set while predictions for the match are paused, because its number of shards is about to change.
-    #[serde(default, with = "appended", skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
     /// The revision of the result. It grows with each change of the result. Points are stored with the
     /// revision that they were calculated from.

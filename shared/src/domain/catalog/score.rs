@@ -13,8 +13,10 @@ pub struct Score {
 }
 
 impl Score {
-    /// The maximum number of goals that a user can predict for one team.
-    pub const MAX_PREDICTED: u16 = 99;
+    /// The maximum that a user can predict for one team, in any sport. The rules of the sport can be stricter.
+    pub const MAX_PREDICTED: u16 = 299;
+    /// The maximum that a user can predict for one team in a sport with goals.
+    pub const MAX_GOALS: u16 = 99;
 }
 
 /// Reads a predicted score.
@@ -24,9 +26,10 @@ impl Field for Score {
         let goals = |side: &str| {
             let goals = sides.get(side).and_then(|goals| Raw::Json(goals).integer().ok());
             let goals = goals.and_then(|goals| u16::try_from(goals).ok());
-            goals
-                .filter(|goals| *goals <= Self::MAX_PREDICTED)
-                .ok_or_else(|| format!("Enter 0 to {} goals for each team.", Self::MAX_PREDICTED))
+            goals.filter(|goals| *goals <= Self::MAX_PREDICTED).ok_or_else(|| {
+                let (goals, points) = (Self::MAX_GOALS, Self::MAX_PREDICTED);
+                format!("Enter 0 to {goals} for each team, or up to {points} in basketball.")
+            })
         };
         Ok(Self { home: goals("home")?, away: goals("away")? })
     }
@@ -41,7 +44,7 @@ impl Field for Score {
         serde_json::json!({
             "type": "object", "required": ["home", "away"],
             "properties": { "home": goals("Goals of the home team."), "away": goals("Goals of the away team.") },
-            "description": "A score that agrees with `prediction`.",
+            "description": "A score that agrees with `prediction`: up to 99 each; in basketball up to 299, and no draw.",
         })
     }
 }

@@ -2,9 +2,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{Field, Raw, Reason};
 
-/// The state of a match. The API shows the three states of [`ShownStatus`]; the rules for predictions and
-/// points use all eight states. Published snapshots contain the position of a state in this list, so new
-/// states go to the end.
+/// The state of a match. The API shows the three states of [`ShownStatus`] and, for special cases, a
+/// [`StatusDetail`]; the rules for predictions and points use all states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Status {
     Scheduled,
@@ -18,6 +17,8 @@ pub enum Status {
     Awarded,
     /// The match began and will go on later. Its predictions stay closed, because people know the score so far.
     Interrupted,
+    /// Play has stopped, and may go on at any time.
+    Suspended,
 }
 
 impl Status {
@@ -25,8 +26,7 @@ impl Status {
     /// never opens again.
     #[must_use]
     pub fn after(self, new: Self) -> Self {
-        let has_begun =
-            matches!(self, Self::Live | Self::Finished | Self::Abandoned | Self::Awarded | Self::Interrupted);
+        let has_begun = !matches!(self, Self::Scheduled | Self::Postponed | Self::Cancelled);
         match new {
             Self::Scheduled | Self::Postponed if has_begun => Self::Interrupted,
             Self::Cancelled if has_begun => Self::Abandoned,
@@ -45,10 +45,40 @@ impl Status {
     pub fn shown(self) -> ShownStatus {
         match self {
             Self::Scheduled | Self::Postponed | Self::Interrupted => ShownStatus::Scheduled,
-            Self::Live => ShownStatus::Live,
+            Self::Live | Self::Suspended => ShownStatus::Live,
             Self::Finished | Self::Cancelled | Self::Abandoned | Self::Awarded => ShownStatus::Finished,
         }
     }
+
+    /// Returns what [`Self::shown`] leaves out.
+    #[must_use]
+    pub fn detail(self) -> Option<StatusDetail> {
+        match self {
+            Self::Scheduled | Self::Live | Self::Finished => None,
+            Self::Postponed => Some(StatusDetail::Postponed),
+            Self::Cancelled => Some(StatusDetail::Cancelled),
+            Self::Abandoned => Some(StatusDetail::Abandoned),
+            Self::Awarded => Some(StatusDetail::Awarded),
+            Self::Interrupted | Self::Suspended => Some(StatusDetail::Suspended),
+        }
+    }
+}
+
+/// Why a match is not simply scheduled, live or finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum StatusDetail {
+    /// The match will be played later.
+    Postponed,
+    /// The match will not be played.
+    Cancelled,
+    /// The match began, and will not be finished.
+    Abandoned,
+    /// The result was decided by a ruling.
+    Awarded,
+    /// The match began, and may go on.
+    Suspended,
 }
 
 /// The state of a match in the API.

@@ -14,6 +14,7 @@ pub fn team(id: u32, name: &str) -> Team {
         country: None,
         founded: None,
         venue: None,
+        short_name: None,
         key: Key(u64::from(id)),
         as_of: DateTime::UNIX_EPOCH,
     }

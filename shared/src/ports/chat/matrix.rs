@@ -24,10 +24,6 @@ use crate::domain::room::{Room, RoomId};
 use crate::domain::{Username, digest};
 use crate::ports::web::connector;
 
-/// The maximum time to wait for a response of the homeserver. It is short, because clients of our API wait
-/// meanwhile.
-const TIMEOUT: Duration = Duration::from_secs(2);
-
 /// The maximum size of a response. Most responses that we need are small. A page of messages can have 6.5 MB.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
@@ -70,6 +66,7 @@ pub struct MatrixChat {
     token: Secret,
     /// The token of an administrator of a Synapse, to delete rooms.
     admin_token: Option<Secret>,
+    timeout: Duration,
 }
 
 impl fmt::Debug for MatrixChat {
@@ -122,6 +119,7 @@ impl MatrixChat {
             server: server.to_owned(),
             token: homeserver.as_token.clone(),
             admin_token: homeserver.admin_token.clone(),
+            timeout: homeserver.timeout,
         }
     }
 
@@ -149,9 +147,9 @@ impl MatrixChat {
                 .header(CONTENT_TYPE, "application/json")
                 .body(Full::new(Cursor::new(body)))
                 .map_err(|_| ChatError::Unavailable("the homeserver's URL is invalid".into()))?;
-            match timeout(TIMEOUT, self.exchange(request)).await {
+            match timeout(self.timeout, self.exchange(request)).await {
                 Err(_) => {
-                    let reason = format!("no response within {} s", TIMEOUT.as_secs());
+                    let reason = format!("no response within {} s", self.timeout.as_secs());
                     return Err(ChatError::Unavailable(reason));
                 }
                 // The pooled connection may have been stale. A retry is safe, because all requests are
@@ -475,7 +473,7 @@ impl Chat for MatrixChat {
         device_id: &'a str,
     ) -> BoxFuture<'a, Result<Credentials, ChatError>> {
         // A user's first login takes three requests. This limit covers all of them together.
-        let credentials = timeout(TIMEOUT, self.credentials(username, device_id));
+        let credentials = timeout(self.timeout, self.credentials(username, device_id));
         Box::pin(async {
             let late = |_| ChatError::Unavailable("the login takes too long".into());
             match credentials.await.map_err(late)? {

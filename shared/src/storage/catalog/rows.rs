@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use chrono::{DateTime, Utc};
 use futures_util::stream;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -144,16 +144,11 @@ impl Store {
                 // A promotion changes neither of them. An import that read the match before must not write the
                 // old number of shards back.
                 if let Some(event) = read.as_match() {
-                    condition.push_str(" AND shards = :shards AND ");
-                    put = put.expression_attribute_values(":shards", number(event.shards));
-                    match event.pause {
-                        None => condition.push_str("attribute_not_exists(pause)"),
-                        Some(pause) => {
-                            condition.push_str("pause = :pause");
-                            let since = number(pause.since().timestamp_millis());
-                            put = put.expression_attribute_values(":pause", since);
-                        }
-                    }
+                    condition.push_str(" AND shards = :shards AND pause = :pause");
+                    let pause = event.pause.map(|pause| number(pause.since().timestamp_millis()));
+                    put = put
+                        .expression_attribute_values(":shards", number(event.shards))
+                        .expression_attribute_values(":pause", pause.unwrap_or(AttributeValue::Null(true)));
                 }
                 put.condition_expression(condition)
             }

@@ -20,8 +20,7 @@ use crate::storage::store::{Reads, Store};
 /// gives a partition 3,000 read units a second, so 750 environments can load the same part in a second.
 const PART_BYTES: usize = 31 * 1024;
 
-/// The maximum number of parts that one batch reads. DynamoDB reads at most 100 items and 16 MB in a batch. Earlier
-/// versions wrote parts of 350 KB.
+/// The maximum number of parts that one batch reads. DynamoDB reads at most 100 items and 16 MB in a batch.
 const PARTS_PER_BATCH: usize = 40;
 
 /// The pointer to the current index.
@@ -44,25 +43,18 @@ pub struct Index {
 /// The version of the encoding and of the keys that this release writes. The version grows with every change of a row's
 /// encoded fields, of their order, or of the keys of parts. An import of a release that does not know the version builds a
 /// new snapshot from the rows.
-const FORMAT: u32 = 2;
-
-/// The version without own keys for parts. This release reads it, too.
-const EARLIER_FORMAT: u32 = 1;
+const FORMAT: u32 = 3;
 
 /// Where a chunk is stored: the snapshot that wrote it, and the number of parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkRef {
     at: String,
     parts: u32,
-    /// Whether each part has its own partition key. Earlier versions stored all parts of a snapshot under one.
-    #[serde(default)]
-    has_own_keys: bool,
 }
 
 impl ChunkRef {
     fn keys(&self, name: ChunkName) -> impl Iterator<Item = Key> {
-        let key = if self.has_own_keys { keys::snapshot_part } else { keys::earlier_snapshot_part };
-        (0..self.parts).map(move |part| key(&self.at, name, part))
+        (0..self.parts).map(move |part| keys::snapshot_part(&self.at, name, part))
     }
 }
 
@@ -75,7 +67,7 @@ impl Default for Index {
 impl Index {
     /// Returns the chunks by name. Fails if this release cannot read their encoding.
     pub fn chunks(&self) -> Result<BTreeMap<ChunkName, ChunkRef>, StoreError> {
-        if ![EARLIER_FORMAT, FORMAT].contains(&self.format) {
+        if self.format != FORMAT {
             return Err(StoreError::Unreadable("a snapshot of this program's format"));
         }
         self.chunks
@@ -89,7 +81,6 @@ impl Index {
 
     /// Adds or replaces a chunk. Returns the replaced chunk, if there was one.
     pub fn set(&mut self, name: ChunkName, chunk: ChunkRef) -> Option<ChunkRef> {
-        self.format = FORMAT;
         self.chunks.insert(name.to_string(), chunk)
     }
 
@@ -157,11 +148,7 @@ impl Store {
     /// Stores a chunk of the snapshot `at`. Readers see the chunk once the current index lists it.
     pub async fn put_chunk(&self, at: &str, name: ChunkName, bytes: &[u8]) -> Result<ChunkRef, StoreError> {
         let parts: Vec<&[u8]> = bytes.chunks(PART_BYTES).collect();
-        let chunk = ChunkRef {
-            at: at.to_owned(),
-            parts: u32::try_from(parts.len()).unwrap_or(u32::MAX),
-            has_own_keys: true,
-        };
+        let chunk = ChunkRef { at: at.to_owned(), parts: u32::try_from(parts.len()).unwrap_or(u32::MAX) };
         let puts: Vec<_> = chunk
             .keys(name)
             .zip(parts)

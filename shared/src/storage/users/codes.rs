@@ -7,13 +7,13 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::code::{self, CodeDigest, NetworkDigest, VerificationError, WrongCode};
+use crate::domain::code::{self, CodeDigest, NetworkDigest, Requester, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
 use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserId};
 use crate::storage::condition::{condition_held, item_that_failed_condition};
 use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
-use crate::storage::item::{Item, Key, from_item, number, text};
+use crate::storage::item::{Key, from_item, number, text};
 use crate::storage::keys;
 use crate::storage::rate_limit::{self, Shift};
 use crate::storage::store::Store;
@@ -62,7 +62,7 @@ pub struct Issue<'a> {
     pub id: &'a CodeId,
     pub digest: &'a CodeDigest,
     /// The network that requests the code. `None` for loopback.
-    pub network: Option<&'a NetworkDigest>,
+    pub requester: Option<&'a Requester>,
     /// Whether the phone is a test phone, to which no message is sent.
     pub is_test: bool,
 }
@@ -93,6 +93,12 @@ pub struct Attempt<'a> {
     pub network: Option<&'a NetworkDigest>,
     /// A text that identifies this attempt, so that a retried write is recognised.
     pub nonce: &'a str,
+}
+
+impl Attempt<'_> {
+    fn key(&self) -> Key {
+        self.of_user.map_or_else(|| keys::phone_codes(self.phone), UserCode::key)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +132,9 @@ pub struct StoredCode {
     other_attempts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<NetworkDigest>,
+    /// The network for which the message is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_for: Option<NetworkDigest>,
     /// The nonce of the latest attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tried_by: Option<String>,
@@ -139,33 +148,39 @@ pub struct StoredCode {
     pub(super) used_by: Option<String>,
     /// Whether the code is the fixed one of a test phone.
     #[serde(default, rename = "test", skip_serializing_if = "std::ops::Not::not")]
-    pub(in crate::storage) is_test: bool,
+    pub is_test: bool,
+    /// Whether the code was read from the item of its network.
+    #[serde(skip)]
+    is_own: bool,
 }
 
 impl StoredCode {
-    /// Returns a code that nobody has tried to enter.
-    pub(super) fn new(
-        issue: &CodeId,
-        digest: &CodeDigest,
-        network: Option<&NetworkDigest>,
-        now: DateTime<Utc>,
-    ) -> Self {
+    /// Returns a code that nobody has tried to enter. `network` is the one whose attempts are counted apart.
+    pub(super) fn new(issue: &Issue<'_>, network: Option<&NetworkDigest>, now: DateTime<Utc>) -> Self {
         Self {
-            issue: issue.clone(),
-            digest: digest.as_str().to_owned(),
+            issue: issue.id.clone(),
+            digest: issue.digest.as_str().to_owned(),
             attempts: 0,
             other_attempts: 0,
             network: network.cloned(),
+            counted_for: issue.requester.map(|requester| requester.counted_for.clone()),
             tried_by: None,
             valid_until: now + code::VALID_FOR,
             pending_until: now + code::PENDING_FOR,
             used_by: None,
-            is_test: false,
+            is_test: issue.is_test,
+            is_own: false,
         }
     }
-}
 
-impl StoredCode {
+    /// Returns the key of the item with this login code.
+    pub(super) fn key(&self, phone: &Phone) -> Key {
+        match &self.network {
+            Some(network) if self.is_own => keys::own_code(phone, network),
+            _ => keys::phone_codes(phone),
+        }
+    }
+
     /// Returns whether attempts from this network count as those of the network that requested the code.
     fn attempts_of(&self, network: Option<&NetworkDigest>) -> Attempts {
         if self.network.is_none() || self.network.as_ref() == network {
@@ -174,16 +189,6 @@ impl StoredCode {
             Attempts::Others
         }
     }
-
-    /// Returns whether the code was entered.
-    pub(in crate::storage) fn is_spent(&self) -> bool {
-        self.used_by.is_some()
-    }
-}
-
-/// Reads the code of a phone's `codes` item, or of a user's `verification` or `deletion` item.
-pub(in crate::storage) fn read_code(item: Item, purpose: Purpose) -> Result<Option<StoredCode>, StoreError> {
-    Ok(from_item::<CodeItem>(item)?.of(purpose))
 }
 
 /// An item with a code: a phone's `codes` item, or a user's `verification` or `deletion` item.
@@ -204,6 +209,12 @@ impl CodeItem {
     }
 }
 
+fn login_code(issue: &Issue<'_>, now: DateTime<Utc>) -> Result<AttributeValue, StoreError> {
+    let network = issue.requester.map(|requester| &requester.network);
+    let code = StoredCode::new(issue, network, now);
+    serde_dynamo::to_attribute_value(code).map_err(|_| StoreError::Unreadable("a code"))
+}
+
 /// A condition that holds if no newer code replaced the code since it was read, and no other request spent it.
 /// It also holds if this request already spent the code, so that the SDK's retry after a lost response succeeds.
 pub(super) const SPENDABLE: &str =
@@ -221,12 +232,7 @@ impl Store {
         // A write that reaches the store late must not replace the code of a newer request. The clocks of two requests
         // differ by up to a second.
         condition.push_str(" AND (attribute_not_exists(#code) OR #code.issue <= :latest)");
-        let code = StoredCode {
-            is_test: issue.is_test,
-            ..StoredCode::new(issue.id, issue.digest, issue.network, now)
-        };
-        let code: AttributeValue =
-            serde_dynamo::to_attribute_value(code).map_err(|_| StoreError::Unreadable("a code"))?;
+        let code = login_code(issue, now)?;
         let issued = self
             .client
             .update_item()
@@ -244,6 +250,22 @@ impl Store {
             .await;
         let Err(error) = issued else { return Ok(()) };
         admitted_after_all(&error, limits, issue.id, now)
+    }
+
+    /// Stores the login code of a test phone for the network that requested it, too. Other networks can replace the code of the
+    /// phone and use up its attempts, but not this one.
+    pub async fn issue_own_code(&self, issue: &Issue<'_>, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let Some(requester) = issue.requester else { return Ok(()) };
+        self.client
+            .put_item()
+            .table_name(&self.tables.users)
+            .set_item(Some(keys::own_code(issue.phone, &requester.network).into()))
+            .item(Purpose::Login.as_str(), login_code(issue, now)?)
+            .item("expires_at", number((now + code::VALID_FOR).timestamp()))
+            .send()
+            .await
+            .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
+        Ok(())
     }
 
     /// Rolls back [`Store::issue_code`] when the message could not be sent: the code becomes void and no longer counts
@@ -297,7 +319,19 @@ impl Store {
         attempt: &Attempt<'_>,
         now: DateTime<Utc>,
     ) -> Result<Option<StoredCode>, ReserveError> {
-        self.reserve(attempt, Attempts::Requester, now).await
+        self.reserve(attempt, Attempts::Requester, attempt.key(), now).await
+    }
+
+    /// Uses up one attempt to enter the login code of a test phone that the attempt's network requested.
+    pub async fn reserve_own_attempt(
+        &self,
+        attempt: &Attempt<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<StoredCode, ReserveError> {
+        let network = attempt.network.ok_or(WrongCode)?;
+        let key = keys::own_code(attempt.phone, network);
+        let code = self.reserve(attempt, Attempts::Requester, key, now).await?.ok_or(WrongCode)?;
+        Ok(StoredCode { is_own: true, ..code })
     }
 
     /// Uses up one of the attempts that all networks share which did not request the code.
@@ -306,18 +340,19 @@ impl Store {
         attempt: &Attempt<'_>,
         now: DateTime<Utc>,
     ) -> Result<StoredCode, ReserveError> {
-        self.reserve(attempt, Attempts::Others, now).await?.ok_or_else(|| WrongCode.into())
+        self.reserve(attempt, Attempts::Others, attempt.key(), now).await?.ok_or_else(|| WrongCode.into())
     }
 
     async fn reserve(
         &self,
         attempt: &Attempt<'_>,
         attempts: Attempts,
+        key: Key,
         now: DateTime<Utc>,
     ) -> Result<Option<StoredCode>, ReserveError> {
-        let (purpose, name, key) = match attempt.of_user {
-            None => (Purpose::Login, Purpose::Login.as_str(), keys::phone_codes(attempt.phone)),
-            Some(code) => (Purpose::Verify, USER_CODE, code.key()),
+        let (purpose, name) = match attempt.of_user {
+            None => (Purpose::Login, Purpose::Login.as_str()),
+            Some(_) => (Purpose::Verify, USER_CODE),
         };
         let mut condition = "#code.#counter < :max AND #code.valid_until > :now \
                              AND attribute_not_exists(#code.used_by) \
@@ -391,7 +426,7 @@ impl Store {
             .client
             .update_item()
             .table_name(&self.tables.users)
-            .set_key(Some(keys::phone_codes(phone).into()))
+            .set_key(Some(code.key(phone).into()))
             .update_expression("SET #code.used_by = :nonce")
             .condition_expression(SPENDABLE)
             .expression_attribute_names("#code", Purpose::Login.as_str())
@@ -413,7 +448,7 @@ impl Store {
             .client
             .update_item()
             .table_name(&self.tables.users)
-            .set_key(Some(keys::phone_codes(phone).into()))
+            .set_key(Some(code.key(phone).into()))
             .update_expression("REMOVE #code.used_by")
             .condition_expression("#code.issue = :issue AND #code.used_by = :nonce")
             .expression_attribute_names("#code", Purpose::Login.as_str())
@@ -439,7 +474,7 @@ impl Store {
             .client
             .update_item()
             .table_name(&self.tables.users)
-            .set_key(Some(keys::phone_codes(phone).into()))
+            .set_key(Some(code.key(phone).into()))
             .update_expression("SET #code.#counter = #code.#counter - :one REMOVE #code.used_by")
             // After a lost response, the retry does not return another attempt.
             .condition_expression(

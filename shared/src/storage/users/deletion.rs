@@ -106,7 +106,7 @@ impl Store {
         let codes = Delete::builder().table_name(users).set_key(Some(keys::phone_codes(&user.phone).into()));
         let spend = match code {
             DeletionCode::Own(code) => {
-                // `tally` counts the code as entered when `used_by` is set. `erasure` deletes the item.
+                // `erasure` deletes the item.
                 let spend_code = Update::builder()
                     .table_name(users)
                     .set_key(Some(keys::deletion(user.id).into()))
@@ -266,16 +266,9 @@ impl Store {
 
     /// Deletes all memberships of a user. `tally` then subtracts them from the counts of the rooms.
     async fn delete_memberships(&self, user: UserId) -> Result<(), StoreError> {
-        let mut after = None;
-        loop {
-            let page = self.memberships_page(user, after.as_ref(), 100).await?;
-            let deletions: Vec<_> =
-                page.rows.iter().map(|row| self.delete_item(&self.tables.rooms, row.key())).collect();
-            stream::iter(deletions).buffer_unordered(CONCURRENT_WRITES).try_collect::<()>().await?;
-            after = page.rows.into_iter().next_back().map(|row| row.room_id);
-            if page.is_last || after.is_none() {
-                return Ok(());
-            }
-        }
+        let memberships = self.memberships(user, usize::MAX).await?;
+        let deletions: Vec<_> =
+            memberships.iter().map(|row| self.delete_item(&self.tables.rooms, row.key())).collect();
+        stream::iter(deletions).buffer_unordered(CONCURRENT_WRITES).try_collect().await
     }
 }

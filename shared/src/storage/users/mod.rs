@@ -18,14 +18,13 @@ mod verifications;
 
 pub use audit::BegunAction;
 pub use blocks::{Blocked, StoredBlocks};
-pub(super) use codes::read_code;
 pub use codes::{Admission, Attempt, Counted, Issue, IssueError, ReserveError, StoredCode, UserCode};
 pub use deletion::{DeleteAccount, DeletionCode, Erasure};
 pub use hashing::NamesMoved;
 pub use monthly::MonthlyPosition;
 pub use phones::{ChangePhone, PhoneOwner, UndoFailed, UndoPhoneChange};
 pub(super) use profiles::read_team;
-pub use profiles::{Changes, ChosenTeam, NewUser, RegisterError, RenameFailed, Renamed, UpdateError};
+pub use profiles::{Changes, ChosenTeam, NewUser, RegisterError, RenameFailed, UpdateError};
 pub use reports::{ReportsPage, SavedReport};
 pub use search::{FoundUsername, UsernamesIndexed};
 pub(super) use sessions::ended_device;

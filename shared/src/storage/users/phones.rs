@@ -294,7 +294,7 @@ impl Store {
         let UndoPhoneChange { user, phone, code, nonce, token, session, .. } = undo;
         let spend = Update::builder()
             .table_name(users)
-            .set_key(Some(keys::phone_codes(phone).into()))
+            .set_key(Some(code.key(phone).into()))
             .update_expression("SET #code.used_by = :nonce")
             .condition_expression(SPENDABLE)
             .expression_attribute_names("#code", Purpose::Login.as_str())

@@ -16,6 +16,7 @@ use super::ages::AGE_REFUSED_AT;
 use super::names::NameOwner;
 use super::phones::PhoneOwner;
 use super::sessions::Session;
+use crate::domain::cleanup::Work;
 use crate::domain::code::NetworkDigest;
 use crate::domain::profile::{BirthDateError, Person, PublicProfile, RenameError};
 use crate::domain::recovery::Recovery;
@@ -177,14 +178,6 @@ pub enum RenameFailed {
     Rejected(#[from] RenameError),
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// The result of a rename.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Renamed {
-    Now,
-    /// The user has the new name already. Nothing was written.
-    Already,
 }
 
 impl Changes {
@@ -383,7 +376,7 @@ impl Store {
             let stored = stored.and_then(DateTime::from_timestamp_millis);
             let stored = stored.ok_or(StoreError::Unreadable("the time of an edit"))?;
             if stored - now > MAX_CLOCK_DIFFERENCE {
-                return Err(StoreError::Contended { what: "profile" });
+                return Err(StoreError::Overtaken { what: "profile" });
             }
             at = stored + TimeDelta::milliseconds(1);
             retry.again().await?;
@@ -501,7 +494,7 @@ impl Store {
         Ok(profile.map(read_team).transpose()?.flatten())
     }
 
-    /// Locks a username before it appears in a room. Fails with [`StoreError::Contended`] if the username
+    /// Locks a username before it appears in a room. Fails with [`StoreError::Overtaken`] if the username
     /// changed since it was read.
     pub async fn lock_username(&self, user: &User, now: DateTime<Utc>) -> Result<(), StoreError> {
         let locked = self
@@ -515,7 +508,7 @@ impl Store {
         if condition_held("UpdateItem", locked)? {
             Ok(())
         } else {
-            Err(StoreError::Contended { what: "username" })
+            Err(StoreError::Overtaken { what: "username" })
         }
     }
 
@@ -523,25 +516,36 @@ impl Store {
     ///
     /// The old name stays reserved for the user. A chat account belongs to a username, so another owner of
     /// the old name would get the user's chat account.
-    pub async fn rename_user(&self, user: &User, to: &Username) -> Result<Renamed, RenameFailed> {
-        let writes = self.rename_writes(user, to)?;
+    pub async fn rename_user(
+        &self,
+        user: &User,
+        to: &Username,
+        now: DateTime<Utc>,
+    ) -> Result<(), RenameFailed> {
+        let mut writes = self.rename_writes(user, to)?;
+        // Chat logout works by username. After the rename, a logout would no longer reach the devices of the old username. So
+        // `erasure` logs them out, now and after all requests that began before the rename.
+        let logout = Work::LogOutDevices { username: user.username.clone() };
+        writes.push(self.cleanup_write(&logout, now)?);
         let written = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
-        let Err(error) = written else { return Ok(Renamed::Now) };
+        let Err(error) = written else { return Ok(()) };
         if [0, 3].into_iter().any(|item| item_that_failed_in_transaction(&error, item).is_some()) {
             return Err(RenameError::Taken.into());
         }
         if let Some(profile) = item_that_failed_in_transaction(&error, 1) {
             let current = profile.get("username").and_then(|name| name.as_s().ok());
             if current.is_some_and(|name| name == to.as_str()) {
-                return Ok(Renamed::Already);
+                return Ok(());
             }
             let renames = profile.get("renames").and_then(|count| count.as_n().ok()?.parse().ok());
             if profile.contains_key("chat_since") || renames.is_some_and(|count: u32| count >= MAX_RENAMES) {
                 return Err(RenameError::Locked.into());
             }
         }
-        // Any other failed condition means that the profile changed since it was read. `from_sdk` classifies
-        // the error as retryable.
+        // Another request of the user has changed the profile or the phone.
+        if [1, 2].into_iter().any(|item| item_that_failed_in_transaction(&error, item).is_some()) {
+            return Err(StoreError::Overtaken { what: "username" }.into());
+        }
         Err(StoreError::from_sdk("TransactWriteItems", &error).into())
     }
 
@@ -564,7 +568,7 @@ impl Store {
                 "SET username = :new, former_usernames = list_append(if_not_exists(former_usernames, :none), :former) \
                  ADD renames :one",
             )
-            // `chat_since` is set when the user first joins a room or is invited to one. From then on, the username is their
+            // `chat_since` is set when the user first joins a room. From then on, the username is their
             // identity in chat and cannot change.
             .condition_expression(
                 "username = :old AND phone = :phone AND attribute_not_exists(chat_since) \

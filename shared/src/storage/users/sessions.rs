@@ -11,7 +11,7 @@ use crate::storage::condition::condition_held;
 use crate::storage::error::StoreError;
 use crate::storage::item::{Item, Key, from_item, number, text, to_item};
 use crate::storage::keys;
-use crate::storage::store::{Store, every_item};
+use crate::storage::store::{Reads, Store, every_item};
 
 /// A login session: its chat device and its lifetime. The item's key contains the digest of the token.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -147,6 +147,13 @@ impl Store {
         let key = keys::session(token.user(), &token.digest());
         let session: Option<Session> = self.find(&self.tables.users, key).await?;
         Ok(session.filter(|session| session.ended_at.is_none()))
+    }
+
+    /// Returns whether the session of a token is stored and has not ended. Strongly consistent.
+    pub async fn is_session_open(&self, token: &Token) -> Result<bool, StoreError> {
+        let key = keys::session(token.user(), &token.digest());
+        let session: Option<Session> = self.get(&self.tables.users, key, Reads::Consistent).await?;
+        Ok(session.is_some_and(|session| session.ended_at.is_none()))
     }
 
     /// Stores a new session. Changes nothing if the session exists already, because the request was repeated.

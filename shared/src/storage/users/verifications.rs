@@ -7,10 +7,10 @@ use chrono::serde::{ts_milliseconds, ts_seconds};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::codes::{IssueError, StoredCode, USER_CODE, UserCode};
-use crate::domain::code::{self, CodeDigest, VerificationError};
+use super::codes::{Issue, IssueError, StoredCode, USER_CODE, UserCode};
+use crate::domain::code::{self, VerificationError};
 use crate::domain::limit::{self, Limited};
-use crate::domain::{CodeId, MAX_CLOCK_DIFFERENCE, Phone, UserId};
+use crate::domain::{MAX_CLOCK_DIFFERENCE, Phone, UserId};
 use crate::storage::condition::condition_held;
 use crate::storage::error::StoreError;
 use crate::storage::item::{from_item, number, text, to_item};
@@ -31,17 +31,10 @@ pub struct Verification {
 impl Verification {
     /// Returns a verification whose code is not sent yet.
     #[must_use]
-    pub fn new(
-        phone: &Phone,
-        issue: &CodeId,
-        digest: &CodeDigest,
-        is_test: bool,
-        now: DateTime<Utc>,
-    ) -> Self {
+    pub fn new(issue: &Issue<'_>, now: DateTime<Utc>) -> Self {
         let pending_until = now + code::PENDING_FOR;
-        let mut verify = StoredCode::new(issue, digest, None, now);
-        verify.is_test = is_test;
-        Self { phone: phone.clone(), verify, pending_until, expires_at: pending_until }
+        let verify = StoredCode::new(issue, None, now);
+        Self { phone: issue.phone.clone(), verify, pending_until, expires_at: pending_until }
     }
 
     /// Returns the phone, if the verification is pending.

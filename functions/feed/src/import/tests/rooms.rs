@@ -43,8 +43,7 @@ async fn search(app: &TestApp, user: &User, text: &str) -> Vec<String> {
     found.as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Changes the data to what an older release wrote: a room's name contains the id of its match, and the row of a
-/// match has no hash of the room's name.
+/// Gives the rooms of matches old names: a room's name contains the id of its match, and the hash of the name is unknown.
 async fn give_old_names(app: &TestApp, homeserver: &HomeserverStandIn) {
     let tables = &app.config.tables;
     for event in 1..=4 {
@@ -56,12 +55,13 @@ async fn give_old_names(app: &TestApp, homeserver: &HomeserverStandIn) {
             .table_name(&tables.catalog)
             .key("pk", aws_sdk_dynamodb::types::AttributeValue::S(format!("event#{event}")))
             .key("sk", aws_sdk_dynamodb::types::AttributeValue::S("row".into()))
-            .update_expression("REMOVE room_name_hash")
+            .update_expression("SET room_name_hash = :unknown")
+            .expression_attribute_values(":unknown", aws_sdk_dynamodb::types::AttributeValue::N("0".into()))
             .send()
             .await
             .unwrap();
     }
-    // Publish a snapshot that has no hashes either. The rebuild itself renames no room.
+    // Publish a snapshot with these rows. The rebuild itself renames no room.
     run(app, &json!({ "rebuild": true })).await;
     assert_eq!(stored_name(app, 1).await, "event 1");
     let _ = homeserver.take_requests();

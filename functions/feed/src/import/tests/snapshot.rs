@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -68,38 +67,6 @@ async fn a_large_chunk_is_stored_in_parts() {
     let parts = app.dump().await.matches(&format!("S(\"snapshot#2.large#{name}#")).count();
     assert_eq!(parts, bytes.len().div_ceil(part));
     assert_eq!(catalog(&app).await.chunks()[&name].matches.len(), 40_000);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_snapshot_of_an_earlier_version_is_read() {
-    let app = app().await;
-    run(&app, &sample()).await;
-    let before = bytes(&app).await;
-    // Earlier versions stored all parts of a snapshot under one partition key.
-    let (client, table) = (app.client(), &app.config.tables.catalog);
-    for mut item in client.scan().table_name(table).send().await.unwrap().items.unwrap() {
-        let text = |item: &HashMap<_, AttributeValue>, name| item[name].as_s().unwrap().clone();
-        let (pk, sk) = (text(&item, "pk"), text(&item, "sk"));
-        if sk == "part" {
-            let [_, at, chunk, part] = pk.split('#').collect::<Vec<_>>().try_into().unwrap();
-            let delete = client.delete_item().table_name(table);
-            delete.key("pk", item["pk"].clone()).key("sk", item["sk"].clone()).send().await.unwrap();
-            item.insert("pk".into(), AttributeValue::S(format!("snapshot#{at}")));
-            item.insert("sk".into(), AttributeValue::S(format!("{chunk}#{part}")));
-        } else if sk == "index" {
-            item.insert("format".into(), AttributeValue::N("1".into()));
-            let Some(AttributeValue::M(chunks)) = item.get_mut("chunks") else { panic!("no chunks") };
-            for chunk in chunks.values_mut() {
-                let AttributeValue::M(chunk) = chunk else { panic!("not a chunk") };
-                chunk.remove("has_own_keys").unwrap();
-            }
-        }
-        client.put_item().table_name(table).set_item(Some(item)).send().await.unwrap();
-    }
-    assert_eq!(bytes(&app).await, before);
-    let postponed = changed("2026-11-15T12:01:00Z", 0, "status", json!("postponed"));
-    assert_eq!(counts(&run(&app, &postponed).await)[1], 1);
-    assert_eq!(catalog(&app).await.events().count(), 4);
 }
 
 #[tokio::test(start_paused = true)]

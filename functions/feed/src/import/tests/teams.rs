@@ -7,6 +7,23 @@ fn football_data_teams() -> Value {
     serde_json::from_str(include_str!("../../../../../events/feed/football-data-teams.json")).unwrap()
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_short_name_stays_until_a_document_has_another_one() {
+    let app = app().await;
+    let short_name = async || {
+        let catalog = catalog(&app).await;
+        catalog.teams().find(|team| team.name == "Northgate Rovers").unwrap().short_name.clone()
+    };
+    let mut matches = football_data();
+    for name in ["Northgate", "Rovers"] {
+        let teams = json!([{ "id": 501, "name": "Northgate Rovers", "shortName": name }]);
+        matches["document"]["teams"] = teams;
+        run(&app, &matches).await;
+        run(&app, &football_data()).await;
+        assert_eq!(short_name().await.as_deref(), Some(name));
+    }
+}
+
 /// Returns the country, the founding year and the home ground of a team.
 async fn details(app: &TestApp, name: &str) -> (Option<String>, Option<i32>, Option<String>) {
     let catalog = catalog(app).await;

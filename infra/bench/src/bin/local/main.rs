@@ -321,7 +321,7 @@ impl Fixture {
         let ids = |list: &Value, id: &str| -> Vec<Value> {
             list["data"].as_array().expect("a list").iter().map(|row| row[id].clone()).collect()
         };
-        let rooms = client.get("/api/auth/chat-rooms?per_page=100", &tokens[0]).await.json();
+        let rooms = ids(&events, "chat_room_id");
         // A match that kicks off during the benchmark would reject predictions.
         let earliest = SystemClock.now() + TimeDelta::hours(1);
         let is_late = |row: &&Value| {
@@ -330,7 +330,7 @@ impl Fixture {
         };
         let events = events["data"].as_array().expect("a list").iter().filter(is_late);
         let events = events.filter_map(|row| row["id"].as_u64()).collect();
-        let rooms = ids(&rooms, "room_id").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let rooms = rooms.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let fixture =
             Self { address: stack.address.clone(), tokens, events, rooms, sent: Default::default() };
         // Every open match has a prediction from the start. Otherwise the first list of matches would be shorter work
