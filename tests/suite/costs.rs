@@ -207,7 +207,7 @@ async fn profile(app: &TestApp, alice: &User, all: &mut Measurements) {
     let response = alice.updates_profile().name("Ada").await;
     all.add(update, "details", 200, (0.0, 1.0, 1), response);
     let response = alice.updates_profile().username("ada").await;
-    all.add(update, "another username", 200, (2.0, 12.0, 3), response);
+    all.add(update, "another username", 200, (2.0, 14.0, 3), response);
 
     let response = alice.initiates_verification(NEW_PHONE).await;
     all.add("POST /api/auth/verify-phone/initiate", "", 200, (1.0, 5.0, 6), response);

@@ -289,20 +289,30 @@ impl Settled<'_> {
             .map(|item| text(item, "room_id"))
             .collect();
         let mut stored = BTreeMap::new();
+        // The rooms to which users were invited under a former username. There, the user can be invited or have declined.
+        let mut invited_before = BTreeSet::new();
         for item in rooms.iter().filter(|item| text(item, "sk").starts_with("member#")) {
             let profile = small(item, "user_id").and_then(|id| profiles.get(&id));
             let Some(profile) = profile else {
                 wrong.push(format!("a membership of an unknown user: {item}"));
                 continue;
             };
-            stored.insert(
-                (text(item, "room_id").to_owned(), text(profile, "username").to_owned()),
-                text(item, "membership").to_owned(),
-            );
+            let room = text(item, "room_id");
+            let key = |name: &str| (room.to_owned(), name.to_owned());
+            let username = text(profile, "username");
+            for former in former_usernames(profile).filter(|former| *former != username) {
+                // Only an invitation can be left behind: a user who has joined keeps the username.
+                if truth.get(&key(former)) == Some(&"invite") {
+                    invited_before.insert(key(former));
+                    invited_before.insert(key(username));
+                }
+            }
+            stored.insert(key(username), text(item, "membership").to_owned());
         }
         for (key, membership) in &truth {
             let is = stored.get(key).map_or("leave", String::as_str);
-            if is != *membership && known.contains(key.0.as_str()) {
+            let is_left_behind = invited_before.contains(key) && is != "join" && *membership != "join";
+            if is != *membership && !is_left_behind && known.contains(key.0.as_str()) {
                 wrong.push(format!("{key:?} is {is}, on the homeserver {membership}"));
             }
         }
@@ -311,7 +321,8 @@ impl Settled<'_> {
             wrong.push(format!("the room {room} was acknowledged and is missing"));
         }
         for (key, is) in &stored {
-            if is != "leave" && !truth.contains_key(key) {
+            let is_left_behind = is == "invite" && invited_before.contains(key);
+            if is != "leave" && !is_left_behind && !truth.contains_key(key) {
                 wrong.push(format!("{key:?} is {is}, unknown on the homeserver"));
             }
         }
@@ -669,6 +680,10 @@ fn points(row: &Row, result: Score) -> u32 {
 fn profiles(users: &[Value]) -> BTreeMap<u32, &Value> {
     let profiles = users.iter().filter(|item| text(item, "sk") == "profile");
     profiles.filter_map(|item| Some((text(item, "pk").strip_prefix("user#")?.parse().ok()?, item))).collect()
+}
+
+fn former_usernames(profile: &Value) -> impl Iterator<Item = &str> {
+    profile["former_usernames"]["L"].as_array().into_iter().flatten().filter_map(|name| name["S"].as_str())
 }
 
 /// A request, and when its function ended.

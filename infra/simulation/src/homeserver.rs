@@ -41,9 +41,10 @@ struct State {
     rooms: BTreeMap<String, RoomState>,
     /// The events that are not pushed yet.
     outbox: VecDeque<Value>,
+    /// The events of the transaction that is being pushed.
+    pushing: Vec<Value>,
     events: u64,
     down_until: Option<Instant>,
-    is_pushing: bool,
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +85,16 @@ impl Homeserver {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let state = self.state.lock().expect("no holder of the lock panics");
-        state.outbox.is_empty() && !state.is_pushing
+        state.outbox.is_empty() && state.pushing.is_empty()
+    }
+
+    /// Returns whether a change of a membership is not pushed yet.
+    #[must_use]
+    pub fn is_unpushed(&self, room: &str, username: &str) -> bool {
+        let state = self.state.lock().expect("no holder of the lock panics");
+        let user = format!("@{username}:{}", self.server);
+        let mut events = state.outbox.iter().chain(&state.pushing);
+        events.any(|event| event["room_id"] == room && event["state_key"] == user)
     }
 
     /// A user acts in a Matrix client, without our API. Does nothing if the homeserver would forbid it.
@@ -150,8 +160,9 @@ impl Homeserver {
             let events: Vec<Value> = {
                 let mut state = self.state.lock().expect("no holder of the lock panics");
                 let count = state.outbox.len().min(1 + self.faults.dice().below(10) as usize);
-                state.is_pushing = count > 0;
-                state.outbox.drain(..count).collect()
+                let events: Vec<Value> = state.outbox.drain(..count).collect();
+                state.pushing.clone_from(&events);
+                events
             };
             if events.is_empty() {
                 self.changed.changed(&mut seen).await;
@@ -164,6 +175,7 @@ impl Homeserver {
                 pause = (pause * 2).min(Duration::from_mins(1));
             }
             accepted.push(events);
+            self.state.lock().expect("no holder of the lock panics").pushing.clear();
             // Sometimes the homeserver pushes accepted transactions again: the last one, or up to three earlier ones. After
             // its database was restored, earlier events have new transaction ids.
             let (first, suffix) = if self.faults.occurs("PushedTwice", 50) {

@@ -29,10 +29,6 @@ const CATALOG_DELAY: TimeDelta = TimeDelta::seconds(10);
 /// The longest time for which a person waits for a kick-off.
 const LONGEST_PAUSE: Duration = Duration::from_hours(72);
 
-/// A join or leave is not checked if the membership changed on the homeserver within this time before the request. The
-/// event of that change may not have arrived yet.
-const EVENT_TIME: Duration = Duration::from_secs(10);
-
 /// The longest time that a function may take for a request.
 const FUNCTION_TIME: TimeDelta = TimeDelta::minutes(1);
 
@@ -695,15 +691,17 @@ impl Person {
 
     /// Sends a join or a leave. After it is acknowledged, the stored membership must be the homeserver's, even before
     /// the homeserver's event arrives. Does not check users who join again: the service may wait for the event. They may
-    /// have had another username before.
+    /// have had another username before. Does not check memberships of which another change has not arrived yet.
     async fn change_membership<V>(&self, user: &User<Gateway>, room: &str, request: Request<Gateway, V>) {
         let began = Instant::now();
         let is_first = self.shared.stored_membership(room, user.id).is_none();
+        let waits = self.shared.homeserver.is_unpushed(room, &user.username);
         let (response, _) = self.insist(request).await;
         let (on_homeserver, changes) = self.shared.homeserver.membership(room, &user.username);
-        let recent = changes.iter().filter(|change| **change + EVENT_TIME > began).count();
+        let since = changes.iter().filter(|change| **change >= began).count();
         let stored = self.shared.stored_membership(room, user.id).unwrap_or_else(|| "leave".to_owned());
-        let is_checked = recent <= 1 && (on_homeserver == "leave" || (is_first && changes.len() == 1));
+        let is_checked =
+            !waits && since <= 1 && (on_homeserver == "leave" || (is_first && changes.len() == 1));
         if response.status == 200 && is_checked && stored != on_homeserver {
             self.shared.violation(format!(
                 "{} is 200, but {} is {stored} and on the homeserver {on_homeserver}",
