@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{KeysAndAttributes, WriteRequest};
 
+use super::client::Call as _;
 use super::conflict_retry::Retry;
 use super::error::StoreError;
 use super::item::Item;
@@ -33,7 +34,7 @@ impl Store {
                 .client
                 .batch_get_item()
                 .request_items(table, keys)
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("BatchGetItem", &error))?;
             found.extend(page.responses.into_iter().flatten().flat_map(|(_, items)| items));
@@ -57,7 +58,7 @@ impl Store {
                 .client
                 .batch_write_item()
                 .request_items(table, writes)
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("BatchWriteItem", &error))?;
             writes =

@@ -6,6 +6,7 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::client::Call as _;
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::{Item, from_item, number, readable, text, to_item};
@@ -34,7 +35,7 @@ impl Store {
             .put_item()
             .table_name(&self.tables.users)
             .set_item(Some(cleanup_item(work, now)?))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
         Ok(())
@@ -71,7 +72,7 @@ impl Store {
             .set_key(Some(keys::cleanup(&cleanup.work).into()))
             .condition_expression("since = :since")
             .expression_attribute_values(":since", number(cleanup.since.timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("DeleteItem", deleted).map(|_| ())
     }

@@ -6,11 +6,13 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{HttpClient, Region};
-use aws_sdk_dynamodb::error::ProvideErrorMetadata;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation;
 use aws_sdk_dynamodb::operation::transact_get_items::TransactGetItemsError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
+use futures_util::future::BoxFuture;
 
 use super::meter::Meter;
 use crate::config::Aws;
@@ -73,6 +75,45 @@ impl ClassifyRetry for TransactionConflicts {
     fn name(&self) -> &'static str {
         "transaction conflicts"
     }
+}
+
+/// Sends a request to DynamoDB.
+///
+/// A crate that awaits an async function of another crate compiles it once more, with all of the SDK below it. This future is
+/// boxed, so the SDK is compiled only here.
+pub(super) trait Call {
+    type Output;
+
+    fn call(self) -> BoxFuture<'static, Self::Output>;
+}
+
+macro_rules! calls {
+    ($($operation:ident: $builder:ident, $output:ident, $error:ident;)+) => {$(
+        impl Call for operation::$operation::builders::$builder {
+            type Output = Result<
+                operation::$operation::$output,
+                SdkError<operation::$operation::$error>,
+            >;
+
+            fn call(self) -> BoxFuture<'static, Self::Output> {
+                Box::pin(self.send())
+            }
+        }
+    )+};
+}
+
+calls! {
+    get_item: GetItemFluentBuilder, GetItemOutput, GetItemError;
+    batch_get_item: BatchGetItemFluentBuilder, BatchGetItemOutput, BatchGetItemError;
+    transact_get_items: TransactGetItemsFluentBuilder, TransactGetItemsOutput, TransactGetItemsError;
+    query: QueryFluentBuilder, QueryOutput, QueryError;
+    scan: ScanFluentBuilder, ScanOutput, ScanError;
+    put_item: PutItemFluentBuilder, PutItemOutput, PutItemError;
+    update_item: UpdateItemFluentBuilder, UpdateItemOutput, UpdateItemError;
+    delete_item: DeleteItemFluentBuilder, DeleteItemOutput, DeleteItemError;
+    batch_write_item: BatchWriteItemFluentBuilder, BatchWriteItemOutput, BatchWriteItemError;
+    batch_execute_statement: BatchExecuteStatementFluentBuilder, BatchExecuteStatementOutput, BatchExecuteStatementError;
+    transact_write_items: TransactWriteItemsFluentBuilder, TransactWriteItemsOutput, TransactWriteItemsError;
 }
 
 fn code_of(error: &aws_smithy_runtime_api::client::interceptors::context::Error) -> Option<&str> {

@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
+use super::client::Call as _;
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::{Item, number};
@@ -39,7 +40,7 @@ impl Store {
             .set_key(Some(keys::open_boards().into()))
             .update_expression(update)
             .expression_attribute_values(":boards", AttributeValue::Ss(vec![board.to_string()]))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         Ok(())
@@ -76,7 +77,7 @@ impl Store {
                 .update_expression("SET users_of = :build")
                 .condition_expression("build = :build")
                 .expression_attribute_values(":build", number(built.build))
-                .send()
+                .call()
                 .await;
             if !condition_held("UpdateItem", stored)? {
                 // A later build was published, after it had listed the board again.

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use chrono::{NaiveDate, TimeDelta};
 
+use super::client::Call as _;
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::number;
@@ -51,7 +52,7 @@ impl Store {
             .expression_attribute_values(":limit", number(limit))
             .expression_attribute_values(":expires", number((midnight_after(counted.day) + KEPT).timestamp()))
             .return_values(ReturnValue::UpdatedOld)
-            .send()
+            .call()
             .await;
         let had_id = updated.as_ref().ok().and_then(|updated| {
             Some(updated.attributes()?.get("ids")?.as_ns().ok()?.contains(&counted.id.to_string()))
@@ -70,7 +71,7 @@ impl Store {
             .update_expression("DELETE ids :ids")
             // Without this condition, the update would create an item that never expires.
             .condition_expression("attribute_exists(pk)")
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", released).map(|_| ())
     }

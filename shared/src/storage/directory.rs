@@ -21,6 +21,7 @@ use futures_util::stream;
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
 
+use super::client::Call as _;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::keys;
@@ -242,7 +243,7 @@ impl Store {
                 .key_condition_expression("pk = :partition AND sk < :after")
                 .expression_attribute_values(":after", text(after)),
         };
-        let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
+        let page = query.call().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
         let has_ended = page.last_evaluated_key.is_none();
         let entries = page.items.unwrap_or_default().into_iter().map(from_item);
         Ok(ShardPage { entries: entries.collect::<Result<_, _>>()?, has_ended })
@@ -269,7 +270,7 @@ impl Store {
                     .set_exclusive_start_key(from.take())
                     // One entry more than the limit tells whether there is a next page.
                     .limit(i32::try_from(limit + 1).unwrap_or(i32::MAX));
-                let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
+                let page = query.call().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
                 for item in page.items.unwrap_or_default() {
                     let entry: DirectoryEntry = from_item(item)?;
                     examined += 1;

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::client::Call as _;
 use super::condition::{condition_held, item_that_failed_condition};
 use super::conflict_retry::Retry;
 use super::error::StoreError;
@@ -120,7 +121,7 @@ impl Store {
                 expression = format!("{expression} ADD {}", adds.join(", "));
             }
             let update = update.update_expression(expression).condition_expression(conditions.join(" AND "));
-            match update.send().await {
+            match update.call().await {
                 Ok(_) if run.len() < open.len() => open = &open[run.len()..],
                 Ok(done) => {
                     // A failure here is only logged: the counts are written, and old attributes do no harm.
@@ -186,7 +187,7 @@ impl Store {
         let removed = update
             .update_expression(format!("REMOVE {}", names.join(", ")))
             .condition_expression(conditions.join(" AND "))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", removed).map(|_| ())
     }

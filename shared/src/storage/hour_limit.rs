@@ -6,6 +6,7 @@
 
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 
+use super::client::Call as _;
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::number;
@@ -38,7 +39,7 @@ impl Store {
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":limit", number(limit))
             .expression_attribute_values(":expires", number((end + KEPT).timestamp()))
-            .send()
+            .call()
             .await;
         if condition_held("UpdateItem", counted)? {
             Ok(())
@@ -63,7 +64,7 @@ impl Store {
             // Without this condition, the update would create an item that never expires.
             .condition_expression("attribute_exists(pk)")
             .expression_attribute_values(":minus_one", number(-1))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", released).map(|_| ())
     }

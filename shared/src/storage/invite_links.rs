@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::client::Call as _;
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::{from_item, number, text, to_item};
@@ -68,7 +69,7 @@ impl Store {
             .put_item()
             .table_name(&self.tables.rooms)
             .set_item(Some(to_item(keys::invite_link_code(&link.code), &code_item)?))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
         let put = self
@@ -83,7 +84,7 @@ impl Store {
                 .expression_attribute_values(":before", text(before.code.as_str())),
             None => put.condition_expression("attribute_not_exists(pk) OR code = :code"),
         };
-        let saved = put.expression_attribute_values(":code", text(link.code.as_str())).send().await;
+        let saved = put.expression_attribute_values(":code", text(link.code.as_str())).call().await;
         condition_held("PutItem", saved)
     }
 
@@ -95,7 +96,7 @@ impl Store {
             .table_name(&self.tables.rooms)
             .set_key(Some(keys::invite_link(user, room).into()))
             .condition_expression("attribute_exists(pk)")
-            .send()
+            .call()
             .await;
         condition_held("DeleteItem", revoked)
     }
@@ -108,7 +109,7 @@ impl Store {
             .set_key(Some(keys::link_revocations(room).into()))
             .update_expression("ADD revocations :one")
             .expression_attribute_values(":one", number(1))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         Ok(())

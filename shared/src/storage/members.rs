@@ -16,6 +16,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::Deserialize;
 
+use super::client::Call as _;
 use super::condition::{condition_held, item_that_failed_condition};
 use super::conflict_retry::Retry;
 use super::error::StoreError;
@@ -255,7 +256,7 @@ impl Store {
             .expression_attribute_values(":heard", heard.clone())
             .expression_attribute_values(":earliest", number((request.began - CLOCK_SKEW).timestamp_millis()))
             .expression_attribute_values(":elsewhere", text(ELSEWHERE))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", claimed)
     }
@@ -330,7 +331,7 @@ impl Store {
         let stored = update
             .expression_attribute_values(":request", text(id))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
+            .call()
             .await;
         let Err(error) = stored else { return Ok(None) };
         match item_that_failed_condition(&error) {
@@ -370,7 +371,7 @@ impl Store {
         let applied = update
             .condition_expression(condition)
             .expression_attribute_values(":heard", number(position.0))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", applied).map(|_| ())
     }
@@ -382,7 +383,7 @@ impl Store {
             .update_expression("SET seen = :day")
             .condition_expression("attribute_exists(pk) AND (attribute_not_exists(seen) OR seen < :day)")
             .expression_attribute_values(":day", number(day.0))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", touched).map(|_| ())
     }
@@ -415,7 +416,7 @@ impl Store {
         let ended = self
             .membership_update(room, user, (Membership::Leave, now), "")
             .condition_expression("attribute_exists(pk) AND membership <> :to")
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", ended)
     }
@@ -454,7 +455,7 @@ impl Store {
                 .expression_attribute_values(":shard", text(keys::room_shard(&room.room_id, *shard)))
                 .scan_index_forward(false)
                 .limit(i32::try_from(limit).unwrap_or(i32::MAX))
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("Query", &error))?;
             best.items.unwrap_or_default().into_iter().map(from_item).collect::<Result<Vec<Standing>, _>>()
@@ -511,7 +512,7 @@ impl Store {
                 // Few users have more memberships than this.
                 .limit(i32::try_from(limit).unwrap_or(i32::MAX))
                 .set_exclusive_start_key(from)
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("Query", &error))?;
             found.extend(page.items.unwrap_or_default());
@@ -559,7 +560,7 @@ impl Store {
         let found = self
             .memberships_query(member.user_id, "user_id = :user AND room_id = :room")
             .expression_attribute_values(":room", text(member.room_id.as_str()))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("Query", &error))?;
         Ok(!found.items().is_empty())
@@ -574,7 +575,7 @@ impl Store {
             .condition_expression("attribute_exists(pk) AND (attribute_not_exists(edits) OR edits < :edits)")
             .expression_attribute_values(":pick", text(row.forecast.pick().as_str()))
             .expression_attribute_values(":edits", number(row.edits))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", copied).map(|_| ())
     }
@@ -589,7 +590,7 @@ impl Store {
             )
             .expression_attribute_values(":team", number(team))
             .expression_attribute_values(":at", number(chosen.timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", copied).map(|_| ())
     }
@@ -627,7 +628,7 @@ impl Store {
             .expression_attribute_values(":settled", number(stats.settled))
             .expression_attribute_values(":correct", number(stats.correct))
             .expression_attribute_values(":version", number(version))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", copied).map(|_| ())
     }

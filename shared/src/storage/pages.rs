@@ -5,6 +5,7 @@ use std::future::Future;
 
 use futures_util::future::try_join_all;
 
+use super::client::Call as _;
 use super::error::StoreError;
 use super::item::{Item, text};
 use super::store::{Reads, Store};
@@ -126,7 +127,7 @@ impl Store {
                 .consistent_read(reads == Reads::Consistent)
                 .set_exclusive_start_key(from.take())
                 .limit(i32::try_from(missing).unwrap_or(i32::MAX))
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("Query", &error))?;
             items.extend(page.items.unwrap_or_default());

@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use chrono::DateTime;
 use serde::Deserialize;
 
+use super::client::Call as _;
 use super::condition::item_that_failed_condition;
 use super::error::StoreError;
 use super::item::{Item, from_item, number, text};
@@ -176,7 +177,7 @@ impl Store {
                 .expression_attribute_values(":away", number(score.away)),
             None => update.update_expression(format!("{set} REMOVE home, away ADD edits :one")),
         };
-        match update.send().await {
+        match update.call().await {
             Ok(done) => read(done.attributes.unwrap_or_default()).map(Ok),
             Err(error) => match item_that_failed_condition(&error) {
                 Some(item) => read(item).map(Err),
@@ -271,7 +272,7 @@ impl Store {
                 .expression_attribute_values(":predictor", text(keys::PREDICTOR))
                 .consistent_read(true)
                 .limit(1)
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("Query", &error))?;
             if page.count > 0 {
@@ -303,7 +304,7 @@ impl Store {
                 .key_condition_expression("user_id = :user AND created < :before")
                 .expression_attribute_values(":before", text(before.as_str())),
         };
-        let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
+        let page = query.call().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
         let found = page.items.unwrap_or_default();
         let has_more = found.len() > limit;
         let keys: Vec<Item> = found

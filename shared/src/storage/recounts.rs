@@ -14,6 +14,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Deserialize;
 
+use super::client::Call as _;
 use super::condition::{condition_held, item_that_failed_condition};
 use super::error::StoreError;
 use super::exactly_once;
@@ -201,7 +202,7 @@ impl Store {
                 .expression_attribute_values(":prefix", text(prefix))
                 .consistent_read(true)
                 .set_exclusive_start_key(from)
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("Query", &error))?;
             for item in page.items.unwrap_or_default() {
@@ -250,7 +251,7 @@ impl Store {
                 .set_item(Some(Key { pk: partition.to_owned(), sk: keys::marker(end).to_owned() }.into()))
                 .item(MARKER, text(marker.as_str()))
                 .item("expires_at", number((now + MARKERS_KEPT).timestamp()))
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
         }
@@ -290,7 +291,7 @@ impl Store {
             .condition_expression("attribute_exists(pk)")
             .expression_attribute_names("#marker", MARKER)
             .expression_attribute_values(":marker", text(marker.as_str()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", written)
     }
@@ -362,7 +363,7 @@ impl Store {
         if !removed.is_empty() {
             expression = format!("{expression} REMOVE {}", removed.join(", "));
         }
-        let Err(error) = update.update_expression(expression).send().await else { return Ok(true) };
+        let Err(error) = update.update_expression(expression).call().await else { return Ok(true) };
         let Some(item) = item_that_failed_condition(&error) else {
             return Err(StoreError::from_sdk("UpdateItem", &error));
         };
@@ -407,7 +408,7 @@ impl Store {
             .set_key(Some(first_part.key().into()))
             .update_expression("ADD version :missing")
             .expression_attribute_values(":missing", number(missing))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         self.roll_up(whole).await?;

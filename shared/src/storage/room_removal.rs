@@ -8,6 +8,7 @@ use chrono::serde::ts_milliseconds_option;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
+use super::client::Call as _;
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::number;
@@ -55,7 +56,7 @@ impl Store {
             .condition_expression("attribute_exists(pk) AND attribute_not_exists(#attribute)")
             .expression_attribute_names("#attribute", attribute)
             .expression_attribute_values(":now", number(now.timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", marked)
     }

@@ -11,6 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
+use super::client::Call as _;
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::{Item, number, text};
@@ -91,7 +92,7 @@ impl Store {
             .condition_expression("attribute_not_exists(claimed_at) OR claimed_at <= :before")
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .expression_attribute_values(":before", number((now - pause).timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", claimed)
     }
@@ -100,7 +101,7 @@ impl Store {
     pub async fn queue_room(&self, queued: &QueuedRoom) -> Result<(), StoreError> {
         self.room_queue_update(queued)
             .update_expression("ADD rooms :rooms")
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         Ok(())
@@ -114,7 +115,7 @@ impl Store {
             .update_expression("DELETE rooms :rooms")
             .condition_expression("contains(rooms, :room)")
             .expression_attribute_values(":room", text(queued.to_text()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", removed)
     }

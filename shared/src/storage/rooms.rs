@@ -12,6 +12,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::Deserialize;
 
+use super::client::Call as _;
 use super::condition::{condition_held, item_that_failed_in_transaction};
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, readable, text, to_item};
@@ -80,7 +81,7 @@ impl Store {
             .expression_attribute_values(":room", text(keys::ROOM))
             .set_exclusive_start_key(from.map(Item::from))
             .limit(i32::try_from(limit).unwrap_or(i32::MAX))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("Scan", &error))?;
         let rooms = readable(page.items.unwrap_or_default());
@@ -127,7 +128,7 @@ impl Store {
             .table_name(&self.tables.rooms)
             .set_item(Some(to_item(keys::room(&room.room_id), room)?))
             .condition_expression("attribute_not_exists(pk)")
-            .send()
+            .call()
             .await;
         condition_held("PutItem", put)
     }
@@ -143,7 +144,7 @@ impl Store {
             .condition_expression("attribute_exists(pk) AND #name <> :name")
             .expression_attribute_names("#name", "name")
             .expression_attribute_values(":name", text(name))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", renamed).map(|_| ())
     }
@@ -169,7 +170,7 @@ impl Store {
             .expression_attribute_values(":content", text(request.content))
             .expression_attribute_values(":expires", number((now + IDEMPOTENCY_KEY_KEPT).timestamp()))
             .return_values(ReturnValue::AllNew)
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         from_item(begun.attributes.unwrap_or_default())
@@ -216,7 +217,7 @@ impl Store {
             TransactWriteItem::builder().put(put(member)?).build(),
             finish,
         ];
-        match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
+        match self.client.transact_write_items().set_transact_items(Some(writes)).call().await {
             Ok(_) => Ok(true),
             Err(error) if item_that_failed_in_transaction(&error, 0).is_some() => Ok(false),
             Err(error) => Err(StoreError::from_sdk("TransactWriteItems", &error)),
@@ -233,7 +234,7 @@ impl Store {
             .update_expression("SET last_activity = :at")
             .condition_expression("last_activity < :at")
             .expression_attribute_values(":at", number(at.timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", touched).map(|_| ())
     }
@@ -257,7 +258,7 @@ impl Store {
             .update_expression("ADD pushes :one")
             .expression_attribute_values(":one", number(1))
             .return_values(ReturnValue::AllNew)
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         let Numbered { pushes } = from_item(counted.attributes.unwrap_or_default())?;
@@ -270,7 +271,7 @@ impl Store {
             .expression_attribute_values(":number", number(pushes))
             .expression_attribute_values(":expires", number((now + PUSH_KEPT).timestamp()))
             .return_values(ReturnValue::AllNew)
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         Ok(from_item::<Numbered>(stored.attributes.unwrap_or_default())?.pushes)

@@ -13,6 +13,7 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, SubsecRound as _, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::client::Call as _;
 use super::condition::condition_held;
 use super::conflict_retry::Retry;
 use super::error::StoreError;
@@ -142,7 +143,7 @@ impl Store {
             .expression_attribute_values(":revision", number(due.revision))
             .expression_attribute_values(":is_published", AttributeValue::Bool(due.is_published))
             .expression_attribute_values(":no", AttributeValue::Bool(false))
-            .send()
+            .call()
             .await;
         condition_held("PutItem", put).map(|_| ())
     }
@@ -171,7 +172,7 @@ impl Store {
             .set_key(Some(keys::due(event).into()))
             .condition_expression("attribute_not_exists(pk) OR revision <= :revision")
             .expression_attribute_values(":revision", number(revision))
-            .send()
+            .call()
             .await;
         condition_held("DeleteItem", removed).map(|_| ())
     }
@@ -186,7 +187,7 @@ impl Store {
             .condition_expression("revision = :revision AND since = :since")
             .expression_attribute_values(":revision", number(due.revision))
             .expression_attribute_values(":since", number(due.since.timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("DeleteItem", removed).map(|_| ())
     }
@@ -218,7 +219,7 @@ impl Store {
             })
             .expression_attribute_values(":revision", number(revision))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
+            .call()
             .await;
         let Err(error) = put else {
             return Ok(Settlement {
@@ -288,7 +289,7 @@ impl Store {
             .expression_attribute_names("#name", name)
             .expression_attribute_values(":value", value)
             .expression_attribute_values(":revision", number(revision))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", updated)
     }
@@ -319,7 +320,7 @@ impl Store {
                 .client
                 .batch_execute_statement()
                 .set_statements(Some(open.clone()))
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("BatchExecuteStatement", &error))?;
             let mut left = Vec::new();

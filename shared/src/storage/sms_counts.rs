@@ -10,9 +10,10 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use chrono::{DateTime, TimeDelta, Utc};
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use futures_util::join;
 
+use super::client::Call as _;
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::{Item, Key, number, text};
@@ -155,14 +156,18 @@ impl Store {
             .update_expression(format!("{additions} SET expires_at = :kept_until{remove}"))
             .condition_expression(conditions.join(" AND "))
             .expression_attribute_values(":kept_until", number(kept_until.timestamp()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", updated)
     }
 
     /// Adds to the counters of an item, in a single attempt. A retry after a lost response would add twice, and nothing waits
     /// for these counters.
-    async fn change(&self, key: Option<Key>, steps: Vec<Step>) -> Result<(), StoreError> {
+    fn change(&self, key: Option<Key>, steps: Vec<Step>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.try_change(key, steps))
+    }
+
+    async fn try_change(&self, key: Option<Key>, steps: Vec<Step>) -> Result<(), StoreError> {
         let Some(key) = key.filter(|_| !steps.is_empty()) else { return Ok(()) };
         let (update, additions) = self.adding(key, &steps);
         let timeouts = TimeoutConfig::builder().operation_timeout(SINGLE_ATTEMPT).build();

@@ -6,6 +6,7 @@ use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
+use super::client::Call as _;
 use super::error::StoreError;
 use super::item::{from_item, text, to_item};
 use super::keys;
@@ -81,7 +82,7 @@ impl Store {
             .put_item()
             .table_name(&self.tables.sms_logs)
             .set_item(Some(to_item(key, &item)?))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
         Ok(())
@@ -157,7 +158,7 @@ impl Store {
                 .scan_index_forward(false)
                 .set_limit(page_size)
                 .set_exclusive_start_key(from.take())
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("Query", &error))?;
             for item in page.items.unwrap_or_default() {

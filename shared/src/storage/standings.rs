@@ -21,6 +21,7 @@ pub use runs::{Claim, RunRef};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::client::Call as _;
 use super::condition::{condition_held, item_that_failed_condition};
 use super::conflict_retry::Retry;
 use super::error::StoreError;
@@ -148,7 +149,7 @@ impl Store {
                 .expression_attribute_values(":yes", AttributeValue::Bool(true))
                 .expression_attribute_values(":user", number(user))
         };
-        condition_held("UpdateItem", update.send().await).map(|_| ())
+        condition_held("UpdateItem", update.call().await).map(|_| ())
     }
 
     /// Reads the counters that put a user on boards, eventually consistent.
@@ -172,7 +173,7 @@ impl Store {
             // A change is noted after it was written. An older copy of the item might not have it yet.
             .consistent_read(true)
             .set_exclusive_start_key(from.map(Item::from))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("Query", &error))?;
         let read = |item: &Item| {
@@ -205,7 +206,7 @@ impl Store {
                 AttributeValue::Ss(boards.iter().map(Board::to_string).collect()),
             )
             .expression_attribute_values(":one", number(1))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         Ok(())
@@ -244,7 +245,7 @@ impl Store {
             .update_expression("REMOVE boards, since")
             .condition_expression("version = :version")
             .expression_attribute_values(":version", number(queued.version))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", removed).map(|_| ())
     }
@@ -258,7 +259,7 @@ impl Store {
             .condition_expression("attribute_not_exists(#until) OR #until <= :now OR #until = :until")
             .expression_attribute_values(":until", number(until.timestamp_millis()))
             .expression_attribute_values(":now", number(now.timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", leased)
     }
@@ -270,7 +271,7 @@ impl Store {
             .update_expression("REMOVE #until")
             .condition_expression("#until = :until")
             .expression_attribute_values(":until", number(until.timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", ended).map(|_| ())
     }
@@ -314,7 +315,7 @@ impl Store {
                 .expression_attribute_values(":slot", number(slot))
                 .expression_attribute_values(":one", number(1))
                 .return_values(ReturnValue::UpdatedNew)
-                .send()
+                .call()
                 .await;
             match drawn {
                 Ok(drawn) => {
@@ -395,7 +396,7 @@ impl Store {
             .expression_attribute_values(":slot", number(build.slot))
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .expression_attribute_values(":data", encoded(&head)?)
-            .send()
+            .call()
             .await;
         let is_published = condition_held("UpdateItem", published)?;
         // Also if it is not published: it may be published by a retry of the SDK, or by another run that has crashed.
@@ -435,7 +436,7 @@ impl Store {
             .condition_expression("attribute_not_exists(#day) OR #day < :day")
             .expression_attribute_names("#day", "day")
             .expression_attribute_values(":day", text(day.to_string()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", noted).map(|_| ())
     }

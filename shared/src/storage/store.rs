@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 
+use super::client::Call as _;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item};
 use super::item_cache::ItemCache;
@@ -110,7 +111,7 @@ impl Store {
             .table_name(table)
             .set_key(Some(key.into()))
             .consistent_read(reads == Reads::Consistent)
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("GetItem", &error))?;
         Ok(found.item)
@@ -124,7 +125,7 @@ impl Store {
             .delete_item()
             .table_name(table)
             .set_key(Some(key.into()))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("DeleteItem", &error))?;
         Ok(())

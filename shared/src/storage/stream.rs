@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::cleanups::{self, Cleanup};
+use super::client::Call as _;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
 use super::sequence::Sequence;
@@ -295,7 +296,7 @@ impl Store {
             .item("change", text(raw))
             .item("reason", text(reason))
             .item("expires_at", number((now + SET_ASIDE_KEPT).timestamp()))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
         Ok(())
@@ -321,7 +322,7 @@ impl Store {
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .expression_attribute_values(":expires", number((now + FAILURES_KEPT).timestamp()))
             .return_values(ReturnValue::AllNew)
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         Ok(from_item::<Row>(stored.attributes.unwrap_or_default())?.since)

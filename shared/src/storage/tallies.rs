@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Deserialize;
 
+use super::client::Call as _;
 use super::condition::condition_held;
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text};
@@ -156,7 +157,7 @@ impl Store {
             .condition_expression("attribute_not_exists(#summed) OR #summed < :summed")
             .expression_attribute_names("#summed", SUMMED)
             .expression_attribute_values(":summed", number(versions))
-            .send()
+            .call()
             .await;
         // If the condition fails, a concurrent invocation has stored later sums.
         condition_held("PutItem", put).map(|_| ())

@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::types::{
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Deserialize;
 
+use super::client::Call as _;
 use super::condition::{item_that_failed_condition, item_that_failed_in_transaction};
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text, to_item};
@@ -85,7 +86,7 @@ impl Store {
             .client
             .transact_get_items()
             .set_transact_items(Some(reads))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("TransactGetItems", &error))?;
         let mut items = found.responses.unwrap_or_default().into_iter().map(|response| response.item);
@@ -115,7 +116,7 @@ impl Store {
             .set_expression_attribute_values(Some(values))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
+            .call()
             .await;
         match admitted {
             Ok(done) => Ok(from_item(done.attributes.unwrap_or_default())?),
@@ -175,7 +176,7 @@ impl Store {
                 TransactWriteItem::builder().update(balance.update_expression(set).build()?).build(),
             )
             .transact_items(TransactWriteItem::builder().put(put).build())
-            .send()
+            .call()
             .await;
         let Err(error) = written else { return Ok(Posted::Applied(entry.clone())) };
         if let Some(item) = item_that_failed_in_transaction(&error, 1) {
@@ -211,7 +212,7 @@ impl Store {
             .key_condition_expression("pk = :wallet AND #sequence < :below")
             .scan_index_forward(false)
             .limit(i32::try_from(limit + 1).unwrap_or(i32::MAX));
-        let page = query.send().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
+        let page = query.call().await.map_err(|error| StoreError::from_sdk("Query", &error))?;
         let mut entries =
             page.items.unwrap_or_default().into_iter().map(from_item).collect::<Result<Vec<Entry>, _>>()?;
         let has_more = entries.len() > limit;
@@ -263,7 +264,7 @@ impl Store {
             .segment(segment)
             .total_segments(segments)
             .set_exclusive_start_key(from.map(Item::from))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("Scan", &error))?;
         let mut items = Vec::new();

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::{Put, TransactWriteItem, Update};
 use serde::Deserialize;
 
+use super::super::client::Call as _;
 use crate::domain::catalog::{Key, Kind};
 use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
 use crate::storage::conflict_retry::Retry;
@@ -70,7 +71,7 @@ impl Store {
                     .build()?;
                 writes.push(TransactWriteItem::builder().put(put).build());
             }
-            match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
+            match self.client.transact_write_items().set_transact_items(Some(writes)).call().await {
                 Ok(_) => assigned.extend(ids),
                 // A concurrent import changed the counter or assigned an id to one of the keys.
                 Err(error)
@@ -95,7 +96,7 @@ impl Store {
             .set_key(Some(keys::catalog_external(kind, key).into()))
             .condition_expression("id = :id")
             .expression_attribute_values(":id", number(id))
-            .send()
+            .call()
             .await;
         condition_held("DeleteItem", released).map(|_| ())
     }

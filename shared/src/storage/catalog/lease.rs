@@ -1,5 +1,6 @@
 use chrono::{DateTime, Utc};
 
+use super::super::client::Call as _;
 use crate::storage::condition::condition_held;
 use crate::storage::error::StoreError;
 use crate::storage::item::{number, text};
@@ -28,7 +29,7 @@ impl Store {
             .condition_expression("attribute_not_exists(pk) OR held_until <= :now OR holder = :holder")
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .expression_attribute_values(":holder", text(holder))
-            .send()
+            .call()
             .await;
         condition_held("PutItem", put)
     }
@@ -42,7 +43,7 @@ impl Store {
             .set_key(Some(keys::feed_lease().into()))
             .condition_expression("holder = :holder")
             .expression_attribute_values(":holder", text(holder))
-            .send()
+            .call()
             .await;
         condition_held("DeleteItem", deleted).map(|_| ())
     }
@@ -53,7 +54,7 @@ impl Store {
             .delete_item()
             .table_name(&self.tables.catalog)
             .set_key(Some(keys::feed_lease().into()))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("DeleteItem", &error))?;
         Ok(())

@@ -4,6 +4,7 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::super::client::Call as _;
 use crate::domain::catalog::Pause;
 use crate::storage::condition::condition_held;
 use crate::storage::error::StoreError;
@@ -38,7 +39,7 @@ impl Store {
             .condition_expression("attribute_not_exists(pk) OR pause <> :pause")
             .expression_attribute_values(":pause", number(pause.since().timestamp_millis()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
+            .call()
             .await;
         let Err(error) = put else { return Ok(now) };
         match error.as_service_error() {
@@ -59,7 +60,7 @@ impl Store {
             .set_key(Some(keys::published_pause(event).into()))
             .condition_expression("pause = :pause")
             .expression_attribute_values(":pause", number(pause.since().timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("DeleteItem", deleted).map(|_| ())
     }

@@ -8,6 +8,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::super::client::Call as _;
 use super::CONCURRENCY;
 use crate::domain::catalog::{Key, Kind, Match, Sport, Team, Tournament};
 use crate::storage::condition::condition_held;
@@ -153,7 +154,7 @@ impl Store {
                 put.condition_expression(condition)
             }
         };
-        let Err(error) = put.send().await else { return Ok(Written::Now) };
+        let Err(error) = put.call().await else { return Ok(Written::Now) };
         match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(failed)) => {
                 let found: T = from_item(failed.item().cloned().unwrap_or_default())?;
@@ -176,7 +177,7 @@ impl Store {
             .condition_expression("room = :room")
             .expression_attribute_values(":hash", number(hash))
             .expression_attribute_values(":room", text(&*event.room))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", recorded).map(|_| ())
     }
@@ -195,7 +196,7 @@ impl Store {
                 .expression_attribute_values(":row", text(keys::CATALOG_ROW))
                 .set_exclusive_start_key(from.take())
                 .consistent_read(true)
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("Scan", &error))?;
             for item in page.items.unwrap_or_default() {

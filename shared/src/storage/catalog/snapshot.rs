@@ -8,6 +8,7 @@ use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt as _};
 use serde::{Deserialize, Serialize};
 
+use super::super::client::Call as _;
 use super::CONCURRENCY;
 use crate::domain::catalog::{Chunk, ChunkName};
 use crate::storage::condition::condition_held;
@@ -158,7 +159,7 @@ impl Store {
                     .table_name(&self.tables.catalog)
                     .set_item(Some(key.into()))
                     .item("bytes", AttributeValue::B(Blob::new(part)))
-                    .send()
+                    .call()
             })
             .collect();
         let mut written = stream::iter(puts).buffer_unordered(CONCURRENCY);
@@ -180,7 +181,7 @@ impl Store {
             .put_item()
             .table_name(&self.tables.catalog)
             .set_item(Some(to_item(keys::snapshot_index(at), index)?))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
         let head = Head { version: before.map_or(0, |head| head.version) + 1, at: at.to_owned() };
@@ -200,7 +201,7 @@ impl Store {
                 .condition_expression("#at = :before OR #at = :mine")
                 .expression_attribute_values(":before", text(&before.at)),
         };
-        condition_held("PutItem", put.send().await)
+        condition_held("PutItem", put.call().await)
     }
 
     /// Sets the expiry `end` on chunks that the current index no longer lists, and on the index of
@@ -222,7 +223,7 @@ impl Store {
                 .update_expression("SET expires_at = :end")
                 .condition_expression("attribute_exists(pk)")
                 .expression_attribute_values(":end", number(end.timestamp()))
-                .send()
+                .call()
                 .await;
             condition_held("UpdateItem", expired)?;
         }

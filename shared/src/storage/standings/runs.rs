@@ -8,6 +8,7 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 
+use super::super::client::Call as _;
 use super::{Build, UNREADABLE, reserved};
 use crate::domain::standings::run::{self, Rows};
 use crate::domain::standings::{Board, Row};
@@ -80,7 +81,7 @@ impl Store {
                     .expression_attribute_values(":build", number(build.number))
                     .expression_attribute_values(":attempt", number(attempt))
                     .expression_attribute_values(":data", AttributeValue::B(Blob::new(data)))
-                    .send()
+                    .call()
                     .await;
                 if condition_held("UpdateItem", written)? { Ok(()) } else { Err(OVERWRITTEN) }
             }
@@ -133,7 +134,7 @@ impl Store {
             .expression_attribute_values(":until", number(build.until))
             .expression_attribute_values(":build", number(build.number))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
+            .call()
             .await;
         match written {
             Ok(_) => Ok(Claim::Granted),

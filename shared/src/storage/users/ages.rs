@@ -4,6 +4,7 @@ use chrono::serde::{ts_milliseconds, ts_seconds};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::super::client::Call as _;
 use crate::domain::UserId;
 use crate::domain::code::PhoneDigest;
 use crate::domain::profile::REFUSAL_KEPT;
@@ -36,7 +37,7 @@ impl Store {
             .condition_expression("attribute_exists(pk)")
             .expression_attribute_names("#refused", AGE_REFUSED_AT)
             .expression_attribute_values(":now", number(now.timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", refused).map(|_| ())
     }
@@ -52,7 +53,7 @@ impl Store {
             .put_item()
             .table_name(&self.tables.users)
             .set_item(Some(to_item(keys::age_refusal(phone), &refusal)?))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
         Ok(())

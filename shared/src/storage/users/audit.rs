@@ -7,6 +7,7 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
+use super::super::client::Call as _;
 use super::monthly::{MonthlyPosition, MonthlyQuery};
 use crate::domain::audit::AuditEntry;
 use crate::storage::condition::{condition_held, item_that_failed_condition};
@@ -51,7 +52,7 @@ impl Store {
             .expression_attribute_values(":expires", number((now + ID_KEPT).timestamp()))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None)
-            .send()
+            .call()
             .await;
         match begun {
             Ok(begun) => from_item(begun.attributes.unwrap_or_default()).map(Some),
@@ -71,7 +72,7 @@ impl Store {
             .condition_expression("attribute_exists(pk)")
             .expression_attribute_names("#result", "result")
             .expression_attribute_values(":result", text(result))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", finished).map(|_| ())
     }
@@ -84,7 +85,7 @@ impl Store {
             .table_name(&self.tables.users)
             .set_item(Some(to_item(keys::audit_entry(entry.at, &entry.id), entry)?))
             .condition_expression("attribute_not_exists(pk)")
-            .send()
+            .call()
             .await;
         condition_held("PutItem", added).map(|_| ())
     }

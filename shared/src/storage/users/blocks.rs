@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
+use super::super::client::Call as _;
 use crate::domain::block::{Block, Blocks};
 use crate::domain::{UserId, Username};
 use crate::storage::condition::{condition_held, item_that_failed_condition};
@@ -107,7 +108,7 @@ impl Store {
             .expression_attribute_values(":user", set_of(blocked))
             .expression_attribute_values(":limit", number(limit))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
+            .call()
             .await;
         let Err(error) = written else { return Ok(Blocked::Since(now)) };
         let Some(item) = item_that_failed_condition(&error) else {
@@ -127,7 +128,7 @@ impl Store {
             .expression_attribute_values(":minus", number(-1))
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":user", set_of(blocked))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", written)
     }
@@ -147,7 +148,7 @@ impl Store {
             .expression_attribute_values(":version", number(version))
             .expression_attribute_values(":name", text(username.as_str()))
             .return_values(ReturnValue::None)
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", written)
     }
@@ -158,7 +159,7 @@ impl Store {
             .blocks_update(user)
             .update_expression("REMOVE synced")
             .condition_expression("attribute_exists(synced)")
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", written).map(|_| ())
     }

@@ -7,6 +7,7 @@ use chrono::serde::ts_milliseconds;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::super::client::Call as _;
 use crate::domain::code::{self, CodeDigest, NetworkDigest, Requester, VerificationError, WrongCode};
 use crate::domain::limit::{self, Limit, Limited};
 use crate::domain::{Address, CodeId, MAX_CLOCK_DIFFERENCE, Phone, Purpose, UserId};
@@ -246,7 +247,7 @@ impl Store {
             .expression_attribute_values(":latest", text(limit::outside(-MAX_CLOCK_DIFFERENCE, now)))
             .expression_attribute_values(":end", number((now + limit::longest(limits)).timestamp()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
+            .call()
             .await;
         let Err(error) = issued else { return Ok(()) };
         admitted_after_all(&error, limits, issue.id, now)
@@ -262,7 +263,7 @@ impl Store {
             .set_item(Some(keys::own_code(issue.phone, &requester.network).into()))
             .item(Purpose::Login.as_str(), login_code(issue, now)?)
             .item("expires_at", number((now + code::VALID_FOR).timestamp()))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("PutItem", &error))?;
         Ok(())
@@ -294,7 +295,7 @@ impl Store {
                 .set_expression_attribute_values(Some(values))
                 .expression_attribute_names("#code", Purpose::Login.as_str())
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-                .send()
+                .call()
                 .await;
             let Err(error) = withdrawn else { return Ok(()) };
             let Some(item) = item_that_failed_condition(&error) else {
@@ -386,7 +387,7 @@ impl Store {
                 condition.push_str(" AND attribute_not_exists(#code.network)");
             }
         }
-        let error = match update.condition_expression(condition).send().await {
+        let error = match update.condition_expression(condition).call().await {
             Ok(updated) => {
                 let item = updated.attributes.unwrap_or_default();
                 return Ok(from_item::<CodeItem>(item)?.of(purpose));
@@ -432,7 +433,7 @@ impl Store {
             .expression_attribute_names("#code", Purpose::Login.as_str())
             .expression_attribute_values(":issue", text(&code.issue))
             .expression_attribute_values(":nonce", text(nonce))
-            .send()
+            .call()
             .await;
         if condition_held("UpdateItem", spent)? { Ok(()) } else { Err(WrongCode.into()) }
     }
@@ -454,7 +455,7 @@ impl Store {
             .expression_attribute_names("#code", Purpose::Login.as_str())
             .expression_attribute_values(":issue", text(&code.issue))
             .expression_attribute_values(":nonce", text(nonce))
-            .send()
+            .call()
             .await;
         // The condition fails if this request did not spend the code, or if a newer code replaced it. Then there
         // is nothing to roll back.
@@ -485,7 +486,7 @@ impl Store {
             .expression_attribute_values(":issue", text(&code.issue))
             .expression_attribute_values(":nonce", text(nonce))
             .expression_attribute_values(":one", number(1))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", returned).map(|_| ())
     }
@@ -509,7 +510,7 @@ impl Store {
             .set_expression_attribute_values(Some(values))
             .expression_attribute_values(":end", number((now + limit::longest(limits)).timestamp()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
+            .call()
             .await;
         let Err(error) = admitted else { return Ok(()) };
         admitted_after_all(&error, limits, request_id, now)
@@ -535,7 +536,7 @@ impl Store {
                 .condition_expression(condition)
                 .set_expression_attribute_values(Some(values))
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-                .send()
+                .call()
                 .await;
             let Err(error) = released else { return Ok(()) };
             let Some(item) = item_that_failed_condition(&error) else {

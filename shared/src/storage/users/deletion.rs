@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::{Delete, TransactWriteItem, Update};
 use chrono::{DateTime, Utc};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
+use super::super::client::Call as _;
 use super::codes::{ReserveError, SPENDABLE, StoredCode, USER_CODE};
 use super::names;
 use crate::domain::cleanup::Work;
@@ -67,7 +68,7 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<(), ReserveError> {
         let writes = self.deletion_writes(deletion, now)?;
-        let deleted = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
+        let deleted = self.client.transact_write_items().set_transact_items(Some(writes)).call().await;
         let Err(error) = deleted else { return Ok(()) };
         if item_that_failed_in_transaction(&error, 0).is_some() {
             return Err(WrongCode.into());
@@ -92,7 +93,7 @@ impl Store {
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":most", number(DELETIONS_PER_DAY))
             .expression_attribute_values(":expires", number(midnight_after(day).timestamp()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", counted)
     }
@@ -206,7 +207,7 @@ impl Store {
                 .update_expression("REMOVE user_id, held_by")
                 .condition_expression("user_id = :user OR held_by = :user")
                 .expression_attribute_values(":user", number(user))
-                .send()
+                .call()
                 .await;
             condition_held("UpdateItem", forgotten)?;
         }
@@ -222,7 +223,7 @@ impl Store {
             .set_key(Some(keys::phone_recovery(phone).into()))
             .condition_expression("user_id = :user")
             .expression_attribute_values(":user", number(user))
-            .send()
+            .call()
             .await;
         condition_held("DeleteItem", forgotten).map(|_| ())
     }
@@ -259,7 +260,7 @@ impl Store {
             .update_expression("REMOVE #text")
             .condition_expression("attribute_exists(pk)")
             .expression_attribute_names("#text", "text")
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", deleted).map(|_| ())
     }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, TransactWriteItem, Update};
 use serde::Deserialize;
 
+use super::super::client::Call as _;
 use super::names::NameOwner;
 use crate::domain::UserId;
 use crate::storage::condition::{condition_held, item_that_failed_in_transaction};
@@ -41,7 +42,7 @@ impl Store {
             .filter_expression("begins_with(pk, :name)")
             .expression_attribute_values(":name", text("name#"))
             .set_exclusive_start_key(from.map(HashMap::from))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("Scan", &error))?;
         let mut result =
@@ -91,7 +92,7 @@ impl Store {
             TransactWriteItem::builder().update(update).build(),
             TransactWriteItem::builder().delete(delete).build(),
         ];
-        match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
+        match self.client.transact_write_items().set_transact_items(Some(writes)).call().await {
             Ok(_) => Ok(true),
             Err(error) if item_that_failed_in_transaction(&error, 0).is_some() => Ok(false),
             Err(error) => Err(StoreError::from_sdk("TransactWriteItems", &error)),
@@ -114,7 +115,7 @@ impl Store {
             .expression_attribute_values(":none", AttributeValue::L(Vec::new()))
             .expression_attribute_values(":names", AttributeValue::L(vec![text(name)]))
             .expression_attribute_values(":name", text(name))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", added).map(|_| ())
     }

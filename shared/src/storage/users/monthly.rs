@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::super::client::Call as _;
 use crate::domain::month::Month;
 use crate::storage::error::StoreError;
 use crate::storage::item::{Item, text};
@@ -57,7 +58,7 @@ impl Store {
                 .consistent_read(true)
                 .set_exclusive_start_key(start)
                 .limit(i32::try_from(query.limit - items.len()).unwrap_or(i32::MAX))
-                .send()
+                .call()
                 .await
                 .map_err(|error| StoreError::from_sdk("Query", &error))?;
             items.extend(page.items.unwrap_or_default());

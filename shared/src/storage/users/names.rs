@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use serde::{Deserialize, Serialize};
 
+use super::super::client::Call as _;
 use crate::domain::{UserId, Username};
 use crate::storage::error::StoreError;
 use crate::storage::item::{Item, from_item};
@@ -92,7 +93,7 @@ impl Store {
             .client
             .batch_get_item()
             .request_items(&self.tables.users, wanted)
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("BatchGetItem", &error))?;
         // Names that DynamoDB left unprocessed may have owners, so they count as taken.

@@ -7,6 +7,7 @@ use chrono::serde::{ts_milliseconds, ts_milliseconds_option, ts_seconds};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::super::client::Call as _;
 use super::codes::{ReserveError, SPENDABLE, StoredCode};
 use super::sessions::Session;
 use crate::domain::cleanup::Work;
@@ -133,7 +134,7 @@ impl Store {
             .condition_expression("user_id = :user")
             .expression_attribute_values(":networks", AttributeValue::L(networks))
             .expression_attribute_values(":user", number(owner.user_id))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", added).map(|_| ())
     }
@@ -154,7 +155,7 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<(), ReserveError> {
         let writes = self.phone_change_writes(change, now)?;
-        let changed = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
+        let changed = self.client.transact_write_items().set_transact_items(Some(writes)).call().await;
         let Err(error) = changed else { return Ok(()) };
         if item_that_failed_in_transaction(&error, 0).is_some() {
             return Err(WrongCode.into());
@@ -268,7 +269,7 @@ impl Store {
             ..PhoneOwner::from(undo.user)
         };
         let writes = self.undo_writes(undo, &owner, now)?;
-        let undone = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
+        let undone = self.client.transact_write_items().set_transact_items(Some(writes)).call().await;
         let Err(error) = undone else { return Ok(owner) };
         if item_that_failed_in_transaction(&error, 0).is_some() {
             return Err(WrongCode.into());

@@ -12,6 +12,7 @@ use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::super::client::Call as _;
 use super::ages::AGE_REFUSED_AT;
 use super::names::NameOwner;
 use super::phones::PhoneOwner;
@@ -249,7 +250,7 @@ impl Store {
             .update_expression("ADD last_id :one")
             .expression_attribute_values(":one", number(1))
             .return_values(ReturnValue::UpdatedNew)
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("UpdateItem", &error))?;
         drawn
@@ -315,7 +316,7 @@ impl Store {
             writes.push(TransactWriteItem::builder().put(put).build());
         }
         writes.extend(self.search_writes(new.id, new.username, new.username)?);
-        let created = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
+        let created = self.client.transact_write_items().set_transact_items(Some(writes)).call().await;
         let Err(error) = created else { return Ok(user) };
         if let Some(owner) = item_that_failed_in_transaction(&error, 0) {
             return Err(RegisterError::PhoneOwned(from_item(owner)?));
@@ -410,7 +411,7 @@ impl Store {
             condition.push_str(" AND attribute_not_exists(#unless)");
             update = update.expression_attribute_names("#unless", name);
         }
-        match update.update_expression(set).condition_expression(condition).send().await {
+        match update.update_expression(set).condition_expression(condition).call().await {
             Ok(updated) => Ok(Written::Now(updated.attributes.unwrap_or_default())),
             Err(error) => match item_that_failed_condition(&error) {
                 Some(profile) => Ok(Written::NotAfter(profile)),
@@ -463,7 +464,7 @@ impl Store {
             .expression_attribute_values(":team", number(wanted.team))
             .expression_attribute_values(":at", number(wanted.at.timestamp_millis()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
+            .call()
             .await;
         let Err(error) = saved else { return Ok(None) };
         match item_that_failed_condition(&error) {
@@ -503,7 +504,7 @@ impl Store {
             .condition_expression("username = :name")
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .expression_attribute_values(":name", text(user.username.as_str()))
-            .send()
+            .call()
             .await;
         if condition_held("UpdateItem", locked)? {
             Ok(())
@@ -527,7 +528,7 @@ impl Store {
         // `erasure` logs them out, now and after all requests that began before the rename.
         let logout = Work::LogOutDevices { username: user.username.clone() };
         writes.push(self.cleanup_write(&logout, now)?);
-        let written = self.client.transact_write_items().set_transact_items(Some(writes)).send().await;
+        let written = self.client.transact_write_items().set_transact_items(Some(writes)).call().await;
         let Err(error) = written else { return Ok(()) };
         if [0, 3].into_iter().any(|item| item_that_failed_in_transaction(&error, item).is_some()) {
             return Err(RenameError::Taken.into());

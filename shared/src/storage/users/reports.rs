@@ -5,6 +5,7 @@ use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
+use super::super::client::Call as _;
 use super::monthly::{MonthlyPosition, MonthlyQuery};
 use crate::domain::UserId;
 use crate::domain::month::Month;
@@ -100,7 +101,7 @@ impl Store {
             .expression_attribute_values(":at", number(report.updated_at.timestamp_millis()))
             .expression_attribute_values(":open", text(ReportStatus::Open.as_str()))
             .expression_attribute_values(":opened", number(before.opened_at.timestamp_millis()))
-            .send()
+            .call()
             .await;
         let is_updated = condition_held("UpdateItem", updated)?;
         Ok(is_updated.then_some(SavedReport { opened_at: before.opened_at, is_new: false }))
@@ -242,7 +243,7 @@ impl Store {
 
     /// Makes writes of which the first has a condition. Returns false if the condition failed.
     async fn write_report(&self, writes: Vec<TransactWriteItem>) -> Result<bool, StoreError> {
-        match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
+        match self.client.transact_write_items().set_transact_items(Some(writes)).call().await {
             Ok(_) => Ok(true),
             Err(error) if item_that_failed_in_transaction(&error, 0).is_some() => Ok(false),
             Err(error) => Err(StoreError::from_sdk("TransactWriteItems", &error)),

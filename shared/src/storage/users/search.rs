@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
 use serde::Deserialize;
 
+use super::super::client::Call as _;
 use crate::domain::username::UsernamePrefix;
 use crate::domain::{UserId, Username};
 use crate::storage::condition::item_that_failed_in_transaction;
@@ -58,7 +59,7 @@ impl Store {
             .expression_attribute_values(":prefix", text(prefix.as_str()))
             .set_exclusive_start_key(after.map(|after| keys::searched_username(after).into()))
             .limit(i32::try_from(limit + 1).unwrap_or(i32::MAX))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("Query", &error))?;
         let items = page.items.unwrap_or_default();
@@ -108,7 +109,7 @@ impl Store {
             .filter_expression("sk = :profile")
             .expression_attribute_values(":profile", text(keys::PROFILE))
             .set_exclusive_start_key(from.map(HashMap::from))
-            .send()
+            .call()
             .await
             .map_err(|error| StoreError::from_sdk("Scan", &error))?;
         let mut result = UsernamesIndexed {
@@ -135,7 +136,7 @@ impl Store {
             .build()?;
         let mut writes = vec![TransactWriteItem::builder().update(unchanged).build()];
         writes.extend(self.search_writes(user, name, name)?);
-        match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
+        match self.client.transact_write_items().set_transact_items(Some(writes)).call().await {
             Ok(_) => Ok(true),
             Err(error) if item_that_failed_in_transaction(&error, 0).is_some() => Ok(false),
             Err(error) => Err(StoreError::from_sdk("TransactWriteItems", &error)),

@@ -5,6 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 
+use super::super::client::Call as _;
 use crate::domain::session::{DeviceName, SessionId};
 use crate::domain::{Token, UserId};
 use crate::storage::condition::condition_held;
@@ -164,7 +165,7 @@ impl Store {
             .table_name(&self.tables.users)
             .set_item(Some(to_item(keys::session(token.user(), &token.digest()), session)?))
             .condition_expression("attribute_not_exists(pk)")
-            .send()
+            .call()
             .await;
         condition_held("PutItem", saved).map(|_| ())
     }
@@ -185,7 +186,7 @@ impl Store {
             .condition_expression("attribute_exists(pk) AND attribute_not_exists(ended_at)")
             .expression_attribute_values(":now", number(now.timestamp_millis()))
             .expression_attribute_values(":end", number(expires_at.timestamp()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", renewed).map(|_| ())
     }
@@ -204,7 +205,7 @@ impl Store {
             .update_expression("SET ended_at = :now")
             .condition_expression("attribute_exists(pk) AND attribute_not_exists(ended_at)")
             .expression_attribute_values(":now", number(now.timestamp_millis()))
-            .send()
+            .call()
             .await;
         condition_held("UpdateItem", ended).map(|_| ())
     }

@@ -10,6 +10,7 @@ use chrono::serde::ts_milliseconds_option;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
+use super::super::client::Call as _;
 use crate::domain::{Phone, UserId, Username};
 use crate::storage::condition::{item_that_failed_condition, item_that_failed_in_transaction};
 use crate::storage::conflict_retry::Retry;
@@ -96,7 +97,7 @@ impl Store {
                 .build()?;
             let writes =
                 [of_profile, of_phone].map(|update| TransactWriteItem::builder().update(update).build());
-            let written = self.client.transact_write_items().set_transact_items(Some(writes.into())).send();
+            let written = self.client.transact_write_items().set_transact_items(Some(writes.into())).call();
             let Err(error) = written.await else {
                 return Ok(Some(Suspension { username, suspended_at: at, has_changed: true }));
             };
@@ -136,7 +137,7 @@ impl Store {
                 .expression_attribute_names("#name", "name")
                 .expression_attribute_values(":at", number(at.timestamp_millis()))
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-                .send()
+                .call()
                 .await;
             let Err(error) = removed else { return Ok(true) };
             let Some(profile) = item_that_failed_condition(&error) else {

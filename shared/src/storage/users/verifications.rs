@@ -7,6 +7,7 @@ use chrono::serde::{ts_milliseconds, ts_seconds};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::super::client::Call as _;
 use super::codes::{Issue, IssueError, StoredCode, USER_CODE, UserCode};
 use crate::domain::code::{self, VerificationError};
 use crate::domain::limit::{self, Limited};
@@ -102,7 +103,7 @@ impl Store {
                 .expression_attribute_values(":phone", text(new.phone.as_str()))
                 .expression_attribute_values(":now", number(now.timestamp_millis()));
         }
-        let saved = put.condition_expression(condition).send().await;
+        let saved = put.condition_expression(condition).call().await;
         let before = saved.as_ref().ok().and_then(|saved| saved.attributes().cloned());
         if !condition_held("PutItem", saved)? {
             return Err(if resends {
@@ -129,11 +130,11 @@ impl Store {
         let restored = if let Some(before) = before {
             let put = self.client.put_item().table_name(table).set_item(Some(to_item(key, before)?));
             let put = put.condition_expression(IS_NEW).expression_attribute_names("#code", USER_CODE);
-            condition_held("PutItem", put.expression_attribute_values(":issue", issue).send().await)
+            condition_held("PutItem", put.expression_attribute_values(":issue", issue).call().await)
         } else {
             let delete = self.client.delete_item().table_name(table).set_key(Some(key.into()));
             let delete = delete.condition_expression(IS_NEW).expression_attribute_names("#code", USER_CODE);
-            condition_held("DeleteItem", delete.expression_attribute_values(":issue", issue).send().await)
+            condition_held("DeleteItem", delete.expression_attribute_values(":issue", issue).call().await)
         };
         // If the condition fails, a newer verification has replaced this one.
         restored.map(|_| ())
