@@ -72,6 +72,8 @@ pub enum Error {
     Suspended,
     #[error(transparent)]
     Limited(#[from] Limited),
+    #[error("another join of the user has just begun")]
+    AnotherJoin,
     #[error("the user has joined {limit} rooms, the maximum")]
     TooManyRooms { limit: usize },
     #[error("the invited user has {limit} open invitations, the maximum")]

@@ -394,7 +394,7 @@ async fn chat(app: &TestApp, alice: &User, all: &mut Measurements) {
     all.add(invite, "by number", 200, (4.0, 3.0, 4), response);
     let newcomer = app.user("fan.501").id(501).await;
     let response = alice.invites_to(&den).username("fan.501").await;
-    all.add(invite, "by name, to their first room: their name is fixed", 200, (5.5, 4.0, 7), response);
+    all.add(invite, "by name, to their first room", 200, (5.5, 3.0, 5), response);
     newcomer.leaves(&den).await.expect(200);
     let response = guest.joins(&den).await;
     all.add(join, "a private room, invited", 200, (2.5, 2.0, 3), response);
@@ -668,8 +668,12 @@ async fn costs_are_as_documented_and_under_their_ceilings() {
         assert!(rows.iter().any(|row| row.endpoint == name), "{name} is not measured");
     }
     let file = root().join("docs/costs.md");
+    // The reasons below the table are written by hand.
+    let page = std::fs::read_to_string(&file).unwrap_or_default();
+    text += page.find("\n## ").map_or("", |at| &page[at..]);
     if std::env::var_os("UPDATE_COSTS").is_some() {
         std::fs::write(&file, &text).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), text, "docs/costs.md is not up to date");
+    let page = std::fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(page, text, "docs/costs.md is not up to date");
 }

@@ -61,7 +61,9 @@ async fn requests_without_the_secret_are_404_and_make_no_call_to_the_store() {
                 Some(secret) => request.header(ORIGIN_SECRET_HEADER, secret),
                 None => request,
             };
-            request.await.expect_error(404, "not_found");
+            let response = request.await;
+            response.expect_error(404, "not_found");
+            assert_eq!(response.header("cache-control"), Some("no-store"));
         }
     }
     assert_eq!(calls.load(Ordering::Relaxed), 0);

@@ -27,16 +27,14 @@ pub async fn handle(app: App, call: Call<AcceptInviteLink>) -> Result<Reply<Mess
     let Invitation { room, inviter } = invitation(&app, code, caller).await?;
     guess.was_right().await;
 
-    let (user, has_all_rooms, before) =
-        try_join3(lookup::caller(&app, caller), lookup::has_all_rooms(&app, caller), async {
+    let (user, joined, before) =
+        try_join3(lookup::caller(&app, caller), lookup::joined_rooms(&app, caller), async {
             app.store.member(&room, caller, Reads::Consistent).await.map_err(Error::from)
         })
         .await?;
     let has_joined = before.as_ref().is_some_and(Member::has_joined);
-    if !has_joined && has_all_rooms {
-        return Err(lookup::too_many_rooms(&app));
-    }
     if !has_joined {
+        lookup::require_free_room(&app, caller, joined).await?;
         let invited_by = room.is_private.then_some(&inviter.username);
         let entry =
             Entry { room: &room, user: &user, before: before.as_ref(), is_invited: true, invited_by, began };

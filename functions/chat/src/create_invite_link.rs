@@ -20,7 +20,7 @@ pub async fn handle(app: App, call: Call<CreateInviteLink>) -> Result<Reply<Mess
     }
     let code = LinkCode::parse(&app.random.word(CODE_LENGTH));
     let code = code.ok_or(Error::Broken("a new code is malformed"))?;
-    let mut retry = Retry::immediate("an invite link", 5);
+    let mut retry = Retry::immediate("an invite link", 5).of_own_item();
     loop {
         let stored =
             try_join(app.store.invite_link(&room.room_id, caller), app.store.link_revocations(&room.room_id));

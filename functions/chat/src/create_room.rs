@@ -4,7 +4,7 @@ use touchline::api::chat::{CreateRoom, RoomInput, RoomView};
 use touchline::api::{Invalid, Message};
 use touchline::domain::limit::{DailyAction, action_id};
 use touchline::domain::room::{self, Day, League, Member, Membership, Room};
-use touchline::domain::{User, catalog, digest};
+use touchline::domain::{User, digest};
 use touchline::flows::rooms;
 use touchline::ports::chat::NewRoom;
 use touchline::storage::rooms::RoomCreationRequest;
@@ -16,7 +16,11 @@ use crate::{day_limit, lookup};
 /// failed half-way. Requests with the same `Idempotency-Key` create one room.
 pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<RoomView>>, Error> {
     let (input, key) = (call.input, call.idempotency_key);
-    check_texts(&app, &input).await?;
+    let rules = &app.config.names;
+    input.name.accepted_by(rules).map_err(|reason| Invalid::field("name", reason))?;
+    if let Some(topic) = &input.topic {
+        topic.accepted_by(rules).map_err(|reason| Invalid::field("topic", reason))?;
+    }
     if let Some(event) = input.event_id
         && app.catalog_with(&[event.0]).await?.event(event.0).is_none()
     {
@@ -48,30 +52,6 @@ pub async fn handle(app: App, call: Call<CreateRoom>) -> Result<Reply<Message<Ro
     create(&app, &user, &input, &request, &creation.nonce).await
 }
 
-/// Checks what the name and the topic say. Only a name like `A – B` can be that of a match room, so only such a name needs
-/// the teams.
-async fn check_texts(app: &App, input: &RoomInput) -> Result<(), Error> {
-    let rules = &app.config.names;
-    input.name.accepted_by(rules).map_err(|reason| Invalid::field("name", reason))?;
-    if let Some(topic) = &input.topic {
-        topic.accepted_by(rules).map_err(|reason| Invalid::field("topic", reason))?;
-    }
-    let name = input.name.as_str();
-    if catalog::has_two_sides(name) {
-        let teams = match app.teams().await {
-            Ok(catalog) => catalog,
-            // Without a catalog, there are no match rooms.
-            Err(Error::CatalogMissing(_)) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        if catalog::poses_as_match_room(name, teams.teams()) {
-            let reason = "This is the name of a match's official room. Choose another name.";
-            return Err(Invalid::field("name", reason).into());
-        }
-    }
-    Ok(())
-}
-
 async fn create(
     app: &App,
     user: &User,
@@ -93,11 +73,10 @@ async fn create(
     // The lock can run concurrently with the checks. A user who fails them has created or joined rooms before, so their
     // name is already locked.
     let lock = async { rooms::lock_username(app, user).await.map_err(Error::from) };
-    let (pending, (), has_all_rooms) = try_join3(count, lock, lookup::has_all_rooms(app, user.id)).await?;
-    let room_id = if has_all_rooms {
-        Err(lookup::too_many_rooms(app))
-    } else {
-        app.chat.create_room(new).await.map_err(Error::from)
+    let (pending, (), joined) = try_join3(count, lock, lookup::joined_rooms(app, user.id)).await?;
+    let room_id = match lookup::require_free_room(app, user.id, joined).await {
+        Ok(()) => app.chat.create_room(new).await.map_err(Error::from),
+        Err(error) => Err(error),
     };
     let room_id = pending.end(app, room_id).await?;
     let now = app.clock.now();

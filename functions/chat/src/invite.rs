@@ -3,7 +3,9 @@ use futures_util::future::{try_join, try_join4};
 use touchline::api::chat::{InvitationView, Invite, InviteInput};
 use touchline::api::{Invalid, Message};
 use touchline::domain::block::Blocks;
-use touchline::domain::limit::{DailyAction, action_id};
+use touchline::domain::limit::{
+    DailyAction, DayLimitReached, INVITATIONS_TO_ONE_USER_PER_DAY, action_id, action_on, user_of_action,
+};
 use touchline::domain::room::{Member, Membership};
 use touchline::domain::{Room, User, UserId};
 use touchline::storage::Reads;
@@ -33,9 +35,16 @@ pub async fn handle(app: App, call: Call<Invite>) -> Result<Reply<Message<Invita
             if let Some(limit) = reached(&app, &invitations, caller.id) {
                 return Err(Error::TooManyInvitations { limit });
             }
-            let pending =
-                day_limit::count(&app, caller.id, DailyAction::SendInvitation, invitation.id()).await?;
-            pending.end(&app, invitation.send(&app, began).await).await?;
+            let id = action_on(invitee.id, invitation.id());
+            let pending = day_limit::count(&app, caller.id, DailyAction::SendInvitation, id).await?;
+            let to_invitee = pending.before().filter(|id| user_of_action(*id) == Some(invitee.id)).count();
+            let sent = if to_invitee < INVITATIONS_TO_ONE_USER_PER_DAY {
+                invitation.send(&app, began).await
+            } else {
+                let limit = INVITATIONS_TO_ONE_USER_PER_DAY;
+                Err(DayLimitReached::new(DailyAction::InviteOneUser, limit, began).into())
+            };
+            pending.end(&app, sent).await?;
         }
     }
     let data = InvitationView { room_id: room.room_id, user_id: invitee.id, membership: Membership::Invite };
@@ -66,7 +75,7 @@ struct Invitation<'a> {
 impl Invitation<'_> {
     /// Returns the id under which the invitation counts against the limit per day. A retry has the same id until the
     /// membership has changed.
-    fn id(&self) -> u32 {
+    fn id(&self) -> u64 {
         let asked = self.before.and_then(|member| member.asked.as_deref()).unwrap_or_default();
         let heard = self.before.and_then(|member| member.heard).map_or(0, |heard| heard.0).to_string();
         action_id(&[self.room.room_id.as_str(), &self.invitee.id.to_string(), asked, &heard])
@@ -112,7 +121,9 @@ async fn invitee(app: &App, room: &Room, input: &InviteInput) -> Result<Invitee,
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use touchline_testing::HomeserverStandIn;
+    use touchline::domain::UserId;
+    use touchline::domain::limit::INVITATIONS_TO_ONE_USER_PER_DAY;
+    use touchline_testing::{HomeserverStandIn, concurrently};
 
     use crate::testing::{app, builder};
 
@@ -170,6 +181,18 @@ mod tests {
         bob.invites_to(&lair).user(carol.id).await.expect(200);
         carol.leaves(&rooms[0]).await.expect(200);
         alice.invites_to(&rooms[5]).user(carol.id).await.expect(200);
+    }
+
+    #[tokio::test]
+    async fn concurrent_invitations_of_one_user_are_limited() {
+        let (app, [alice, _, carol]) = app().await;
+        let mut rooms = Vec::new();
+        for n in 0..12 {
+            rooms.push(alice.creates_room(&format!("Den {n}")).private().await.room_id());
+        }
+        concurrently(12, |n| alice.invites_to(&rooms[n]).user(carol.id)).await;
+        let open = app.store.open_invitations(UserId(carol.id), usize::MAX).await.unwrap();
+        assert!(open.len() <= INVITATIONS_TO_ONE_USER_PER_DAY, "{} invitations are open", open.len());
     }
 
     #[tokio::test]

@@ -19,9 +19,9 @@ pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<Memb
     let began = app.clock.now();
     let room = lookup::room(&app, &call.path.matrix_room_id);
     let caller = lookup::caller(&app, call.caller.user);
-    let (room, user, has_all_rooms) =
-        try_join3(room, caller, lookup::has_all_rooms(&app, call.caller.user)).await?;
+    let (room, user, joined) = try_join3(room, caller, lookup::joined_rooms(&app, call.caller.user)).await?;
     // In a public room, most users join for the first time, so reading their membership would be wasted.
+    let has_all_rooms = joined >= app.config.chat.limits.joined_rooms;
     let before = if room.is_private || has_all_rooms {
         app.store.member(&room, user.id, Reads::Consistent).await?
     } else {
@@ -31,9 +31,7 @@ pub async fn handle(app: App, call: Call<JoinRoom>) -> Result<Reply<Message<Memb
         Some(Membership::Join) => return Err(Error::AlreadyAMember),
         membership => !room.is_private || membership == Some(Membership::Invite),
     };
-    if has_all_rooms {
-        return Err(lookup::too_many_rooms(&app));
-    }
+    lookup::require_free_room(&app, user.id, joined).await?;
     let inviter =
         if room.is_private && is_invited { renewing_inviter(&app, &room, &user).await? } else { None };
     let invited_by = inviter.as_ref();

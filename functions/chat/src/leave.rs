@@ -1,5 +1,9 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use chrono::{DateTime, Utc};
 use futures_util::future::try_join;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use touchline::api::Message;
 use touchline::api::chat::{LeaveRoom, MembershipView};
 use touchline::domain::room::{Member, Membership};
@@ -44,27 +48,44 @@ async fn store(
     Ok(app.store.leave(&request).await?)
 }
 
-/// Declines the open invitations that another user has sent.
+/// The number of invitations that are declined concurrently.
+const CONCURRENT: usize = 8;
+
+/// Declines the open invitations that another user has sent. One from a Matrix client has no sender, and counts as sent by the
+/// creator of the room.
 pub async fn decline_all(app: &App, user: &User, inviter: UserId) -> Result<(), Error> {
     let began = app.clock.now();
-    let mut invitations =
-        app.store.open_invitations(user.id, app.config.chat.limits.open_invitations).await?;
-    invitations.retain(|invitation| invitation.invited_by == Some(inviter));
-    let ids: Vec<RoomId> = invitations.into_iter().map(|invitation| invitation.room_id).collect();
-    let mut is_chat_available = true;
-    for room in app.store.rooms(&ids, Reads::Eventual).await?.into_values() {
-        let before = app.store.member(&room, user.id, Reads::Consistent).await?;
-        if before.as_ref().is_none_or(|member| member.membership != Membership::Invite) {
-            continue;
-        }
-        // The chat account ignores the inviter and hides the invitation, so it need not be declined there.
-        if is_chat_available && let Err(error) = app.chat.leave(&room.room_id, &user.username).await {
-            is_chat_available = !matches!(error, ChatError::Unavailable(_));
-            tracing::warn!(%error, "an invitation of a blocked user is not declined in chat");
-        }
-        store(app, &room, user, before.as_ref(), began).await?;
+    let invitations = app.store.open_invitations(user.id, app.config.chat.limits.open_invitations).await?;
+    let senders: HashMap<RoomId, Option<UserId>> =
+        invitations.into_iter().map(|invitation| (invitation.room_id, invitation.invited_by)).collect();
+    let ids: Vec<RoomId> = senders.keys().cloned().collect();
+    let mut rooms = app.store.rooms(&ids, Reads::Eventual).await?;
+    rooms.retain(|id, room| senders[id].or(room.creator_id) == Some(inviter));
+    let is_chat_available = AtomicBool::new(true);
+    let declined: Vec<_> =
+        rooms.values().map(|room| decline(app, room, user, began, &is_chat_available)).collect();
+    stream::iter(declined).buffer_unordered(CONCURRENT).try_collect().await
+}
+
+async fn decline(
+    app: &App,
+    room: &Room,
+    user: &User,
+    began: DateTime<Utc>,
+    is_chat_available: &AtomicBool,
+) -> Result<(), Error> {
+    let before = app.store.member(room, user.id, Reads::Consistent).await?;
+    if before.as_ref().is_none_or(|member| member.membership != Membership::Invite) {
+        return Ok(());
     }
-    Ok(())
+    // The chat account ignores the inviter and hides the invitation, so it need not be declined there.
+    if is_chat_available.load(Ordering::Relaxed)
+        && let Err(error) = app.chat.leave(&room.room_id, &user.username).await
+    {
+        is_chat_available.store(!matches!(error, ChatError::Unavailable(_)), Ordering::Relaxed);
+        tracing::warn!(%error, "an invitation of a blocked user is not declined in chat");
+    }
+    store(app, room, user, before.as_ref(), began).await
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Reads what several endpoints need first: the room, the caller, and what the caller has joined.
 
+use chrono::TimeDelta;
+use touchline::domain::limit::{Limit, request_id};
 use touchline::domain::room::Member;
 use touchline::domain::session::Unauthenticated;
 use touchline::domain::{Room, RoomId, User, UserId};
 use touchline::storage::Reads;
+use touchline::storage::users::{Admission, Counted, IssueError};
 use touchline::{App, Error};
 
 /// Reads the room whose id is in the request path.
@@ -27,12 +30,33 @@ pub async fn has_joined(app: &App, room: &Room, user: UserId) -> Result<bool, Er
     Ok(false)
 }
 
-/// Returns whether a user is a member of as many rooms as one user can be.
-pub async fn has_all_rooms(app: &App, user: UserId) -> Result<bool, Error> {
-    let limit = app.config.chat.limits.joined_rooms;
-    Ok(app.store.has_joined_rooms(user, limit).await?)
+/// As many rooms as a user could join concurrently before the index shows them, and half of the limit if that is more. A user who
+/// is so near to the limit joins one room at a time.
+const AT_ONCE: usize = 100;
+
+/// The index of memberships has a new one within this time.
+const ONE_AT_A_TIME: [Limit; 1] = [Limit { count: 1, window: TimeDelta::seconds(2) }];
+
+/// Returns how many rooms a user has joined, at most the limit.
+pub async fn joined_rooms(app: &App, user: UserId) -> Result<usize, Error> {
+    Ok(app.store.joined_rooms(user, app.config.chat.limits.joined_rooms).await?)
 }
 
-pub fn too_many_rooms(app: &App) -> Error {
-    Error::TooManyRooms { limit: app.config.chat.limits.joined_rooms }
+/// Checks that a user can join another room. `joined` is the number of the user's rooms. Concurrent joins do not see each other
+/// in the index of memberships, so near the limit, all but one fail.
+pub async fn require_free_room(app: &App, user: UserId, joined: usize) -> Result<(), Error> {
+    let limit = app.config.chat.limits.joined_rooms;
+    if joined >= limit {
+        return Err(Error::TooManyRooms { limit });
+    }
+    if joined + AT_ONCE.max(limit / 2) < limit {
+        return Ok(());
+    }
+    let now = app.clock.now();
+    let id = request_id(now, app.random.number());
+    let admitted = app.store.admit(Counted::Rooms(user), Admission::new(&ONE_AT_A_TIME), &id, now).await;
+    admitted.map_err(|error| match error {
+        IssueError::Limited(_) => Error::AnotherJoin,
+        error => error.into(),
+    })
 }

@@ -173,8 +173,8 @@ mod tests {
         let order = |n| alice.deducts(1).reference(format!("order-{n}"));
         let mut responses = concurrently(200, order).await;
         for (n, response) in responses.iter_mut().enumerate() {
-            // After a 503, the client retries with the same reference id.
-            if response.status == 503 {
+            // After a 409, the client sends the request again, with the same reference id.
+            if response.status == 409 {
                 *response = order(n).await;
             }
         }
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lasting_store_conflict_is_503_and_deducts_nothing() {
+    async fn a_lasting_store_conflict_is_409_and_deducts_nothing() {
         let (app, alice) = alice_with(100).await;
         app.faults.set(
             |attempt| {
                 if attempt.operation == "TransactWriteItems" { Fault::Conflict } else { Fault::None }
             },
         );
-        alice.deducts(30).await.expect_error(503, "busy");
+        alice.deducts(30).await.expect_error(409, "concurrent_change");
         app.faults.clear();
         assert_eq!(audited_balance(&app, &alice).await, 100);
     }

@@ -40,7 +40,7 @@ async fn count_change(app: &App, user: UserId, code: &StoredCode) -> Result<(), 
     let counted = CountedAction { user, action, day: now.date_naive(), id: action_id(&[&code.issue]) };
     match app.store.count_action(&counted, PHONE_CHANGES_PER_DAY).await? {
         Counted::LimitReached => Err(DayLimitReached::new(action, PHONE_CHANGES_PER_DAY, now).into()),
-        Counted::Now | Counted::Before => Ok(()),
+        Counted::Now(_) | Counted::Before => Ok(()),
     }
 }
 

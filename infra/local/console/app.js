@@ -358,7 +358,7 @@ const teamsOf = ({ home_team, away_team }) => h("span", { class: "teams" },
 const goalsInRows = ({ home_score, away_score }) => [h("span", {}, String(home_score ?? "–")), h("span", {}, String(away_score ?? "–"))];
 const shortPick = ({ prediction, score_prediction: score }) =>
   score ? `${score.home} : ${score.away}` : { home: "home win", draw: "draw", away: "away win" }[prediction];
-const statusText = (match) => match.status === "live" ? h("span", { class: "live" }, "● Live") : statusName(match);
+const statusText = (match) => match.status === "live" && !match.status_detail ? h("span", { class: "live" }, "● Live") : statusName(match);
 const sideNames = (match) => ({ home: match.home_team.name, draw: "Draw", away: match.away_team.name });
 
 /** The name of a side in the colour of its part of the bars. */
@@ -927,7 +927,7 @@ function searchInput(id, label, load) {
 
 const roomRow = (room) => h("li", {}, h("a", { class: "card room", href: `#${encodeURI(`room/${room.room_id}`)}` },
   h("b", {}, room.name),
-  h("small", {}, `${count(room.member_count, "member")} · table for ${LEAGUES[room.league]}`),
+  h("small", {}, `${room.is_official ? "The match’s own room · " : ""}${count(room.member_count, "member")} · table for ${LEAGUES[room.league]}`),
   room.topic && h("small", {}, room.topic)));
 
 /** The form offers the matches of the next days and their tournaments. */

@@ -217,7 +217,8 @@ export function countdown(time, now = new Date()) {
 
 export const scoreText = (match) => match.home_score == null ? "–" : `${match.home_score}\u00a0:\u00a0${match.away_score}`;
 const STATUSES = { scheduled: "Kick-off", live: "Live", finished: "Full time" };
-export const statusName = ({ status }) => STATUSES[status] ?? status;
+const DETAILS = { postponed: "Postponed", suspended: "Suspended", cancelled: "Cancelled", abandoned: "Abandoned", awarded: "Awarded" };
+export const statusName = ({ status, status_detail: detail }) => DETAILS[detail] ?? STATUSES[status] ?? status;
 
 /** Names the pick of a prediction: the score, if there is one, and the team that wins or a draw. */
 export function pickText({ prediction, score_prediction: score }, match) {

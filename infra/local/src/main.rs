@@ -100,7 +100,7 @@ fn print_banner(stack: &LocalStack, options: &Options) {
     output::line(format_args!("Touchline is running. Press Ctrl-C to stop."));
     if !options.host.is_loopback() {
         output::line(format_args!(
-            "Every device on this network can reach the API, the login codes and DynamoDB."
+            "Every device on this network can reach the API, the login codes, DynamoDB and all functions, those of operators included."
         ));
     }
     output::line("");

@@ -18,7 +18,7 @@ endpoint! {
     /// The blocked user cannot invite the caller, is left out of the caller's lists, and is ignored in chat. The
     /// blocked user is not told. Blocking a user again changes nothing.
     BlockUser { user: UserId }: POST "/api/auth/users/{user}/block", in "chat", by SignedIn,
-        NoInput => Message<BlockedUser>, errors [UserNotFound, TooManyBlocks]
+        NoInput => Message<BlockedUser>, errors [UserNotFound, TooManyBlocks, ConcurrentChange]
 }
 
 endpoint! {

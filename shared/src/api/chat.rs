@@ -58,7 +58,7 @@ endpoint! {
     /// Also declines an invitation.
     LeaveRoom { matrix_room_id: RoomId }: POST "/api/auth/chat-rooms/{matrixRoomId}/leave", in "chat", by SignedIn,
         NoInput => Message<MembershipView>,
-        errors [RoomNotFound, NotAMember, ChatUnavailable]
+        errors [RoomNotFound, NotAMember, ConcurrentChange, ChatUnavailable]
 }
 
 endpoint! {
@@ -68,8 +68,8 @@ endpoint! {
     Invite { matrix_room_id: RoomId }: POST "/api/auth/chat-rooms/{matrixRoomId}/invite", in "chat", by SignedIn,
         InviteInput => Message<InvitationView>,
         errors [
-            RoomNotFound, UserNotFound, NotAMember, NotAllowed, AlreadyAMember, TooManyInvitations, RateLimited,
-            ChatUnavailable
+            RoomNotFound, UserNotFound, NotAMember, NotAllowed, AlreadyAMember, TooManyInvitations, ConcurrentChange,
+            RateLimited, ChatUnavailable
         ]
 }
 

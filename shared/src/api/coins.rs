@@ -14,7 +14,7 @@ endpoint! {
     /// `Idempotency-Replayed: true` and deducts nothing. Without `reference_id`, the header `Idempotency-Key`
     /// is the idempotency key. If a request has neither, it always deducts coins.
     Deduct: POST "/api/auth/coins/deduct", in "coins", by SignedIn, DeductInput => Message<Deduction>,
-        errors [InsufficientBalance, ReferenceReused], idempotent by "Idempotency-Key"
+        errors [InsufficientBalance, ReferenceReused, ConcurrentChange], idempotent by "Idempotency-Key"
 }
 
 endpoint! {
@@ -23,7 +23,7 @@ endpoint! {
     /// Once per UTC day. Every further day of a streak adds a bonus, up to a maximum. A missed day ends the
     /// streak.
     ClaimDaily: POST "/api/auth/daily-coins", in "coins", by SignedIn, NoInput => Message<DailyClaim>,
-        errors [AlreadyClaimed, RateLimited]
+        errors [AlreadyClaimed, ConcurrentChange, RateLimited]
 }
 
 endpoint! {

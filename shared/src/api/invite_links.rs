@@ -16,7 +16,7 @@ endpoint! {
     /// sets when this link expires. The link does not work while its maker is not a member of the room.
     CreateInviteLink { chat_room: RoomId }: POST "/api/auth/chat-rooms/{chatRoom}/invite-link", in "chat", by SignedIn,
         InviteLinkInput => Message<InviteLinkView>,
-        status [200, 201], errors [RoomNotFound, NotAMember, RateLimited]
+        status [200, 201], errors [RoomNotFound, NotAMember, ConcurrentChange, RateLimited]
 }
 
 endpoint! {

@@ -12,7 +12,7 @@ endpoint! {
     /// Send exactly one of `user_id`, `room_id` and `message_id`; a message can come with the `room_id` of its room. A
     /// second report about the same subject replaces the reason and the text of the first (200).
     CreateReport: POST "/api/auth/reports", in "chat", by SignedIn, ReportInput => Message<ReportView>,
-        status [200, 201], errors [UserNotFound, RoomNotFound, RateLimited]
+        status [200, 201], errors [UserNotFound, RoomNotFound, ConcurrentChange, RateLimited]
 }
 
 input! {

@@ -5,8 +5,8 @@ use super::Secret;
 use super::secret::read_token;
 use super::variables::{ConfigError, Variables};
 use crate::domain::limit::{
-    DailyAction, EXPORTS_PER_DAY, INVITE_LINKS_PER_DAY, LINK_CODES_PER_DAY, PHONE_CHANGES_PER_DAY,
-    PRIMARY_TEAMS_PER_DAY,
+    DailyAction, EXPORTS_PER_DAY, INVITATIONS_TO_ONE_USER_PER_DAY, INVITE_LINKS_PER_DAY, LINK_CODES_PER_DAY,
+    PHONE_CHANGES_PER_DAY, PRIMARY_TEAMS_PER_DAY,
 };
 
 /// Settings of the chat.
@@ -58,6 +58,7 @@ impl RoomLimits {
         match action {
             DailyAction::CreateRoom => self.rooms_per_day,
             DailyAction::SendInvitation => self.invitations_per_day,
+            DailyAction::InviteOneUser => INVITATIONS_TO_ONE_USER_PER_DAY,
             DailyAction::SendReport => self.reports_per_day,
             DailyAction::ExportAccount => EXPORTS_PER_DAY,
             DailyAction::CreateInviteLink => INVITE_LINKS_PER_DAY,

@@ -93,7 +93,12 @@ fn is_invisible(character: char) -> bool {
 fn is_accent(character: char) -> bool {
     matches!(character,
         '\u{300}'..='\u{36F}' | '\u{483}'..='\u{489}' | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}'
-        | '\u{20D0}'..='\u{20FF}' | '\u{FE20}'..='\u{FE2F}')
+        | '\u{20D0}'..='\u{20FF}' | '\u{FE20}'..='\u{FE2F}'
+        | '\u{591}'..='\u{5BD}' | '\u{5BF}' | '\u{5C1}'..='\u{5C7}' // Hebrew
+        | '\u{610}'..='\u{61A}' | '\u{64B}'..='\u{65F}' | '\u{670}' | '\u{6D6}'..='\u{6ED}' // Arabic
+        | '\u{E31}' | '\u{E34}'..='\u{E3A}' | '\u{E47}'..='\u{E4E}' // Thai
+        | '\u{EB1}' | '\u{EB4}'..='\u{EBC}' | '\u{EC8}'..='\u{ECE}' // Lao
+    )
 }
 
 /// Returns whether a character belongs to a script that is written with joiners.
@@ -188,6 +193,8 @@ mod tests {
             "1\u{FE0F}",
             "\u{1D159}",
             "Z\u{300}\u{316}\u{301}\u{317}algo",
+            "ก\u{E34}\u{E48}\u{E49}\u{E4A}",
+            "ب\u{64E}\u{651}\u{652}\u{653}",
         ] {
             assert!(check(text).is_err(), "{text:?}");
         }
@@ -205,6 +212,9 @@ mod tests {
             "葛\u{E0100}城",
             "山田\u{3000}太郎",
             "الهلال",
+            "مُحَمَّد",
+            "ก\u{E34}\u{E48}น",
+            "שָׁ\u{5C2}לוֹם",
             "می\u{200C}خواهم",
             "ക്\u{200D}ഷ",
             "മോഹന്\u{200D}",

@@ -12,8 +12,8 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::digest;
 use super::time::midnight_after;
+use super::{UserId, digest};
 
 /// At most `count` requests in any period of length `window`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Limited {
 pub enum DailyAction {
     CreateRoom,
     SendInvitation,
+    /// Send invitations to one user. They are counted together with the others.
+    InviteOneUser,
     SendReport,
     ExportAccount,
     CreateInviteLink,
@@ -49,6 +51,10 @@ pub const EXPORTS_PER_DAY: usize = 10;
 
 /// How many times a user can change the phone in a UTC day. Each change sends a notice to the old phone.
 pub const PHONE_CHANGES_PER_DAY: usize = 3;
+
+/// How many invitations a user can send to the same user in a UTC day. Fewer can be open, but only this limit holds for
+/// concurrent requests, too.
+pub const INVITATIONS_TO_ONE_USER_PER_DAY: usize = 10;
 
 /// How many invite links a user can create in a UTC day.
 pub const INVITE_LINKS_PER_DAY: usize = 50;
@@ -72,7 +78,7 @@ impl DailyAction {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CreateRoom => "rooms",
-            Self::SendInvitation => "invitations",
+            Self::SendInvitation | Self::InviteOneUser => "invitations",
             Self::SendReport => "reports",
             Self::ExportAccount => "exports",
             Self::CreateInviteLink => "links",
@@ -128,9 +134,21 @@ impl DayLimitReached {
 /// The id is short, because an item holds the ids of all actions of a day. Two actions of a day have the same id in
 /// one of four billion cases, and then count as one.
 #[must_use]
-pub fn action_id(parts: &[&str]) -> u32 {
+pub fn action_id(parts: &[&str]) -> u64 {
     // A digest has 32 hexadecimal digits, so the default is never used.
-    u32::from_str_radix(&digest(parts)[..8], 16).unwrap_or_default()
+    u64::from_str_radix(&digest(parts)[..8], 16).unwrap_or_default()
+}
+
+/// Returns the id of an action that concerns a user, from one that has at most 32 bits.
+#[must_use]
+pub fn action_on(user: UserId, id: u64) -> u64 {
+    u64::from(user.0) << 32 | id
+}
+
+/// Returns the user in an id of [`action_on`].
+#[must_use]
+pub fn user_of_action(id: u64) -> Option<UserId> {
+    u32::try_from(id >> 32).ok().map(UserId)
 }
 
 /// Makes the id of a request: its time in milliseconds, and a nonce that makes the id unique within the

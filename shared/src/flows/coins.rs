@@ -140,7 +140,7 @@ impl Request {
         mut wallet: Wallet,
         decide: impl Fn(&Wallet) -> Result<Decision, CoinError>,
     ) -> Result<Receipt, Error> {
-        let mut retry = Retry::immediate("wallet", ATTEMPTS);
+        let mut retry = Retry::immediate("wallet", ATTEMPTS).of_own_item();
         loop {
             let Decision { coins, claim } = decide(&wallet)?;
             let movement = Movement {
@@ -168,10 +168,12 @@ impl Request {
             let posted = match app.store.post(&wallet, &movement).await {
                 // The write may have succeeded although its response was lost. Without this check, the caller
                 // would get 503 and retry, and a movement without an idempotency key would happen twice.
-                Err(error @ StoreError::Busy { .. }) => match app.store.entry(self.user, key).await {
-                    Ok(Some(entry)) if entry.request_id == self.id => Posted::Applied(entry),
-                    _ => return Err(error.into()),
-                },
+                Err(error @ (StoreError::Busy { .. } | StoreError::Overtaken { .. })) => {
+                    match app.store.entry(self.user, key).await {
+                        Ok(Some(entry)) if entry.request_id == self.id => Posted::Applied(entry),
+                        _ => return Err(error.into()),
+                    }
+                }
                 posted => posted?,
             };
             match posted {

@@ -161,6 +161,7 @@ impl From<&Error> for Problem {
             Error::Store(StoreError::Busy { .. } | StoreError::Contended { .. }) | Error::OutOfTime => {
                 Self::new(C::Busy, "The service is busy. Try again in a moment.").retry_after(SOON)
             }
+            Error::AnotherJoin => Self::new(C::ConcurrentChange, "You have just joined a room. Wait a moment."),
             Error::Store(StoreError::Overtaken { .. }) => {
                 Self::new(C::ConcurrentChange, "Another request of yours has just changed this. Try again.")
             }
@@ -294,6 +295,9 @@ fn day_limit_reached(reached: DayLimitReached) -> Problem {
         }
         DailyAction::SendInvitation => {
             format!("You can send {limit} invitations a day. Send the next one after midnight UTC.")
+        }
+        DailyAction::InviteOneUser => {
+            format!("You can invite the same user {limit} times a day. Try again after midnight UTC.")
         }
         DailyAction::SendReport => {
             format!("You can send {limit} reports a day. Send the next one after midnight UTC.")

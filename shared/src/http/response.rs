@@ -1,7 +1,7 @@
 //! Writes responses: JSON bodies, and errors in the caller's format.
 
 use lambda_http::Body;
-use lambda_http::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use lambda_http::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use lambda_http::http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
@@ -53,6 +53,7 @@ pub(super) fn error(error: &Error, format: ErrorFormat) -> Response<Body> {
     }
     let mut response = json(status, &problem);
     let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(seconds) = problem.facts.retry_after {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -46,3 +46,22 @@ pub(super) fn item_that_failed_in_transaction(
         _ => None,
     }
 }
+
+/// Returns the error of a transaction on items that only requests of one user change. A conflict means that another of them was
+/// faster.
+pub(super) fn own_transaction_error(
+    what: &'static str,
+    error: &SdkError<TransactWriteItemsError>,
+) -> StoreError {
+    match error.as_service_error() {
+        Some(TransactWriteItemsError::TransactionCanceledException(cancelled))
+            if cancelled
+                .cancellation_reasons()
+                .iter()
+                .any(|reason| reason.code() == Some("TransactionConflict")) =>
+        {
+            StoreError::Overtaken { what }
+        }
+        _ => StoreError::from_sdk("TransactWriteItems", error),
+    }
+}

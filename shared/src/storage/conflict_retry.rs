@@ -25,6 +25,7 @@ use super::error::StoreError;
 #[derive(Debug)]
 pub struct Retry {
     what: &'static str,
+    is_own: bool,
     attempts: u32,
     failed: u32,
     first_wait: Duration,
@@ -41,7 +42,14 @@ impl Retry {
     /// as the wait before.
     #[must_use]
     pub fn doubling(what: &'static str, attempts: u32, first_wait: Duration) -> Self {
-        Self { what, attempts, failed: 0, first_wait }
+        Self { what, is_own: false, attempts, failed: 0, first_wait }
+    }
+
+    /// Returns the same retries for an item that only requests of one user change. Then the last failure is
+    /// [`StoreError::Overtaken`].
+    #[must_use]
+    pub fn of_own_item(self) -> Self {
+        Self { is_own: true, ..self }
     }
 
     /// Returns how many attempts have failed so far.
@@ -50,7 +58,8 @@ impl Retry {
         self.failed
     }
 
-    /// Counts a failed attempt, then waits. Fails with [`StoreError::Contended`] after the last attempt.
+    /// Counts a failed attempt, then waits. Fails with [`StoreError::Contended`] after the last attempt, or with
+    /// [`StoreError::Overtaken`] if the item is the user's own.
     pub async fn again(&mut self) -> Result<(), StoreError> {
         let wait = self.first_wait.saturating_mul(2_u32.saturating_pow(self.failed));
         self.count_failure()?;
@@ -69,7 +78,14 @@ impl Retry {
 
     fn count_failure(&mut self) -> Result<(), StoreError> {
         self.failed += 1;
-        if self.failed < self.attempts { Ok(()) } else { Err(StoreError::Contended { what: self.what }) }
+        let what = self.what;
+        if self.failed < self.attempts {
+            Ok(())
+        } else if self.is_own {
+            Err(StoreError::Overtaken { what })
+        } else {
+            Err(StoreError::Contended { what })
+        }
     }
 }
 

@@ -28,13 +28,14 @@ pub struct CountedAction {
     pub action: DailyAction,
     pub day: NaiveDate,
     /// Identifies the action. See [`crate::domain::limit::action_id`].
-    pub id: u32,
+    pub id: u64,
 }
 
 /// The result of [`Store::count_action`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counted {
-    Now,
+    /// Holds the ids of the actions that were counted before on this day.
+    Now(Vec<u64>),
     /// An earlier attempt counted the action already.
     Before,
     /// The action is not counted, because the limit is reached.
@@ -54,13 +55,14 @@ impl Store {
             .return_values(ReturnValue::UpdatedOld)
             .call()
             .await;
-        let had_id = updated.as_ref().ok().and_then(|updated| {
-            Some(updated.attributes()?.get("ids")?.as_ns().ok()?.contains(&counted.id.to_string()))
-        });
-        Ok(match (condition_held("UpdateItem", updated)?, had_id) {
-            (false, _) => Counted::LimitReached,
-            (true, Some(true)) => Counted::Before,
-            (true, _) => Counted::Now,
+        let ids = updated.as_ref().ok().and_then(|updated| updated.attributes()?.get("ids")?.as_ns().ok());
+        let ids: Vec<u64> = ids.into_iter().flatten().filter_map(|id| id.parse().ok()).collect();
+        Ok(if !condition_held("UpdateItem", updated)? {
+            Counted::LimitReached
+        } else if ids.contains(&counted.id) {
+            Counted::Before
+        } else {
+            Counted::Now(ids)
         })
     }
 

@@ -169,6 +169,12 @@ pub fn wrong_codes(address: &Address) -> Key {
     key(format!("address#{}", address.as_str()), "wrong")
 }
 
+/// Returns the key of the rate limit of the rooms that a user joins.
+#[must_use]
+pub fn rooms_limit(user: UserId) -> Key {
+    key(format!("user#{user}"), "rooms")
+}
+
 /// Returns the key of the number of actions of a network in a UTC hour.
 #[must_use]
 pub fn hour_limit(action: HourlyAction, network: &Address, at: DateTime<Utc>) -> Key {

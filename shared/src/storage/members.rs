@@ -282,7 +282,7 @@ impl Store {
         let before = request.before.map(|member| (member.membership, Version::of(member)));
         let heard = before.as_ref().and_then(|(_, version)| version.heard);
         let (mut from, mut version) = before.unzip();
-        let mut retry = Retry::immediate("a membership", 5);
+        let mut retry = Retry::immediate("a membership", 5).of_own_item();
         let mut found = None;
         while can_change(from, to) {
             found = self.try_request(request, to, version.as_ref()).await?;
@@ -478,9 +478,9 @@ impl Store {
         Ok(memberships)
     }
 
-    /// Returns whether a user has joined at least `count` rooms. Eventually consistent.
-    pub async fn has_joined_rooms(&self, user: UserId, count: usize) -> Result<bool, StoreError> {
-        Ok(self.memberships_of(user, Membership::Join, count).await?.len() >= count)
+    /// Returns how many rooms a user has joined, at most `limit`. Eventually consistent.
+    pub async fn joined_rooms(&self, user: UserId, limit: usize) -> Result<usize, StoreError> {
+        Ok(self.memberships_of(user, Membership::Join, limit).await?.len())
     }
 
     /// Reads the open invitations of a user to private rooms, at most `limit`: the user does not see those to public rooms, and

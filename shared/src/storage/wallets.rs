@@ -11,7 +11,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::Deserialize;
 
 use super::client::Call as _;
-use super::condition::{item_that_failed_condition, item_that_failed_in_transaction};
+use super::condition::{item_that_failed_condition, item_that_failed_in_transaction, own_transaction_error};
 use super::error::StoreError;
 use super::item::{Item, Key, from_item, number, text, to_item};
 use super::keys;
@@ -188,7 +188,7 @@ impl Store {
         }
         match item_that_failed_in_transaction(&error, 0) {
             Some(item) => Ok(Posted::WalletChanged(from_item(item)?)),
-            None => Err(StoreError::from_sdk("TransactWriteItems", &error)),
+            None => Err(own_transaction_error("wallet", &error)),
         }
     }
 

@@ -170,6 +170,8 @@ async fn an_invitation_in_a_matrix_client_counts_as_the_creators() {
     assert!(listed(&alice, &den).await.is_some());
     alice.blocks(bob.id).await.expect(200);
     assert_eq!(listed(&alice, &den).await, None);
+    // The invitation is declined, and not only hidden.
+    assert!(app.store.open_invitations(UserId(alice.id), 9).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -60,20 +60,15 @@ async fn invalid_input_creates_no_room() {
     assert!(!app.dump().await.contains("Corner"));
 }
 
+/// Any look-alike of a match room's name could pass a check of names, so a flag tells which room is the match's.
 #[tokio::test]
-async fn a_room_of_a_user_cannot_have_the_name_of_a_match_room() {
-    let (app, [alice, ..]) = app().await;
+async fn a_room_of_a_user_with_the_name_of_a_match_room_is_not_official() {
+    let (_app, [alice, ..]) = app().await;
     let listed = alice.lists_rooms().about_event(1).await.expect_data(200);
     let official = listed.as_array().unwrap().iter().find(|room| room["is_official"] == true).unwrap();
-    let name = official["name"].as_str().unwrap();
-    for name in [name.to_owned(), name.replace('–', "-").to_lowercase(), name.replace('a', "\u{430}")] {
-        let response = alice.creates_room(&name).await;
-        response.expect_invalid(&["name"]);
-        assert_eq!(response.message(), "This is the name of a match's official room. Choose another name.");
-    }
-    assert!(!app.dump().await.contains("creator_id"), "no room is created");
-    let (home, _) = name.split_once(" – ").unwrap();
-    alice.creates_room(&format!("{home} – away fans")).await.expect(201);
+    let name = format!("🏆 {}", official["name"].as_str().unwrap());
+    let room = alice.creates_room(&name).about_event(1).await.expect_data(201);
+    assert_eq!(room["is_official"], false);
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
+use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::TimeDelta;
 use serde_json::json;
 use touchline::domain::UserId;
 use touchline::domain::room::{Member, Membership, Room, RoomId, StreamPosition};
 use touchline::storage::Reads;
+use touchline::storage::keys::{self, Key};
 use touchline::storage::members::{Joined, MembershipRequest};
 use touchline_testing::{Fault, TestApp, concurrently, next_position};
 
@@ -264,13 +266,53 @@ async fn joining_a_room_while_the_homeserver_is_down_is_503() {
     assert!(!down.dump().await.contains("member#9"));
 }
 
+/// The profile of a deleted account goes first, and the sessions follow.
+#[tokio::test]
+async fn requests_of_a_caller_who_has_just_deleted_the_account_are_401() {
+    let (app, [alice, bob, _]) = app().await;
+    let room = alice.creates_room("Corner").await.room_id();
+    let Key { pk, sk } = keys::profile(UserId(bob.id));
+    let delete = app.client().delete_item().table_name(&app.config.tables.users);
+    delete.key("pk", AttributeValue::S(pk)).key("sk", AttributeValue::S(sk)).send().await.unwrap();
+    for response in [
+        bob.joins(&room).await,
+        bob.leaves(&room).await,
+        bob.invites_to(&room).user(alice.id).await,
+        bob.creates_room("Den").await,
+        bob.requests_chat_credentials().await,
+    ] {
+        response.expect_error(401, "token_invalid");
+    }
+}
+
+/// Near the limit, a user can join one room within this time.
+const ONE_ROOM_TAKES: TimeDelta = TimeDelta::seconds(2);
+
+#[tokio::test]
+async fn concurrent_joins_do_not_pass_the_limit() {
+    let app = builder().variable("MAX_JOINED_ROOMS", "2").start().await;
+    let [alice, bob] = [app.user("alice").await, app.user("bob").await];
+    let mut rooms = vec![alice.creates_room("One").await.room_id()];
+    for name in ["Two", "Three", "Four", "Five"] {
+        let other = app.user(name).await;
+        rooms.push(other.creates_room(name).await.room_id());
+    }
+    let joins = concurrently(5, |n| bob.joins(&rooms[n])).await;
+    let mut statuses: Vec<u16> = joins.iter().map(|response| response.status.as_u16()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409, 409, 409, 409]);
+}
+
 #[tokio::test]
 async fn a_user_joins_only_so_many_rooms() {
     let app = builder().variable("MAX_JOINED_ROOMS", "2").start().await;
     let [alice, bob] = [app.user("alice").await, app.user("bob").await];
-    let [first, second] =
-        [alice.creates_room("One").await.room_id(), alice.creates_room("Two").await.room_id()];
+    let first = alice.creates_room("One").await.room_id();
+    app.clock.advance(ONE_ROOM_TAKES);
+    let second = alice.creates_room("Two").await.room_id();
     let third = bob.creates_room("Three").await.room_id();
+    bob.joins(&first).await.expect_error(409, "concurrent_change");
+    app.clock.advance(ONE_ROOM_TAKES);
     bob.joins(&first).await.expect(200);
     let keyed = alice.creates_room("Four").idempotency_key("k");
     for rejected in [bob.joins(&second).await, alice.joins(&third).await, keyed.clone().await] {
@@ -296,6 +338,7 @@ async fn a_join_in_a_matrix_client_is_stored_beyond_the_limit() {
     let mut rooms = Vec::new();
     for name in ["One", "Two"] {
         rooms.push(alice.creates_room(name).await.room_id());
+        app.clock.advance(ONE_ROOM_TAKES);
     }
     rooms.push(bob.creates_room("Three").await.room_id());
     for room in &rooms {
@@ -308,5 +351,6 @@ async fn a_join_in_a_matrix_client_is_stored_beyond_the_limit() {
     bob.leaves(&rooms[0]).await.expect(200);
     bob.joins(&rooms[0]).await.expect_error(422, "too_many_rooms");
     bob.leaves(&rooms[1]).await.expect(200);
+    app.clock.advance(ONE_ROOM_TAKES);
     bob.joins(&rooms[0]).await.expect(200);
 }

@@ -2,11 +2,12 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use chrono::TimeDelta;
+use futures_util::FutureExt as _;
 use serde_json::json;
-use touchline::domain::{OneTimeCode, Phone, Username};
+use touchline::domain::{OneTimeCode, Phone, UserId, Username};
 use touchline::flows::codes;
-use touchline::storage::users::Session;
-use touchline_testing::{Fault, Persona, TestApp, concurrently};
+use touchline::storage::users::{Session, Which};
+use touchline_testing::{Fault, HomeserverStandIn, Persona, TestApp, concurrently};
 
 const PHONE: &str = "+447700900123";
 const OTHER_PHONE: &str = "+447700900124";
@@ -54,6 +55,37 @@ async fn the_login_endpoint_logs_in_and_spends_the_code() {
     assert_eq!(data["user"]["id"], 1);
     caller.logs_in(PHONE, &code).await.expect_error(401, "invalid_code");
     caller.verifies_code(PHONE, &code).await.expect_error(401, "invalid_code");
+}
+
+/// Otherwise, a device that is logged in after the session has ended would stay for good.
+#[tokio::test]
+async fn a_login_whose_session_ends_meanwhile_keeps_no_chat_device() {
+    let homeserver = HomeserverStandIn::start().await;
+    let app = TestApp::serving(&[crate::router])
+        .variable("CHAT_HOMESERVER_URL", homeserver.url())
+        .variable("CHAT_AS_TOKEN", "the-token-of-the-tests")
+        .start()
+        .await;
+    let caller = app.anonymous();
+    let code = caller.receives_code(PHONE).await;
+    caller.verifies_code(PHONE, &code).await.expect(200);
+    app.clock.advance(TimeDelta::hours(1));
+    let code = caller.receives_code(PHONE).await;
+    let _ = homeserver.take_requests();
+    let (at_login, store) = (homeserver.clone(), app.clone());
+    app.faults.interrupt(move |attempt| {
+        // The first read after the homeserver's login. To look at the requests takes them.
+        let is_logged_in = attempt.operation == "GetItem" && at_login.take_requests() == ["POST login"];
+        let app = store.clone();
+        let end = async move {
+            let all = Which::All { until: app.clock.now() + TimeDelta::minutes(1), except: None };
+            app.store.end_sessions(UserId(1), all, app.clock.now()).await.unwrap();
+        };
+        is_logged_in.then(|| end.boxed())
+    });
+    caller.verifies_code(PHONE, &code).await.expect_error(401, "invalid_code");
+    let requests = homeserver.take_requests();
+    assert!(requests.len() == 1 && requests[0].starts_with("DELETE devices/"), "{requests:?}");
 }
 
 #[tokio::test]

@@ -98,6 +98,26 @@ async fn the_form_has_the_last_five_finished_matches() {
 }
 
 #[tokio::test]
+async fn the_form_follows_the_kick_offs_and_not_the_times_of_the_predictions() {
+    let app = app().await;
+    let [alice, bob] = [app.user("alice").await, app.user("bob").await];
+    import(&app, (101..=121).map(|id| row(id, &json!({}))).collect()).await;
+    // The last match is the one that bob predicts first.
+    for id in [121].into_iter().chain(101..=120) {
+        app.clock.advance(TimeDelta::milliseconds(1));
+        bob.predicts(id).home().score(2, 1).await.expect(201);
+    }
+    let result =
+        |id| json!({ "status": "finished", "home_score": u32::from(id == 121) * 2, "away_score": 1 });
+    import(&app, (101..=121).map(|id| row(id, &result(id))).collect()).await;
+    for id in 101..=121 {
+        app.invoke(points::handle, json!({ "event_id": id })).await;
+    }
+    let profile = alice.views_user(bob.id).await.expect_data(200);
+    assert_eq!(profile["form"], json!(["exact", "miss", "miss", "miss", "miss"]));
+}
+
+#[tokio::test]
 async fn unknown_suspended_and_blocking_users_have_the_same_error() {
     let app = app().await;
     let [alice, bob, carol] = [app.user("alice").await, app.user("bob").await, app.user("carol").await];

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use chrono::TimeDelta;
-use serde_json::Value;
+use serde_json::{Value, json};
 use touchline::ports::clock::{Clock as _, SystemClock};
 
 use crate::running::Running;
@@ -68,11 +68,35 @@ fn world(running: &Running, token: &str) -> (String, Value) {
     (as_of, world)
 }
 
+/// The id of a match that a developer imports. The matches of the demo league have larger and smaller ids.
+const IMPORTED: u32 = 1_900_000;
+
+/// Imports a match that fans could predict, before the fans come.
+fn import_a_match(folder: &Path) {
+    let running = Running::start(folder);
+    let start = SystemClock.now() + TimeDelta::hours(2);
+    let document = json!({
+        "format": "touchline",
+        "sports": [{ "id": 9, "name": "Football" }],
+        "tournaments": [{ "id": 9, "name": "Cup" }],
+        "teams": [{ "id": 8, "name": "Reds", "sport_id": 9 }, { "id": 9, "name": "Blues", "sport_id": 9 }],
+        "events": [{
+            "id": IMPORTED, "tournament_id": 9, "home_team_id": 8, "away_team_id": 9,
+            "start_time": start.to_rfc3339(), "status": "scheduled",
+        }],
+    });
+    let (status, report) = running.post("/2015-03-31/functions/feed/invocations", "", &document);
+    assert_eq!((status, &report["rejected"]), (200, &json!(0)), "{report}");
+}
+
 #[test]
 fn the_demo_league_has_fans_with_records_and_places() {
     let folder = tempfile::tempdir().unwrap();
+    import_a_match(folder.path());
     let running = with_fans(folder.path());
     let token = running.log_in(PHONE);
+    let (_, imported) = running.get(&format!("/api/auth/events/{IMPORTED}"), &token);
+    assert_eq!(imported["data"]["predictions_count"], 0, "fans predict the matches of the demo league alone");
     let (_, messages) = running.get("/api/logs/sms", "");
     assert_eq!(messages["data"].as_array().unwrap().len(), 1, "fans get no SMS");
 

@@ -3,7 +3,6 @@
 use sha2::{Digest as _, Sha256};
 
 use super::Team;
-use crate::domain::lookalike;
 
 /// The maximum length of a chat room's name, in characters.
 const MAX_ROOM_NAME: usize = 100;
@@ -23,46 +22,6 @@ pub fn match_room_name(home: &Team, away: &Team) -> String {
     let home_limit = space.saturating_sub(away_length).max(half);
     let away_limit = space.saturating_sub(home_length).max(half);
     format!("{}{VERSUS}{}", cut(home, home_limit), cut(away, away_limit))
-}
-
-/// What [`VERSUS`] looks like in [`appearance`].
-const DASH: char = '-';
-
-/// Returns whether a name has a dash with text on both sides. Only such a name can look like the name of a match room.
-#[must_use]
-pub fn has_two_sides(name: &str) -> bool {
-    sides(&appearance(name)).next().is_some()
-}
-
-/// Returns whether a name looks like that of a match room of two of the teams.
-#[must_use]
-pub fn poses_as_match_room<'a>(name: &str, teams: impl IntoIterator<Item = &'a Team>) -> bool {
-    let names: Vec<String> = teams.into_iter().map(|team| appearance(&team.name)).collect();
-    let is_team = |side: &str| {
-        // The name of a match room can have only the start of a long team name.
-        let start = side.strip_suffix(CUT).map(whole_signs).filter(|start| !start.is_empty());
-        names.iter().any(|name| name == side || start.is_some_and(|start| name.starts_with(start)))
-    };
-    sides(&appearance(name)).any(|(home, away)| is_team(home) && is_team(away))
-}
-
-/// Returns the same text for all names that look alike. Spaces are left out, because their widths differ.
-fn appearance(name: &str) -> String {
-    let latin = lookalike::latin(name).replace("...", "…");
-    lookalike::skeleton(&latin).chars().filter(|c| !c.is_whitespace()).collect()
-}
-
-/// Removes the end of a start that looks different in the whole name: of `rn`, which looks like `m`, of `vv` and of three dots.
-fn whole_signs(start: &str) -> &str {
-    let dots = start.strip_suffix("..").or_else(|| start.strip_suffix('.'));
-    dots.or_else(|| start.strip_suffix(['r', 'v'])).unwrap_or(start)
-}
-
-/// Divides a name at each of its dashes, into two parts that are not empty.
-fn sides(appearance: &str) -> impl Iterator<Item = (&str, &str)> {
-    let dashes = appearance.match_indices(DASH).map(|(at, dash)| (at, at + dash.len()));
-    let parts = dashes.map(|(end, start)| (&appearance[..end], &appearance[start..]));
-    parts.filter(|(home, away)| !home.is_empty() && !away.is_empty())
 }
 
 /// The end of a text that was cut.
@@ -118,53 +77,6 @@ mod tests {
             let name = match_room_name(&team(1, home.trim()), &team(2, away.trim()));
             prop_assert_eq!(text::line(&name, 100), Ok(name));
         }
-
-        #[test]
-        fn every_name_of_a_match_room_is_recognised(home in "\\PC{1,120}", away in "\\PC{1,120}") {
-            let teams = [team(1, home.trim()), team(2, away.trim())];
-            prop_assume!(teams.iter().all(|team| !appearance(&team.name).is_empty()));
-            let name = match_room_name(&teams[0], &teams[1]);
-            prop_assert!(has_two_sides(&name) && poses_as_match_room(&name, &teams), "{}", name);
-        }
-    }
-
-    #[test]
-    fn a_name_that_was_cut_inside_of_a_sign_is_recognised() {
-        for sign in ["rn", "vv", "...", "....", "vvvv"] {
-            for length in 40..60 {
-                let teams = [
-                    team(1, &format!("{}{sign}{}", "x".repeat(length), "y".repeat(60))),
-                    team(2, "Aalhavn SK"),
-                ];
-                for (home, away) in [(0, 1), (1, 0), (0, 0)] {
-                    let name = match_room_name(&teams[home], &teams[away]);
-                    assert!(poses_as_match_room(&name, &teams), "{name}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn names_that_look_like_those_of_match_rooms_are_recognised() {
-        let teams = [team(1, "Strandby IF"), team(2, "Aalhavn SK"), team(3, "Saint-Omer")];
-        for name in [
-            "Strandby IF – Aalhavn SK",
-            "strandby if - aalhavn sk",
-            "Strandby lF — Aalhavn SK",
-            "Strandby\u{a0}IF‐Aalhavn SK",
-            "Ѕtrаndby IF – Ааlhаvn ЅК",
-            "Strandby 1F – Aa1havn SK",
-            "Aalhavn SK – Strandby IF",
-            "Saint-Omer – Strandby IF",
-        ] {
-            assert!(has_two_sides(name) && poses_as_match_room(name, &teams), "{name}");
-        }
-        for name in
-            ["Strandby IF – away fans", "North Stand – Strandby IF", "Saint-Omer", "Throw-ins", "Strandby IF"]
-        {
-            assert!(!poses_as_match_room(name, &teams), "{name}");
-        }
-        assert!(!has_two_sides("North Stand") && !has_two_sides("- North -"));
     }
 
     #[test]

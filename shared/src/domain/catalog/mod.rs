@@ -24,7 +24,7 @@ pub use chunk_name::{ChunkName, CorruptChunk};
 pub use featured::FeaturedTournaments;
 pub use listed_match::ListPosition;
 use listed_match::{ListedMatch, list_order};
-pub use match_room_name::{has_two_sides, match_room_name, poses_as_match_room, room_name_hash};
+pub use match_room_name::{match_room_name, room_name_hash};
 pub use query::{EventFilter, Page, Paging, TeamFilter};
 pub use rows::{Key, Kind, Match, Pause, Sport, Team, Tournament};
 pub use scope::Scope;

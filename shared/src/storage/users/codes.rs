@@ -561,6 +561,8 @@ pub enum Counted<'a> {
     WrongCodes(&'a Address),
     /// The codes that are sent to a phone.
     Phone(&'a Phone),
+    /// The rooms that a user joins.
+    Rooms(UserId),
 }
 
 impl Counted<'_> {
@@ -569,6 +571,7 @@ impl Counted<'_> {
             Self::Address(address) => keys::address_limit(address),
             Self::WrongCodes(address) => keys::wrong_codes(address),
             Self::Phone(phone) => keys::phone_codes(phone),
+            Self::Rooms(user) => keys::rooms_limit(user),
         }
     }
 }

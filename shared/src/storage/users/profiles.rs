@@ -23,7 +23,7 @@ use crate::domain::profile::{BirthDateError, Person, PublicProfile, RenameError}
 use crate::domain::recovery::Recovery;
 use crate::domain::{Email, MAX_CLOCK_DIFFERENCE, Name, Phone, Token, User, UserId, Username};
 use crate::storage::condition::{
-    condition_held, item_that_failed_condition, item_that_failed_in_transaction,
+    condition_held, item_that_failed_condition, item_that_failed_in_transaction, own_transaction_error,
 };
 use crate::storage::conflict_retry::Retry;
 use crate::storage::error::StoreError;
@@ -362,7 +362,7 @@ impl Store {
         unless: Option<&str>,
         now: DateTime<Utc>,
     ) -> Result<Edited, StoreError> {
-        let mut retry = Retry::immediate("profile", 10);
+        let mut retry = Retry::immediate("profile", 10).of_own_item();
         let mut at = now;
         loop {
             let profile = match self.write_profile(id, edited_at, attributes, unless, at).await? {
@@ -547,7 +547,7 @@ impl Store {
         if [1, 2].into_iter().any(|item| item_that_failed_in_transaction(&error, item).is_some()) {
             return Err(StoreError::Overtaken { what: "username" }.into());
         }
-        Err(StoreError::from_sdk("TransactWriteItems", &error).into())
+        Err(own_transaction_error("username", &error).into())
     }
 
     fn rename_writes(&self, user: &User, to: &Username) -> Result<Vec<TransactWriteItem>, StoreError> {

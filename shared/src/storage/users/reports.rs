@@ -47,7 +47,7 @@ impl Store {
     /// Stores a report. If the user has reported the subject before, the new reason and text replace the old ones. A
     /// closed report is opened again.
     pub async fn save_report(&self, id: &ReportId, report: &Report) -> Result<SavedReport, StoreError> {
-        let mut retry = Retry::immediate("a report", 5);
+        let mut retry = Retry::immediate("a report", 5).of_own_item();
         loop {
             let saved = match self.report(id).await? {
                 None => self.create_report(id, report).await?,
