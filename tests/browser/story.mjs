@@ -1,6 +1,7 @@
 // Tests the matchday console in a browser: a fan logs in, predicts a match, lets it play and gets points.
 //   node story.mjs URL FOLDER
-// URL is a new local stack with the demo league and its crowd. Screenshots go into FOLDER.
+// URL is a new local stack with the demo league and its crowd. Screenshots go into FOLDER. LOCALE (en-GB) and DEVICE (desktop or
+// phone) choose the browser.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -26,7 +27,7 @@ let tools;
 
 /** Opens the console as a new visitor with a screen of their own. */
 async function visit(options) {
-  const context = await browser.newContext({ viewport: DESKTOP, colorScheme: "light", locale: "en-GB", timezoneId: "UTC", ...options });
+  const context = await browser.newContext({ viewport: process.env.DEVICE === "phone" ? PHONE : DESKTOP, colorScheme: "light", locale: process.env.LOCALE ?? "en-GB", timezoneId: "UTC", ...options });
   page = await context.newPage();
   page.setDefaultTimeout(60_000);
   page.on("console", (message) => { if (message.type() === "error") consoleErrors.push(message.text()); });
@@ -41,7 +42,17 @@ const step = (title) => { currentStep = title; console.log(`  ${title}`); };
 const screenshot = (name) => page.screenshot({ path: join(folder, `${name}.png`) });
 const notice = (text) => page.locator("#notice").filter({ hasText: text }).waitFor();
 /** Waits until the last match control has finished. After its notice, it can still build the tables and load the shown screen again. */
-const controlEnds = () => page.locator("#controls:not([inert])").waitFor();
+const controlEnds = () => page.locator("#controls:not([inert])").waitFor({ state: "attached" });
+/** On a phone, the developer tools are a view of their own. */
+async function showTools(shown) {
+  const view = page.getByRole("button", { name: shown ? "Developer tools" : "App", exact: true });
+  if (await view.isVisible()) await view.click();
+}
+async function control(name) {
+  await showTools(true);
+  await tools.getByRole("button", { name }).click();
+  await showTools(false);
+}
 const tab = (name) => page.getByRole("navigation", { name: "Sections of the app" }).getByRole("link", { name, exact: true }).click();
 
 /** Checks the shown screen with axe and for its width, and takes a screenshot of it. */
@@ -371,7 +382,7 @@ async function matchday() {
   const before = await predictionsCount();
   assert.ok(before > 10, `${before} predictions by the crowd`);
   await predict();
-  await tools.getByRole("button", { name: "Add 12 fans" }).click();
+  await control("Add 12 fans");
   await notice("12 of 12 fans added");
   await controlEnds();
   assert.equal(await predictionsCount(), before + 13);
@@ -399,17 +410,19 @@ async function matchday() {
   assert.deepEqual(points.slice(0, 10), points.slice(0, 10).toSorted((a, b) => b - a), "best first");
   await inspect("07-exact");
   // A finished match cannot begin again.
-  for (const control of ["Kick off", "Home scores", "Away scores", "Finish", "Add 12 fans"]) {
-    assert.ok(await tools.getByRole("button", { name: control }).isDisabled(), control);
+  for (const name of ["Kick off", "Home scores", "Away scores", "Finish", "Add 12 fans"]) {
+    assert.ok(await tools.locator("button", { hasText: name }).first().isDisabled(), name);
   }
 
   step("a corrected result changes the points");
   const correction = page.locator("form[data-do=correct]");
+  await showTools(true);
   await correction.getByLabel("Home").fill("1");
   await correction.getByLabel("Away").fill("1");
   await correction.getByRole("button", { name: "Correct the result" }).click();
+  await showTools(false);
   await notice("Result corrected to 1 : 1");
-  await tools.getByRole("button", { name: "Calculate points again" }).click();
+  await control("Calculate points again");
   await notice(`Points calculated for ${before + 13} predictions`);
   await app.getByText("Not this time.").waitFor();
   await controlEnds();
@@ -420,14 +433,14 @@ async function matchByHand() {
   step("the controls play a match by hand");
   await openMatch(2);
   await predict();
-  await tools.getByRole("button", { name: "Kick off" }).click();
+  await control("Kick off");
   await notice("Predictions are closed");
   for (const scorer of ["Home scores", "Away scores", "Home scores"]) {
-    await tools.getByRole("button", { name: scorer }).click();
+    await control(scorer);
     await controlEnds();
   }
   assert.equal(await page.locator("#standing").textContent(), "As it stands: 4 points");
-  await tools.getByRole("button", { name: "Finish" }).click();
+  await control("Finish");
   await notice("Full time");
 
   step("the verdict is the same before all fans have their points and after it");
@@ -438,7 +451,7 @@ async function matchByHand() {
     for (const row of json.data) if (row.user.username !== "corner_flag") row.points_earned = null;
     await route.fulfill({ response, json });
   });
-  await tools.getByRole("button", { name: "Calculate points" }).click();
+  await control("Calculate points");
   await app.getByText("Exact score!").waitFor();
   await controlEnds();
   const verdict = () => app.getByText(/ of \d+ called it/).textContent();
@@ -452,7 +465,7 @@ async function matchByHand() {
 
   step("a live match without a prediction says so");
   await openMatch(3);
-  await tools.getByRole("button", { name: "Kick off" }).click();
+  await control("Kick off");
   await app.getByText("You did not predict this match. Predictions closed at kick-off.").waitFor();
   await controlEnds();
   await inspect("08-no-prediction");
@@ -518,15 +531,14 @@ async function social() {
   await app.getByText("Create a room").click();
   await app.getByLabel("Name", { exact: true }).fill("Corner flag club");
   const chosen = app.locator("#league optgroup").last().locator("option").last();
-  const [time, ...teams] = (await chosen.textContent()).split(" ");
-  assert.match(time, /^\d\d:\d\d$/);
+  const [, teams] = (await chosen.textContent()).match(/^\d\d?:\d\d(?:\s[AP]M)? (.* – .*)$/);
   await app.getByLabel("Which matches count in its table?").selectOption(await chosen.getAttribute("value"));
   await app.getByLabel("Private").check();
   await inspect("14-new-room");
   await app.getByRole("button", { name: "Create the room" }).click();
   await app.getByRole("heading", { name: "Corner flag club" }).waitFor();
   await app.getByText("1 member").first().waitFor();
-  await app.getByText(teams.join(" ")).first().waitFor();
+  await app.getByText(teams).first().waitFor();
 
   step("leaving a private room asks");
   const asked = [];
@@ -605,6 +617,7 @@ async function account() {
 async function behindTheScenes() {
   step("the traffic panel lists every request with its cost and its timeline");
   assert.ok(await page.locator("#traffic li").count() > 50);
+  await showTools(true);
   await page.getByLabel("Filter").fill("201, predictions");
   assert.ok(await page.locator("#traffic summary:visible").count() > 0);
   await page.getByLabel("Filter").fill("post /api/auth/predictions");
@@ -628,11 +641,14 @@ async function behindTheScenes() {
   const before = await requests();
   await page.reload();
   await page.waitForFunction(() => document.querySelectorAll("#traffic details").length > 50);
+  await showTools(true);
   assert.ok(await requests() >= before, "the list survives a reload");
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByLabel("Filter").fill("");
   const shown = await page.locator("#traffic > li").first().textContent();
+  await showTools(false);
   await tab("Coins");
+  await showTools(true);
   await page.getByRole("button", { name: /^Continue \(\d+ new\)$/ }).waitFor();
   assert.equal(await page.locator("#traffic > li").first().textContent(), shown, "a paused list does not change");
   await page.getByRole("button", { name: /^Continue/ }).click();
