@@ -102,7 +102,7 @@ function show(...children) {
 }
 
 /** Draws a part of the page. The control that had the focus has it afterwards, too. */
-function keepFocus(part, draw) {
+export function keepFocus(part, draw) {
   const label = (element) => element.id || element.getAttribute("aria-label") || element.textContent;
   const focused = part.contains(document.activeElement) && label(document.activeElement);
   draw();

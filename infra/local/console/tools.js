@@ -1,7 +1,7 @@
 // The developer tools of the matchday console: SMS inbox, match controls and traffic.
 
 import { $, call, clearOldNotice, clockFormat, count, decoded, h, handler, invoke, saved, scoreText, showNotice, smsLog, state, statusName, usedCodes } from "./console.js";
-import { isPlaying, render } from "./app.js";
+import { isPlaying, keepFocus, render } from "./app.js";
 
 // The SMS inbox
 
@@ -18,7 +18,7 @@ function drawInbox() {
   // Only a screen that asks for a code can use one, and only the newest one for its number.
   const newest = phone && messages.find((message) => digits(message.phone) === digits(phone));
   const usable = newest && !usedCodes().includes(newest.code) && newest;
-  const content = JSON.stringify([messages, usable]);
+  const content = JSON.stringify([messages.map(({ phone, code, created_at: at }) => [phone, code, at]), usable?.code]);
   if (content === drawn) return;
   drawn = content;
   const enter = (code) => () => {
@@ -32,7 +32,7 @@ function drawInbox() {
   const items = messages.map((message) => h("li", {},
     h("span", {}, h("small", {}, `${message.phone} · ${clockFormat.format(new Date(message.created_at))}`), h("br"), h("b", {}, message.code)),
     message === usable && h("button", { type: "button", onclick: enter(message.code) }, "Use", h("span", { class: "hidden" }, ` the code ${message.code}`))));
-  if (items.length) $("#inbox").replaceChildren(...items);
+  if (items.length) keepFocus($("#inbox"), () => $("#inbox").replaceChildren(...items));
 }
 
 let loads = 0;
