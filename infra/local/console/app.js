@@ -2,7 +2,7 @@
 
 import {
   $, button, call, clearOldNotice, clockFormat, count, countUp, countdown, crest, dateFormat, dayName, decoded, endSession, get, h, handler, hasMotion,
-  icon, percentages, pickText, pointsFor, post, saveChat, saveLogin, saveUser, saved, scoreText, showNotice, state, statusName, timeFormat, useUp, winnerOf,
+  icon, number, percentages, pickText, pointsFor, post, saveChat, saveLogin, saveUser, saved, scoreText, showNotice, state, statusName, timeFormat, useUp, winnerOf,
 } from "./console.js";
 
 // Navigation: the part of the address after # names the screen, so that Back, reload and links work.
@@ -251,9 +251,8 @@ const NICKNAMES = ["volley", "nutmeg", "onside", "topcorner", "extratime", "thir
 async function username() {
   // A name like fan294857362 is not the fan's own choice, so the suggestions start from another one.
   const base = /^fan\d+$/.test(state.user.username) ? NICKNAMES[Math.floor(Math.random() * NICKNAMES.length)] : state.user.username;
-  const [{ suggestions }, { data: { is_username_locked: isLocked } }] = await Promise.all([post("/api/auth/username/generate", { base }), get("/api/auth/me")]);
-  if (isLocked) return [h("h2", {}, "Your username is final"), h("p", {}, `Chat rooms know you as ${state.user.username}, so it can no longer change.`), back("me")];
-  const availability = h("p", { class: "hint", role: "status", id: "availability" }, "3 to 30 characters: letters, digits, _ and .");
+  const { suggestions } = await post("/api/auth/username/generate", { base });
+  const availability = h("p", { class: "hint", role: "status", id: "availability" }, "3 to 30 characters: letters, digits, _ and . You can change it until you join your first room.");
   const say = (text, isFree) => {
     availability.textContent = text;
     availability.classList.toggle("ok", isFree);
@@ -537,7 +536,7 @@ function scoreSteppers(match, score, { least = { home: 0, away: 0 }, onscore = (
   return h("div", { class: "steppers" }, stepper("home", match.home_team), stepper("away", match.away_team));
 }
 
-const RUNGS = [[4, "Exact score"], [3, "Right winner and goal difference"], [2, "Right result"], [0, "Wrong result"]];
+const RUNGS = [[4, "Exact score"], [3, "Right winner and goal difference"], [2, "Right winner or draw"], [0, "Wrong result"]];
 
 /** The ladder of points, with one rung lit. */
 const ladder = (points) => h("ol", { class: "ladder", id: "ladder" }, RUNGS.map(([worth, what]) =>
@@ -587,7 +586,7 @@ function payOff(match, own, crowd, { total_predictions: total }, board) {
     predicted(own, match),
     h("p", {}, company),
     ladder(points),
-    board.me && h("p", { class: "between" }, h("a", { href: "#table" }, `Place ${board.me.rank.toLocaleString()} of ${board.total.toLocaleString()}, all fans`), movedBadge(board.me.moved, true)));
+    board.me && h("p", { class: "between" }, h("a", { href: "#table" }, `Place ${number(board.me.rank)} of ${number(board.total)}, all fans`), movedBadge(board.me.moved, true)));
   card.classList.add("payoff");
   if (isNew && points > 0) celebrate(card, points);
   return card;
@@ -814,7 +813,7 @@ function movedBadge(moved, hasUnit = false) {
 
 const standingsRow = ({ rank, user, points, correct, settled, exact, moved }) =>
   h("li", { class: "between", "aria-current": user.id === state.user.id ? "true" : null },
-    h("b", { class: "rank" }, rank.toLocaleString()),
+    h("b", { class: "rank" }, number(rank)),
     h("span", { class: "grow" }, fanLink(user),
       h("small", {}, settled ? ` ${correct} of ${settled} right · ${exact} exact` : " no results yet")),
     movedBadge(moved),
@@ -849,7 +848,7 @@ async function fan(id) {
 
 /** What everybody can see of a fan. */
 function profileCard({ name, primary_team: team, record, form, ranks, member_since }) {
-  const rank = (place) => place == null ? "–" : place.toLocaleString();
+  const rank = (place) => place == null ? "–" : number(place);
   return h("section", { class: "card", "aria-label": "Public profile" },
     name && h("p", {}, h("b", {}, name)),
     h("p", { class: "hint" }, `A fan since ${dateFormat.format(new Date(member_since))}`),
@@ -858,7 +857,7 @@ function profileCard({ name, primary_team: team, record, form, ranks, member_sin
     h("dl", { class: "figures" },
       [["Points", record.points], ["Right results", record.settled ? `${record.correct} of ${record.settled}` : "–"],
         ["Place, all time", rank(ranks.all)], ["Place, season", rank(ranks.season)], ["Place, month", rank(ranks.month)]]
-        .map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value.toLocaleString())))),
+        .map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, number(value))))),
     form.length > 0 && h("p", {}, "Latest points: ", form.map((reason) => h("span", { class: `form ${reason}`, title: WHY[reason] },
       h("span", { "aria-hidden": "true" }, FORM[reason]), h("span", { class: "hidden" }, `${WHY[reason]}, `)))));
 }
@@ -951,7 +950,7 @@ function newRoomForm(list) {
         h("option", { value: "all" }, "All matches"),
         [...tournaments].map(([name, { id }]) => h("option", { value: `tournament ${id}` }, `All matches of ${name}`)),
         byDay(list).map(([day, matches]) => h("optgroup", { label: `One match · ${day}` }, matches.map(({ id, home_team, away_team, start_time }) =>
-          h("option", { value: `match ${id}` }, `${clockFormat.format(new Date(start_time))} ${home_team.name} – ${away_team.name}`))))),
+          h("option", { value: `match ${id}` }, `${home_team.name} – ${away_team.name}, ${clockFormat.format(new Date(start_time))}`))))),
       h("label", { class: "check" }, h("input", { type: "checkbox", name: "private" }), "Private: only invited fans can join"),
       h("button", { class: "primary" }, "Create the room")));
 }
@@ -1013,8 +1012,9 @@ function inviteCard(id) {
   return h("section", { class: "card", "aria-labelledby": "invites" }, h("h3", { id: "invites" }, "Invite friends"),
     h("p", { class: "hint" }, "Anyone who enters this code under Rooms joins this room."),
     h("div", { class: "chips" },
-      button("Get a code", async () => {
+      button("Get a code", async (element) => {
         const { data } = await post(`${roomPath(id)}/invite-link`);
+        element.hidden = true;
         shown.replaceChildren(
           h("p", { class: "big code", id: "invite-code" }, data.code),
           h("p", { class: "hint" }, `Valid until ${dateFormat.format(new Date(data.expires_at))}`),
@@ -1024,6 +1024,7 @@ function inviteCard(id) {
             button("Revoke the code", async () => {
               const { message } = await call("DELETE", `${roomPath(id)}/invite-link`);
               shown.replaceChildren();
+              element.hidden = false;
               showNotice(message);
             })));
       })),
@@ -1159,7 +1160,7 @@ async function me() {
       h("h3", {}, "Only you see this"),
       h("p", {}, data.phone), h("p", {}, data.email ?? "No e-mail address."),
       h("a", { class: "button", href: "#account" }, "Account and privacy")),
-    h("a", { class: "button", href: "#username" }, "Change my username"),
+    data.is_username_locked ? h("p", { class: "hint" }, "You have joined a room, so your username can no longer change.") : h("a", { class: "button", href: "#username" }, "Change my username"),
     button("Log out", async () => { await post("/api/auth/logout"); endSession("You are logged out."); }),
   ];
 }
@@ -1238,7 +1239,7 @@ async function account() {
         showNotice("Your data is in your downloads.");
       })),
     h("section", { class: "card", "aria-labelledby": "deletion" }, h("h3", { id: "deletion" }, "Delete my account"),
-      h("p", { class: "hint" }, "Deletes your profile, sessions, messages, room memberships and blocks. Your picks and coin history stay, without your name. Nobody can use your username again. This cannot be undone. We text you a code to confirm it."),
+      h("p", { class: "hint" }, "Deletes your profile, sessions, messages, room memberships and blocks. Your picks and coin history stay, without your name. Nobody can use your username again. This cannot be undone. You confirm it with a code from a text message."),
       button("Send me the deletion code", async (element) => {
         await post("/api/auth/account/delete");
         showNotice("The code is in the SMS inbox.");

@@ -145,6 +145,7 @@ export function clearOldNotice() {
 function showFieldError(field, text) {
   const id = `${field.id}-error`;
   $(`#${id}`)?.remove();
+  showNotice("");
   const error = h("p", { class: "error", id, role: "alert" }, text);
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-errormessage", id);
@@ -156,6 +157,7 @@ function showFieldError(field, text) {
   }, { once: true });
   field.focus();
   field.select();
+  $("button.primary", field.form)?.scrollIntoView({ block: "nearest" });
 }
 
 const busy = new Set();
@@ -190,26 +192,29 @@ export const button = (text, action, attributes = {}) => h("button", { type: "bu
 // Texts
 
 /** Returns a number with its noun: `1 request`, `2 requests`. */
-export const count = (number, noun) => `${number.toLocaleString()} ${noun}${number === 1 ? "" : "s"}`;
+export const count = (amount, noun) => `${number(amount)} ${noun}${amount === 1 ? "" : "s"}`;
 
-export const clockFormat = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
-const weekdayFormat = new Intl.DateTimeFormat(undefined, { weekday: "short" });
-export const timeFormat = { format: (time) => `${weekdayFormat.format(time)} ${clockFormat.format(time)}` };
-export const dateFormat = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
-const dayFormat = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
+// The page is in English, so numbers and names of days are too, whatever the language of the browser.
+const LOCALE = navigator.language.startsWith("en") ? navigator.language : "en-GB";
+export const number = (value, options) => value.toLocaleString(LOCALE, options);
+export const clockFormat = new Intl.DateTimeFormat(LOCALE, { timeStyle: "short" });
+export const timeFormat = { format: (time) => `${dayName(time)}, ${clockFormat.format(time)}` };
+export const dateFormat = new Intl.DateTimeFormat(LOCALE, { day: "numeric", month: "long", year: "numeric" });
+const dayFormat = new Intl.DateTimeFormat(LOCALE, { weekday: "long", day: "numeric", month: "long" });
 
 /** Names the day of a time: Today, Tomorrow, Yesterday, or the date. */
 export function dayName(time, now = new Date()) {
   const day = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
   const days = Math.round((day(time) - day(now)) / 86_400_000);
-  return { "-1": "Yesterday", 0: "Today", 1: "Tomorrow" }[days] ?? dayFormat.format(time);
+  return { "-1": "Yesterday", 0: "Today", 1: "Tomorrow" }[days] ?? (time.getFullYear() === now.getFullYear() ? dayFormat : dateFormat).format(time);
 }
 
 /** Says how long it takes until a time: `in 2 h 5 min`, `in 45 s`. */
 export function countdown(time, now = new Date()) {
   const seconds = Math.max(0, Math.round((time - now) / 1000));
   const days = Math.floor(seconds / 86_400);
-  if (days >= 2) return `in ${days} days`;
+  if (days >= 730) return `in ${Math.floor(days / 365)} years`;
+  if (days >= 2) return `in ${number(days)} days`;
   if (days === 1) return `in 1 day ${Math.floor(seconds / 3600) - 24} h`;
   if (seconds >= 3600) return `in ${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
   return seconds >= 60 ? `in ${Math.floor(seconds / 60)} min` : `in ${seconds} s`;

@@ -1,6 +1,6 @@
 // The developer tools of the matchday console: SMS inbox, match controls and traffic.
 
-import { $, call, clearOldNotice, clockFormat, count, decoded, h, handler, invoke, saved, scoreText, showNotice, smsLog, state, statusName, usedCodes } from "./console.js";
+import { $, call, clearOldNotice, clockFormat, count, decoded, h, handler, invoke, number, saved, scoreText, showNotice, smsLog, state, statusName, usedCodes } from "./console.js";
 import { isPlaying, keepFocus, render } from "./app.js";
 
 // The SMS inbox
@@ -18,7 +18,7 @@ function drawInbox() {
   // Only a screen that asks for a code can use one, and only the newest one for its number.
   const newest = phone && messages.find((message) => digits(message.phone) === digits(phone));
   const usable = newest && !usedCodes().includes(newest.code) && newest;
-  const content = JSON.stringify([messages.map(({ phone, code, created_at: at }) => [phone, code, at]), usable?.code]);
+  const content = JSON.stringify([messages.map(({ phone, code, created_at: at }) => [phone, code, at]), usable?.code, usedCodes()]);
   if (content === drawn) return;
   drawn = content;
   const enter = (code) => () => {
@@ -30,7 +30,7 @@ function drawInbox() {
     else input.form.requestSubmit(submit);
   };
   const items = messages.map((message) => h("li", {},
-    h("span", {}, h("small", {}, `${message.phone} · ${clockFormat.format(new Date(message.created_at))}`), h("br"), h("b", {}, message.code)),
+    h("span", {}, h("small", {}, `${message.phone} · ${clockFormat.format(new Date(message.created_at))}`), h("br"), h("b", {}, message.code), usedCodes().includes(message.code) && h("small", {}, " used")),
     message === usable && h("button", { type: "button", onclick: enter(message.code) }, "Use", h("span", { class: "hidden" }, ` the code ${message.code}`))));
   if (items.length) keepFocus($("#inbox"), () => $("#inbox").replaceChildren(...items));
 }
@@ -71,7 +71,8 @@ function drawControls() {
   if ($("#controls").dataset.score !== score) [home.value, away.value] = [match?.home_score ?? 0, match?.away_score ?? 0];
   $("#controls").dataset.score = score;
   const course = match?.status === "scheduled" ? "Not started" : match && `${statusName(match)} · ${scoreText(match)}`;
-  $("#controls-match").textContent = match ? `${match.home_team.name} – ${match.away_team.name} · ${course}` : "Open a match in the app to control it here.";
+  const isOpen = match && location.hash === `#match/${match.id}`;
+  $("#controls-match").textContent = match ? `${isOpen ? "" : "Last opened: "}${match.home_team.name} – ${match.away_team.name} · ${course}` : "Open a match in the app to control it here.";
 }
 
 const loadMatch = async (id) => (await call("GET", `/api/auth/events/${id}`)).data;
@@ -155,7 +156,7 @@ const CONTROLS = {
       const { data } = await call("POST", "/api/code/verify", { phone, code: sms.code }, { token: null });
       const body = { event_id: id, prediction: picks[fan % picks.length], confidence: 30 + 5 * fan };
       await call("POST", "/api/auth/predictions", body, { token: data.token });
-      showNotice(`${fan + 1} of 12 fans added.`);
+      showNotice(fan < 11 ? `${fan + 1} of 12 fans added.` : "12 fans added.");
     }
     await refresh(id);
   },
@@ -206,10 +207,10 @@ const pretty = (text) => {
     return text;
   }
 };
-const milliseconds = (us) => `${(us / 1000).toFixed(us < 10_000 ? 1 : 0)} ms`;
+const milliseconds = (us) => `${number(us / 1000, { maximumFractionDigits: us < 10_000 ? 1 : 0 })} ms`;
 /** A price with two significant digits: `$0.0000021`. */
 const dollars = (usd) => `$${usd === 0 ? "0" : usd.toFixed(Math.max(2, 1 - Math.floor(Math.log10(usd))))}`;
-const units = ({ rcu, wcu }) => [rcu && `${rcu} RCU`, wcu && `${wcu} WCU`].filter(Boolean).join(" · ");
+const units = ({ rcu, wcu }) => [rcu && `${number(rcu)} RCU`, wcu && `${number(wcu)} WCU`].filter(Boolean).join(" · ");
 
 /** One bar for each part of a request, below each other in the order of their beginnings. */
 function timeline(spans) {
@@ -233,7 +234,7 @@ function asCurl({ method, path, request, user_id }) {
 function drawRequest(entry) {
   const { method, path, status, ms, cost, usd, request, response, spans } = entry;
   const kind = status < 400 ? "ok" : status < 500 ? "rejected" : "failed";
-  const costs = [...(cost ? [count(cost.calls, "call"), `${cost.rcu} RCU`, `${cost.wcu} WCU`] : ["", "", ""]), ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`];
+  const costs = [...(cost ? [count(cost.calls, "call"), `${number(cost.rcu)} RCU`, `${number(cost.wcu)} WCU`] : ["", "", ""]), ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`];
   const list = $("#traffic");
   $(".empty", list)?.remove();
   const details = h("details", {},
@@ -282,7 +283,7 @@ function addRequest(received) {
 }
 
 function drawTotals() {
-  $("#totals").textContent = `all clients: ${count(totals.requests, "request")} · ${totals.rcu.toLocaleString()} RCU · ${totals.wcu.toLocaleString()} WCU`;
+  $("#totals").textContent = `all clients: ${count(totals.requests, "request")} · ${number(totals.rcu)} RCU · ${number(totals.wcu)} WCU`;
   if (totals.fan > 0) $("#evening").textContent = `On AWS, this fan's evening so far would cost ${dollars(totals.fan)}.`;
 }
 
@@ -363,5 +364,6 @@ document.addEventListener("connected", () => {
   if (state.match) reloadMatch(state.match.id).catch(() => {});
 });
 document.addEventListener("shown", drawInbox);
+document.addEventListener("shown", drawControls);
 restoreTraffic();
 watchTraffic();
